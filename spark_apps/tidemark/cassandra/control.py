@@ -1,0 +1,227 @@
+"""The control plane: single statements by the Python driver, with one-line errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    DriverException,
+    OperationTimedOut,
+    RequestExecutionException,
+    Unauthorized,
+)
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.concurrent import execute_concurrent_with_args
+from cassandra.query import PreparedStatement, SimpleStatement, dict_factory
+
+from tidemark.errors import CassandraUnavailable, InvalidInput
+from tidemark.settings import Settings
+
+Row = dict[str, Any]
+CONCURRENCY = 32
+
+
+class Control:
+    """A session for DDL, locks, the ledger and other single statements. Rows come as dicts."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Connect.
+
+        Raises:
+            CassandraUnavailable: no contact point answers, or the credentials are refused.
+            InvalidInput: the consistency level does not exist.
+        """
+        # The driver repeats on its logger, with a trace, what we say in one line.
+        logging.getLogger("cassandra").setLevel(logging.CRITICAL)
+        self._hosts = settings.cassandra_hosts
+        self._username = settings.cassandra_username
+        self._prepared: dict[str, PreparedStatement] = {}
+        profile = ExecutionProfile(
+            consistency_level=_consistency(settings.cassandra_consistency),
+            request_timeout=settings.cassandra_timeout,
+            row_factory=dict_factory,
+        )
+        password = settings.cassandra_password.get_secret_value()
+        self._cluster = Cluster(
+            contact_points=settings.contact_points,
+            port=settings.contact_points[0][1],
+            auth_provider=(
+                PlainTextAuthProvider(settings.cassandra_username, password)
+                if settings.cassandra_username
+                else None
+            ),
+            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+            connect_timeout=settings.cassandra_timeout,
+        )
+        try:
+            with self._one_line_errors():
+                self._session = self._cluster.connect()
+        except BaseException:
+            self._cluster.shutdown()
+            raise
+
+    def __enter__(self) -> Self:
+        """The session itself; it is closed on exit."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the session."""
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._cluster.shutdown()
+
+    def execute(self, cql: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run one prepared statement with bound values and return all of its rows.
+
+        `cql` is a constant, or built only from validated identifiers (`tidemark.cassandra.schema`).
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        with self._one_line_errors():
+            return list(self._session.execute(self._prepare(cql), values))
+
+    def execute_ddl(self, cql: str) -> None:
+        """Run one schema statement, which Cassandra cannot prepare.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        with self._one_line_errors():
+            self._session.execute(SimpleStatement(cql))
+
+    def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
+        """Run one lightweight transaction; whether it was applied, and the row that it met.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        row = self.execute(cql, values)[0]
+        return bool(row.pop("[applied]")), row
+
+    def execute_many(self, cql: str, values: Iterable[Sequence[object]]) -> list[list[Row]]:
+        """Run one prepared statement for each set of values, a bounded number in flight.
+
+        Raises:
+            CassandraUnavailable: at the first statement that failed or timed out.
+        """
+        with self._one_line_errors():
+            results = execute_concurrent_with_args(
+                self._session, self._prepare(cql), list(values), concurrency=CONCURRENCY
+            )
+            return [list(result) for _, result in results]
+
+    def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
+        """CQL type by column name; None without that table.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        rows = self.execute(
+            "SELECT column_name, type FROM system_schema.columns"
+            " WHERE keyspace_name = ? AND table_name = ?",
+            (keyspace, table),
+        )
+        return {row["column_name"]: row["type"] for row in rows} or None
+
+    def primary_key(self, keyspace: str, table: str) -> tuple[list[str], list[str]]:
+        """Partition key and clustering columns of a table, in order.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        rows = self.execute(
+            "SELECT column_name, kind, position FROM system_schema.columns"
+            " WHERE keyspace_name = ? AND table_name = ?",
+            (keyspace, table),
+        )
+        rows.sort(key=lambda row: row["position"])
+        return (
+            [row["column_name"] for row in rows if row["kind"] == "partition_key"],
+            [row["column_name"] for row in rows if row["kind"] == "clustering"],
+        )
+
+    def has_keyspace(self, keyspace: str) -> bool:
+        """Whether the keyspace exists.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        return bool(
+            self.execute(
+                "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
+                (keyspace,),
+            )
+        )
+
+    def _prepare(self, cql: str) -> PreparedStatement:
+        if cql not in self._prepared:
+            self._prepared[cql] = self._session.prepare(cql)
+        return self._prepared[cql]
+
+    @contextmanager
+    def _one_line_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except NoHostAvailable as error:
+            raise self._unavailable(error) from error
+        except (Unauthorized, AuthenticationFailed) as error:
+            raise self._refused(error) from error
+        except OperationTimedOut as error:
+            raise CassandraUnavailable(
+                "Cassandra did not answer in time", where=self._hosts, do="try again"
+            ) from error
+        except (DriverException, RequestExecutionException) as error:
+            raise CassandraUnavailable(
+                f"Cassandra refused a statement: {error}", where=self._hosts
+            ) from error
+
+    def _unavailable(self, error: NoHostAvailable) -> CassandraUnavailable:
+        causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
+        for cause in causes:
+            if isinstance(cause, AuthenticationFailed | Unauthorized):
+                return self._refused(cause)
+        detail = f": {causes[0]}" if causes else ""
+        return CassandraUnavailable(
+            f"cannot reach Cassandra{detail}",
+            where=self._hosts,
+            do="check TIDEMARK_CASSANDRA_HOSTS and that the server is up",
+        )
+
+    def _refused(self, error: Exception) -> CassandraUnavailable:
+        if isinstance(error, Unauthorized):
+            problem = f"Cassandra does not permit this to user {self._username!r}: {error}"
+        else:
+            user = f"user {self._username!r} with this password" if self._username else "no user"
+            problem = f"Cassandra refuses {user}"
+        return CassandraUnavailable(
+            problem,
+            where=self._hosts,
+            do="check TIDEMARK_CASSANDRA_USERNAME and TIDEMARK_CASSANDRA_PASSWORD",
+        )
+
+
+def _consistency(name: str) -> int:
+    levels: dict[str, int] = ConsistencyLevel.name_to_value
+    try:
+        return levels[name.upper()]
+    except KeyError:
+        raise InvalidInput(
+            f"no such consistency level: {name!r}",
+            where="TIDEMARK_CASSANDRA_CONSISTENCY",
+            do=f"choose one of {', '.join(sorted(levels))}",
+        ) from None

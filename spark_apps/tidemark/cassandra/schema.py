@@ -1,0 +1,159 @@
+"""Schema files with a keyspace to fill in, and checks of tables that others made."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemark.cassandra.control import Control
+from tidemark.errors import InvalidInput, SchemaMismatch
+from tidemark.settings import REPOSITORY, Settings
+
+SCHEMA_DIR = REPOSITORY / "include" / "sql" / "schema"
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What must be true of a table: types by column, and the primary key in order."""
+
+    columns: Mapping[str, str]
+    partition_key: tuple[str, ...]
+    clustering: tuple[str, ...] = ()
+
+
+def identifier(name: str) -> str:
+    """A keyspace, table or column name, quoted for CQL.
+
+    Raises:
+        InvalidInput: the name could be anything but an identifier.
+    """
+    if not _IDENTIFIER.fullmatch(name):
+        raise InvalidInput(
+            f"not a name Cassandra accepts: {name!r}",
+            do="use letters, digits and _, at most 48, a letter first",
+        )
+    return f'"{name}"'
+
+
+def table(keyspace: str, name: str) -> str:
+    """`"keyspace"."table"` for CQL.
+
+    Raises:
+        InvalidInput: a part could be anything but an identifier.
+    """
+    return f"{identifier(keyspace)}.{identifier(name)}"
+
+
+def schema_statements(file: Path, keyspace: str) -> list[str]:
+    """The statements of a schema file, `${keyspace}` filled in with a validated name.
+
+    Raises:
+        InvalidInput: the keyspace is not an identifier.
+    """
+    lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("--")]
+    text = "\n".join(lines).replace("${keyspace}", identifier(keyspace))
+    return [part.strip() for part in text.split(";") if part.strip()]
+
+
+def create_keyspace(control: Control, keyspace: str, replication: Mapping[str, str]) -> None:
+    """Make the keyspace unless it exists.
+
+    Raises:
+        InvalidInput: keyspace or replication hold anything but identifiers and numbers.
+        CassandraUnavailable: Cassandra refused the statement.
+    """
+    if control.has_keyspace(keyspace):
+        return
+    if not all(
+        re.fullmatch(r"[A-Za-z0-9_.-]+", part) for pair in replication.items() for part in pair
+    ):
+        raise InvalidInput(
+            f"replication cannot be used: {json.dumps(dict(replication))}",
+            where="TIDEMARK_REPLICATION",
+            do='write JSON such as {"class": "NetworkTopologyStrategy", "dc1": "3"}',
+        )
+    options = ", ".join(f"'{key}': '{value}'" for key, value in replication.items())
+    control.execute_ddl(
+        f"CREATE KEYSPACE IF NOT EXISTS {identifier(keyspace)} WITH replication = {{{options}}}"
+    )
+
+
+def create_own_tables(control: Control, settings: Settings) -> None:
+    """Make Tidemark's own keyspace and tables unless they exist.
+
+    Raises:
+        CassandraUnavailable: Cassandra refused a statement.
+    """
+    create_keyspace(control, settings.keyspace, settings.replication)
+    create_tables(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
+
+
+def create_tables(control: Control, file: Path, keyspace: str) -> None:
+    """Make the tables of a schema file unless they exist.
+
+    Each statement changes the schema of the whole cluster even when it has nothing to do, so
+    only those are sent whose table is missing.
+
+    Raises:
+        CassandraUnavailable: Cassandra refused a statement.
+    """
+    existing = {
+        row["table_name"]
+        for row in control.execute(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?", (keyspace,)
+        )
+    }
+    for statement in schema_statements(file, keyspace):
+        name = re.search(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+)', statement)
+        if name is None or name.group(1) not in existing:
+            control.execute_ddl(statement)
+
+
+def require_tables(
+    control: Control, keyspace: str, shapes: Mapping[str, TableShape], *, made_by: str
+) -> None:
+    """Refuse a keyspace whose tables are missing or of another shape; extra columns are welcome.
+
+    Raises:
+        SchemaMismatch: naming every difference at once.
+    """
+    if not control.has_keyspace(keyspace):
+        raise SchemaMismatch(
+            f"keyspace {keyspace} does not exist",
+            do=f"set the right keyspace, or let {made_by} create it first",
+        )
+    problems = [
+        problem
+        for name, shape in shapes.items()
+        for problem in _differences(control, keyspace, name, shape)
+    ]
+    if problems:
+        raise SchemaMismatch(
+            "; ".join(problems), where=keyspace, do=f"compare with the tables that {made_by} makes"
+        )
+
+
+def _differences(control: Control, keyspace: str, name: str, shape: TableShape) -> Iterable[str]:
+    actual = control.table_columns(keyspace, name)
+    if actual is None:
+        yield f"table {name} does not exist"
+        return
+    for column, kind in shape.columns.items():
+        if column not in actual:
+            yield f"{name} has no column {column}"
+        elif actual[column] != kind:
+            yield f"{name}.{column} is {actual[column]}, expected {kind}"
+    partition_key, clustering = control.primary_key(keyspace, name)
+    if (tuple(partition_key), tuple(clustering)) != (shape.partition_key, shape.clustering):
+        yield (
+            f"the primary key of {name} is {_key(partition_key, clustering)},"
+            f" expected {_key(shape.partition_key, shape.clustering)}"
+        )
+
+
+def _key(partition_key: Iterable[str], clustering: Iterable[str]) -> str:
+    return f"(({', '.join(partition_key)}){''.join(', ' + name for name in clustering)})"

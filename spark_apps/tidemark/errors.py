@@ -1,0 +1,86 @@
+"""Every failure that Tidemark foresees, each as one line for people.
+
+::
+
+    TidemarkError                 exit status 1
+    ├── InvalidInput              2  parameters, windows, settings
+    │   └── DefinitionError       2  a projection file
+    ├── CassandraUnavailable      1  unreachable, refused, timed out
+    ├── SchemaMismatch            1  keyspace, table or column missing or of another shape
+    ├── BucketSizeMismatch        1  tag views were built with another bucket size
+    ├── JournalDamaged            1  the journal contradicts itself
+    ├── LockHeld                  1  somebody else works on the same piece
+    ├── LockLost                  1  our own lock ran out while we worked
+    └── ValidationFailed          1  findings that must stop what is downstream
+"""
+
+from __future__ import annotations
+
+
+class TidemarkError(Exception):
+    """A foreseen failure: what is wrong, where, and what to do about it.
+
+    Attributes:
+        what: the fault, in one clause without a full stop.
+        where: the table, file, option or address it was found in; may be empty.
+        do: the next step for the reader; may be empty.
+    """
+
+    exit_status = 1
+
+    def __init__(self, what: str, *, where: str = "", do: str = "") -> None:
+        super().__init__(what, where, do)
+        self.what = what
+        self.where = where
+        self.do = do
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        remedy = f"; {self.do}" if self.do else ""
+        return " ".join(f"{self.what}{place}{remedy}".split())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from the attributes, since keyword-only arguments do not survive pickling."""
+        return _rebuild, (type(self), self.what, self.where, self.do)
+
+
+def _rebuild(kind: type[TidemarkError], what: str, where: str, do: str) -> TidemarkError:
+    return kind(what, where=where, do=do)
+
+
+class InvalidInput(TidemarkError):
+    """Parameters, a window or settings that cannot be used."""
+
+    exit_status = 2
+
+
+class DefinitionError(InvalidInput):
+    """A projection file that cannot be used; `where` names file and line."""
+
+
+class CassandraUnavailable(TidemarkError):
+    """Cassandra did not answer, refused us, or timed out."""
+
+
+class SchemaMismatch(TidemarkError):
+    """A keyspace, table or column is missing or has another shape than expected."""
+
+
+class BucketSizeMismatch(TidemarkError):
+    """The tag views were built with another bucket size than the one that is set."""
+
+
+class JournalDamaged(TidemarkError):
+    """The tables of the journal contradict each other, so that numbering would guess."""
+
+
+class LockHeld(TidemarkError):
+    """Somebody else holds the lock of a piece; `what` says whom and since when."""
+
+
+class LockLost(TidemarkError):
+    """Our lock ran out or was taken while we worked; nothing may be written any more."""
+
+
+class ValidationFailed(TidemarkError):
+    """Sequence continuity does not hold; what is downstream must not move."""

