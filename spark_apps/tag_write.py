@@ -1,0 +1,39 @@
+"""Build and repair the tag views of a window: tag_views, tag_write_progress, tag_scanning."""
+
+from __future__ import annotations
+
+from tidemark import options
+from tidemark.application import run_application
+from tidemark.tagging.run import APPLICATION, run_window
+from tidemark.window import Window
+
+
+def main(
+    window_start: options.WindowStart = None,
+    window_end: options.WindowEnd = None,
+    force: options.Force = False,
+    dry_run: options.DryRun = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Build and repair the tag views of a window.
+
+    For every event in the window: its rows in tag_views, then tag_write_progress, then
+    tag_scanning, numbered as Pekko numbers them. Running it again writes the same rows.
+
+    Settings are TIDEMARK_* environment variables, see docs/settings.md.
+    """
+    run_application(
+        APPLICATION,
+        lambda run: run_window(
+            run, Window.parse(window_start, window_end), force=force, dry_run=dry_run
+        ),
+        window=lambda: Window.parse(window_start, window_end),
+        run_id=run_id,
+        report_file=report,
+        dry_run=dry_run,
+    )
+
+
+if __name__ == "__main__":
+    options.start(main)

@@ -1,0 +1,87 @@
+"""Names, columns and shapes of Pekko's tables.
+
+Source: org.apache.pekko.persistence.cassandra.journal.CassandraJournalStatements (1.1.0); the
+statements themselves are in include/sql/schema/pekko.cql.
+"""
+
+from __future__ import annotations
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import TableShape, require_tables
+from tidemark.settings import Settings
+
+MESSAGES = "messages"
+TAG_VIEWS = "tag_views"
+TAG_WRITE_PROGRESS = "tag_write_progress"
+TAG_SCANNING = "tag_scanning"
+METADATA = "metadata"
+ALL_PERSISTENCE_IDS = "all_persistence_ids"
+
+PAYLOAD_COLUMNS = {
+    "writer_uuid": "text",
+    "ser_id": "int",
+    "ser_manifest": "text",
+    "event_manifest": "text",
+    "event": "blob",
+    "meta_ser_id": "int",
+    "meta_ser_manifest": "text",
+    "meta": "blob",
+}
+"""The columns that tag_views repeats from messages, value for value."""
+
+SHAPES = {
+    MESSAGES: TableShape(
+        columns={
+            "persistence_id": "text",
+            "partition_nr": "bigint",
+            "sequence_nr": "bigint",
+            "timestamp": "timeuuid",
+            "timebucket": "text",
+            "tags": "set<text>",
+            **PAYLOAD_COLUMNS,
+        },
+        partition_key=("persistence_id", "partition_nr"),
+        clustering=("sequence_nr", "timestamp"),
+    ),
+    TAG_VIEWS: TableShape(
+        columns={
+            "tag_name": "text",
+            "timebucket": "bigint",
+            "timestamp": "timeuuid",
+            "persistence_id": "text",
+            "tag_pid_sequence_nr": "bigint",
+            "sequence_nr": "bigint",
+            **PAYLOAD_COLUMNS,
+        },
+        partition_key=("tag_name", "timebucket"),
+        clustering=("timestamp", "persistence_id", "tag_pid_sequence_nr"),
+    ),
+    TAG_WRITE_PROGRESS: TableShape(
+        columns={
+            "persistence_id": "text",
+            "tag": "text",
+            "sequence_nr": "bigint",
+            "tag_pid_sequence_nr": "bigint",
+            "offset": "timeuuid",
+        },
+        partition_key=("persistence_id",),
+        clustering=("tag",),
+    ),
+    TAG_SCANNING: TableShape(
+        columns={"persistence_id": "text", "sequence_nr": "bigint"},
+        partition_key=("persistence_id",),
+    ),
+    METADATA: TableShape(
+        columns={"persistence_id": "text", "deleted_to": "bigint"},
+        partition_key=("persistence_id",),
+    ),
+}
+
+
+def require_journal(control: Control, settings: Settings) -> None:
+    """Refuse a journal keyspace whose tables are missing or of another shape.
+
+    Raises:
+        SchemaMismatch: naming every difference.
+    """
+    require_tables(control, settings.journal_keyspace, SHAPES, made_by="the Pekko plugin")

@@ -1,0 +1,91 @@
+"""Which bucket size the tag views were built with. Pekko never stores nor checks it.
+
+A reader whose bucket size differs from the writer's sees nothing, without an error
+(facts: pekko-cassandra §7), so we compare with what we stored and with the rows themselves.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.errors import BucketSizeMismatch
+from tidemark.journal import tables
+from tidemark.partitioning import keys
+from tidemark.partitioning.keys import BucketSize
+from tidemark.settings import Settings
+
+SAMPLED_PARTITIONS = 64
+
+
+def require_bucket_size(control: Control, settings: Settings) -> None:
+    """Refuse a bucket size other than that of the rows that exist.
+
+    Of up to 64 partitions the last row is read: in a partition of a larger bucket size it lies
+    past the end of a smaller bucket, and the key of a smaller one is not at a larger one's edge.
+
+    Raises:
+        BucketSizeMismatch: what we stored, or a row, contradicts `settings.bucket_size`.
+    """
+    recorded = _recorded(control, settings)
+    if recorded is not None and recorded is not settings.bucket_size:
+        raise _mismatch(settings, f"Tidemark built them with {recorded.value}")
+    for time_bucket, epoch_ms in _sample(control, settings):
+        if keys.time_bucket(epoch_ms, settings.bucket_size) != time_bucket:
+            fitting = [s.value for s in BucketSize if keys.time_bucket(epoch_ms, s) == time_bucket]
+            raise _mismatch(
+                settings,
+                f"an event of epoch ms {epoch_ms} lies in time bucket {time_bucket},"
+                f" which is right for {' or '.join(fitting) or 'no bucket size'}",
+            )
+
+
+def record_bucket_size(control: Control, settings: Settings) -> None:
+    """Store the bucket size, before the first row is written.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    control.execute(
+        f"INSERT INTO {table(settings.keyspace, 'tag_view_layout')}"
+        " (journal_keyspace, bucket_size, recorded_at) VALUES (?, ?, ?)",
+        (settings.journal_keyspace, settings.bucket_size.value, datetime.now(UTC)),
+    )
+
+
+def _recorded(control: Control, settings: Settings) -> BucketSize | None:
+    if control.table_columns(settings.keyspace, "tag_view_layout") is None:
+        return None
+    rows = control.execute(
+        f"SELECT bucket_size FROM {table(settings.keyspace, 'tag_view_layout')}"
+        " WHERE journal_keyspace = ?",
+        (settings.journal_keyspace,),
+    )
+    return BucketSize.parse(rows[0]["bucket_size"]) if rows else None
+
+
+def _sample(control: Control, settings: Settings) -> list[tuple[int, int]]:
+    views = table(settings.journal_keyspace, tables.TAG_VIEWS)
+    partitions = control.execute(
+        f"SELECT DISTINCT tag_name, timebucket FROM {views} LIMIT {SAMPLED_PARTITIONS}"
+    )
+    last_rows = control.execute_many(
+        f"SELECT timebucket, timestamp FROM {views} WHERE tag_name = ? AND timebucket = ?"
+        " ORDER BY timestamp DESC LIMIT 1",
+        [(row["tag_name"], row["timebucket"]) for row in partitions],
+    )
+    return [
+        (row["timebucket"], keys.timeuuid_epoch_ms(str(row["timestamp"])))
+        for rows in last_rows
+        for row in rows
+    ]
+
+
+def _mismatch(settings: Settings, evidence: str) -> BucketSizeMismatch:
+    return BucketSizeMismatch(
+        f"bucket size {settings.bucket_size.value} is not that of the existing tag views:"
+        f" {evidence}",
+        where=f"{settings.journal_keyspace}.{tables.TAG_VIEWS}",
+        do="set TIDEMARK_BUCKET_SIZE to the bucket size they were built with",
+    )
