@@ -76,7 +76,7 @@ _BUCKET_MILLISECONDS = {
 
 
 def java_hash(text: str) -> int:
-    """Return Java's `String.hashCode`: 31*h + c over UTF-16 code units, wrapped to signed 32 bits."""
+    """Return Java's `String.hashCode`: 31*h + c over UTF-16 code units, in signed 32 bits."""
     units = text.encode("utf-16-be", "surrogatepass")
     unsigned = 0
     for high, low in zip(units[::2], units[1::2], strict=True):

@@ -1,0 +1,40 @@
+"""Load the demo's journal: flights that left New York in 2013, as Pekko would have written them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidemark import options
+from tidemark.application import run_application
+from tidemark.flights.plan import MONTHS, load_window
+from tidemark.flights.run import APPLICATION, load_months
+
+
+def main(
+    months: Annotated[
+        int, typer.Option(min=1, max=MONTHS, help="Load the first so many months of 2013.")
+    ] = 1,
+    force: options.Force = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Load flights of 2013 into the journal as Pekko Persistence would have written them.
+
+    Makes the journal's keyspace and tables if they are absent, and refuses a journal that holds
+    anything else. A month that is loaded is left alone; loading it again writes the same rows.
+
+    Settings are TIDEMARK_* environment variables, see docs/settings.md.
+    """
+    run_application(
+        APPLICATION,
+        lambda run: load_months(run, months, force=force),
+        window=lambda: load_window(months),
+        run_id=run_id,
+        report_file=report,
+    )
+
+
+if __name__ == "__main__":
+    options.start(main)

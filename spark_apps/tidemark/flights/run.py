@@ -1,0 +1,132 @@
+"""load-flights from plan to report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application import DONE, NOTHING, Outcome, Run
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.errors import InvalidInput
+from tidemark.flights import events, messages, plan, source, store
+from tidemark.ledger.claim import claim
+from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.settings import Settings
+from tidemark.window import Window, to_millis
+
+APPLICATION = "load-flights"
+# A flight has no event more than two hours before its scheduled departure; a day is ample.
+_LOOK_AHEAD = timedelta(days=1)
+
+
+def load_months(run: Run, months: int, *, force: bool = False) -> Outcome:
+    """Write the events of the first months of 2013 as Pekko would have written them.
+
+    A month that is done is left alone; loading it again writes the same rows.
+
+    Args:
+        run: the application's frame.
+        months: how many, 1 to 12.
+        force: also load months that are done.
+
+    Raises:
+        InvalidInput: the number of months is wrong; or the journal holds something else, or was
+            loaded with another bucket size or target partition size.
+        SchemaMismatch: the journal's tables have another shape.
+        LockHeld: another run loads one of the months.
+    """
+    windows = {to_millis(window.start): window for window in plan.month_windows(months)}
+    store.require_own_journal(run.control, run.settings)
+    create_own_tables(run.control, run.settings)
+    ledger = Pieces(
+        run.control,
+        run.settings.keyspace,
+        APPLICATION,
+        run.settings.journal_keyspace,
+        definition_version(run.settings),
+    )
+    require_same_definition(ledger.entries(), definition_version(run.settings))
+    store.create_journal(run.control, run.settings)
+    pieces = ledger.plan(windows, force=force)
+    if not pieces:
+        return Outcome(NOTHING, lines=["every month is loaded"])
+    return _load(run, ledger, pieces, windows)
+
+
+def definition_version(settings: Settings) -> str:
+    """Everything that decides the rows of an event, as the ledger keeps it."""
+    return (
+        f"{messages.DEFINITION}, {settings.bucket_size.value} buckets,"
+        f" target partition size {settings.target_partition_size}"
+    )
+
+
+def require_same_definition(entries: Iterable[Entry], version: str) -> None:
+    """Refuse a journal that was loaded by another definition: its rows would stay beside ours.
+
+    Raises:
+        InvalidInput: a month was started with another version.
+    """
+    for entry in entries:
+        loaded_as = entry.definition_version
+        if loaded_as is not None and loaded_as != version:
+            raise InvalidInput(
+                f"the journal was loaded as {loaded_as!r}, not as {version!r}",
+                where="TIDEMARK_BUCKET_SIZE, TIDEMARK_TARGET_PARTITION_SIZE",
+                do="set them as they were, or load into another keyspace",
+            )
+
+
+def _load(run: Run, ledger: Pieces, pieces: Sequence[Piece], windows: dict[int, Window]) -> Outcome:
+    started = time.monotonic()
+    last = windows[max(piece.time_bucket for piece in pieces)]
+    flights = source.read_flights(run.spark, source.flights_file(), last.end + _LOOK_AHEAD)
+    run.say("numbering the events of each aircraft")
+    numbered = events.number_events(_before(events.to_events(flights), last)).persist()
+    totals = {"events_written": 0, "persistence_ids_written": 0}
+    for piece in pieces:
+        counts = _load_month(run, ledger, piece, _within(numbered, windows[piece.time_bucket]))
+        totals |= {name: totals[name] + number for name, number in counts.items()}
+    numbered.unpersist()
+    seconds = time.monotonic() - started
+    return Outcome(
+        DONE,
+        {"planned": len(pieces), "done": len(pieces)},
+        totals,
+        [f"{totals['events_written'] / seconds:,.0f} events/s with reading and numbering"],
+    )
+
+
+def _load_month(run: Run, ledger: Pieces, piece: Piece, month: DataFrame) -> dict[str, int]:
+    settings = run.settings
+    rows = messages.to_messages(month, settings.bucket_size, settings.target_partition_size)
+    ids = messages.to_persistence_ids(rows)
+    with claim(
+        run.control,
+        settings,
+        ledger,
+        [piece],
+        resource=f"{APPLICATION}/{settings.journal_keyspace}",
+        owner=run.owner,
+        run_id=run.run_id,
+        on_lost=run.stop_jobs,
+    ) as claimed:
+        counts = {"events_written": month.count(), "persistence_ids_written": ids.count()}
+        claimed.check()
+        store.write_persistence_ids(ids, settings)
+        claimed.check()
+        store.write_messages(rows, settings)
+        claimed.finish(State.DONE, {piece.time_bucket: counts})
+    return counts
+
+
+def _before(each: DataFrame, window: Window) -> DataFrame:
+    return each.where(F.col("event_ms") < to_millis(window.end))
+
+
+def _within(each: DataFrame, window: Window) -> DataFrame:
+    return _before(each, window).where(F.col("event_ms") >= to_millis(window.start))

@@ -1,0 +1,83 @@
+"""The journal that the flights are written to: made when absent, refused when it is not ours."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidemark.cassandra import spark_io
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import (
+    SCHEMA_DIR,
+    create_keyspace,
+    create_tables,
+    require_tables,
+    table,
+)
+from tidemark.errors import InvalidInput
+from tidemark.flights.events import ENTITY_TYPE
+from tidemark.journal import tables
+from tidemark.partitioning.keys import entity_type
+from tidemark.settings import Settings
+
+SAMPLED_PARTITIONS = 10_000
+"""More than twice as many as a year of flights has."""
+
+
+def require_own_journal(control: Control, settings: Settings) -> None:
+    """Refuse a journal that holds anything but flights, or whose tables have another shape.
+
+    A keyspace that does not exist, or lacks tables, is fine: `create_journal` makes them.
+
+    Raises:
+        SchemaMismatch: a table that exists has another shape.
+        InvalidInput: the journal holds a persistence id of another entity type.
+    """
+    keyspace = settings.journal_keyspace
+    existing = {
+        name: shape
+        for name, shape in tables.SHAPES.items()
+        if control.table_columns(keyspace, name) is not None
+    }
+    if not existing:
+        return
+    require_tables(control, keyspace, existing, made_by="the Pekko plugin")
+    if tables.MESSAGES not in existing:
+        return
+    found = control.execute(
+        f"SELECT DISTINCT persistence_id, partition_nr FROM {table(keyspace, tables.MESSAGES)}"
+        f" LIMIT {SAMPLED_PARTITIONS}"
+    )
+    foreign = next(
+        (
+            row["persistence_id"]
+            for row in found
+            if entity_type(row["persistence_id"]) != ENTITY_TYPE
+        ),
+        None,
+    )
+    if foreign is not None:
+        raise InvalidInput(
+            f"the journal holds events that are not flights, such as those of {foreign!r}",
+            where=f"{keyspace}.{tables.MESSAGES}",
+            do="set TIDEMARK_JOURNAL_KEYSPACE to a keyspace of its own for the flights",
+        )
+
+
+def create_journal(control: Control, settings: Settings) -> None:
+    """Make the journal's keyspace and Pekko's tables unless they exist.
+
+    Raises:
+        CassandraUnavailable: Cassandra refused a statement.
+    """
+    create_keyspace(control, settings.journal_keyspace, settings.replication)
+    create_tables(control, SCHEMA_DIR / "pekko.cql", settings.journal_keyspace)
+
+
+def write_persistence_ids(rows: DataFrame, settings: Settings) -> None:
+    """First, as Pekko does: the rows of `messages.to_persistence_ids`."""
+    spark_io.write(rows, settings.journal_keyspace, tables.ALL_PERSISTENCE_IDS)
+
+
+def write_messages(rows: DataFrame, settings: Settings) -> None:
+    """Second: the rows of `messages.to_messages`."""
+    spark_io.write(rows, settings.journal_keyspace, tables.MESSAGES)
