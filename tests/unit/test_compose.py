@@ -1,0 +1,93 @@
+"""docker-compose.yml: valid, health-checked, and without a secret of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "docker-compose.yml"
+SECRETS = (
+    "POSTGRES_PASSWORD",
+    "REDIS_PASSWORD",
+    "AIRFLOW_FERNET_KEY",
+    "AIRFLOW_JWT_SECRET",
+    "AIRFLOW_SECRET_KEY",
+)
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    """The file, decoded, anchors and merges resolved."""
+    content: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    return content
+
+
+def check(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a checker; its output is the test's message."""
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+
+def test_compose_accepts_the_file() -> None:
+    """By the client where there is one, else by the Compose schema."""
+    schema = Path(sys.executable).parent / "check-jsonschema"
+    answer = check(str(schema), "--builtin-schema", "vendor.compose-spec", str(FILE))
+    assert answer.returncode == 0, answer.stdout
+    if shutil.which("docker") and check("docker", "compose", "version").returncode == 0:
+        answer = check("docker", "compose", "config", "--quiet", **dict.fromkeys(SECRETS, "x"))
+        assert answer.returncode == 0, answer.stderr
+
+
+def test_every_part_of_the_platform_is_there(compose: dict[str, Any]) -> None:
+    images = {name: service["image"] for name, service in compose["services"].items()}
+    assert images["cassandra"] == "cassandra:5.0"
+    assert images["kafka"].startswith("apache/kafka:4.")
+    assert {name for name, image in images.items() if image.startswith("apache/spark:3.5.")} == {
+        "spark-master",
+        "spark-worker-1",
+        "spark-worker-2",
+    }
+    assert {name for name, image in images.items() if image.startswith("apache/airflow:3.3.")} == {
+        "airflow-init",
+        "airflow-api-server",
+        "airflow-scheduler",
+        "airflow-dag-processor",
+        "airflow-triggerer",
+        "airflow-worker",
+    }
+    assert {"postgres", "redis"} <= images.keys()
+
+
+def test_every_service_that_stays_is_health_checked(compose: dict[str, Any]) -> None:
+    staying = {name for name in compose["services"] if name != "airflow-init"}
+    assert {name for name in staying if "healthcheck" not in compose["services"][name]} == set()
+
+
+def test_versions_are_those_of_the_lock(compose: dict[str, Any]) -> None:
+    locked = dict(
+        re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "requirements.lock").read_text(), re.M)
+    )
+    services = compose["services"]
+    assert services["airflow-worker"]["image"] == (
+        f"apache/airflow:{locked['apache-airflow']}-python3.11"
+    )
+    assert services["spark-master"]["image"].startswith(f"apache/spark:{locked['pyspark']}-")
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_secret_comes_from_the_environment_and_has_no_default(secret: str) -> None:
+    text = FILE.read_text()
+    assert re.search(rf"\$\{{{secret}:\?[^}}]+\}}", text)
+    assert not re.search(rf"\$\{{{secret}:?-", text)
+    assert f"\n{secret}=\n" in f"\n{(ROOT / '.env.example').read_text()}"
