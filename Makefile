@@ -1,0 +1,75 @@
+# Bare `make` lists the targets. Needs Python 3.11 and nothing else.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+UV_VERSION := 0.13.8
+PY := .venv/bin/python
+VENV := .venv/.installed
+CHECKED := spark_apps plugins embedded benchmarks dags tests
+
+.PHONY: help demo test up down status bench jars lint fmt typing lock clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole year)
+	@$(PY) -m embedded demo
+
+test: lint typing  ## lint, type-check and run every test on servers of its own
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest $(PYTEST_ARGS)
+
+up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
+	@$(PY) -m embedded up
+
+down:  ## stop everything that was started here
+	@if [[ -x $(PY) ]]; then \
+	  $(PY) -m embedded down; TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m embedded down; fi
+
+status: $(VENV)  ## show what runs, and where
+	@$(PY) -m embedded status
+
+bench: $(VENV)  ## measure load, tag-write and project beside the plain connector
+	@$(PY) -m benchmarks
+
+jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
+	@$(PY) -m embedded jars
+
+lint: $(VENV)  ## ruff: style and format, nothing is changed
+	@.venv/bin/ruff check $(CHECKED)
+	@.venv/bin/ruff format --check $(CHECKED)
+
+fmt: $(VENV)  ## ruff: put style and format right
+	@.venv/bin/ruff check --fix $(CHECKED)
+	@.venv/bin/ruff format $(CHECKED)
+
+typing: $(VENV)  ## mypy --strict
+	@.venv/bin/mypy
+
+lock: $(VENV)  ## resolve requirements.in into requirements.lock, and the jars into jars.lock
+	@.venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-header \
+	  --no-emit-index-url --quiet requirements.in -o requirements.lock
+	@$(PY) -m embedded lock-jars
+
+clean: down  ## stop everything, then delete its data and the virtual environment
+	@rm -rf .venv .tidemark .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+# The virtual environment follows the lock: a changed lock is installed at the next call.
+$(VENV): requirements.lock spark_apps/pyproject.toml
+	@python=$$(command -v python3.11 || command -v python3 || true); \
+	found=$$("$${python:-false}" -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none); \
+	if [[ $$found != 3.11 ]]; then \
+	  echo "make: Python 3.11 is needed, found $$found: $${python:-no python3 on the PATH};" \
+	    "install it or put it first on the PATH" >&2; exit 1; fi; \
+	if [[ $$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1) != 3.11 ]]; then \
+	  echo "venv: creating .venv with Python $$found"; "$$python" -m venv --clear .venv; fi
+	@if [[ $$(.venv/bin/uv --version 2>&1) != "uv $(UV_VERSION)"* ]]; then \
+	  echo "venv: installing uv $(UV_VERSION)"; \
+	  $(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); fi
+	@echo "venv: installing $$(grep -c == requirements.lock) locked packages (1.3 GB; the first time takes minutes)"
+	@VIRTUAL_ENV=.venv .venv/bin/uv pip sync --require-hashes --compile-bytecode requirements.lock
+	@VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --no-deps --offline --editable spark_apps
+	@touch $@

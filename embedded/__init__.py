@@ -1,0 +1,1 @@
+"""The embedded default: a real Cassandra and a real Airflow on one machine, without containers."""

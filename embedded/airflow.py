@@ -1,0 +1,214 @@
+"""The embedded Airflow: four processes, each stopped by its own pid.
+
+`airflow standalone` is not used: it leaves its children behind when it is ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import httpx
+
+from embedded import airflow_environment, homes, ports, processes
+from embedded.errors import EmbeddedError
+from embedded.progress import Progress
+
+PORT_VARIABLE = "TIDEMARK_AIRFLOW_PORT"
+POOLS = {"tidemark": 1}
+
+# No log servers: the API server reads the log files itself, and they would listen on all
+# interfaces.
+_ARGUMENTS = {
+    "api-server": (),
+    "scheduler": ("--skip-serve-logs",),
+    "dag-processor": (),
+    "triggerer": ("--skip-serve-logs",),
+}
+_MIGRATION = "migration"
+_HEALTH_KEYS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_DEADLINE_S = 300.0
+_POLL_S = 0.5
+
+
+class Airflow:
+    """One Airflow below one home directory; several homes may run at once.
+
+    Args:
+        home: Database, secrets, logs and pids.
+        environment: Variables of the applications, such as `Endpoint.environment()`.
+        port: The port of the UI and API; by default `TIDEMARK_AIRFLOW_PORT`, else a free one.
+        pools: Pools to make or resize at each start, name to slots; by default `POOLS`.
+        min_free_bytes: Free space on the disk of `home` below which Airflow is not started.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        environment: Mapping[str, str],
+        port: int | None = None,
+        pools: Mapping[str, int] | None = None,
+        min_free_bytes: int = homes.GIB,
+    ) -> None:
+        """Remember the arguments; nothing is started or written yet."""
+        self._home = home.resolve()
+        self._run = self._home / "run"
+        self._ports_file = self._home / "ports.json"
+        self._applications = dict(environment)
+        self._port = port or ports.pinned(PORT_VARIABLE)
+        self._pools = dict(POOLS if pools is None else pools)
+        self._min_free_bytes = min_free_bytes
+
+    def start(self) -> str:
+        """Start the four processes unless they run already with the same environment.
+
+        Returns:
+            The base URL, when all components are healthy and the pools exist.
+
+        Raises:
+            EmbeddedError: The disk is full, a pinned port is taken, or a process died.
+        """
+        with homes.one_starter(self._home):
+            if (url := self.url()) and self._environment_is_unchanged():
+                # Whoever started it may have been killed before it was ready.
+                self._wait_until_healthy(Progress("airflow"))
+                self._make_pools()
+                return url
+            self.stop()
+            homes.require_space(self._home, self._min_free_bytes)
+            pinned = {"api": self._port} if self._port else {}
+            port = ports.choose(self._ports_file, ("api",), pinned)["api"]
+            try:
+                self._launch(port)
+            except BaseException:
+                self.stop()
+                raise
+        return airflow_environment.base_url(port)
+
+    def stop(self) -> bool:
+        """End all four processes and what they started, running tasks included.
+
+        Returns:
+            Whether any was running.
+        """
+        return bool(processes.stop([*_ARGUMENTS, _MIGRATION], self._run))
+
+    def url(self) -> str | None:
+        """Return the base URL; None unless all four processes run."""
+        port = ports.read(self._ports_file).get("api")
+        running = all(processes.running(name, self._run) for name in _ARGUMENTS)
+        return airflow_environment.base_url(port) if port and running else None
+
+    def client(self) -> httpx.Client:
+        """Return a client of the REST API, for paths below `/api/v2`.
+
+        Raises:
+            EmbeddedError: Airflow does not run.
+        """
+        url = self.url()
+        if url is None:
+            raise EmbeddedError("Airflow does not run", str(self._home), "start it: make up")
+        return httpx.Client(base_url=f"{url}/api/v2", timeout=60)
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of the `airflow` command line for this home."""
+        port = ports.read(self._ports_file)["api"]
+        return airflow_environment.build(self._home, port, self._applications)
+
+    def _launch(self, port: int) -> None:
+        progress = Progress("airflow")
+        environment = self.environment()
+        self._migrate(environment, progress)
+        progress.update(f"starting on port {port}")
+        for name, arguments in _ARGUMENTS.items():
+            log = self._log(name)
+            log.unlink(missing_ok=True)
+            processes.start(
+                name,
+                [sys.executable, "-m", "airflow", name, *arguments],
+                self._run,
+                log=log,
+                environment=environment,
+                cwd=self._home,
+            )
+        self._wait_until_healthy(progress)
+        self._make_pools()
+        (self._home / "environment.sha256").write_text(self._fingerprint(), encoding="utf-8")
+        progress.done(f"ready at {airflow_environment.base_url(port)}")
+
+    def _migrate(self, environment: Mapping[str, str], progress: Progress) -> None:
+        """Bring the database to this version; a marker spares the later starts the check."""
+        done = self._home / "migrated"
+        version = metadata.version("apache-airflow-core")
+        database = self._home / "airflow.db"
+        if database.exists() and done.exists() and done.read_text("utf-8") == version:
+            return
+        log = self._log(_MIGRATION)
+        log.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "airflow", "db", "migrate"]
+        processes.start(
+            _MIGRATION, command, self._run, log=log, environment=environment, cwd=self._home
+        )
+        while processes.running(_MIGRATION, self._run):
+            progress.update(f"preparing the database for Airflow {version}")
+            time.sleep(_POLL_S)
+        if processes.forget(_MIGRATION, self._run) != 0:
+            raise self._failure(_MIGRATION, "failed")
+        done.write_text(version, encoding="utf-8")
+
+    def _wait_until_healthy(self, progress: Progress) -> None:
+        with self.client() as client:
+            while missing := _unhealthy(client):
+                self._require_all_alive()
+                if progress.elapsed > _DEADLINE_S:
+                    raise self._failure(missing[0], f"not healthy after {_DEADLINE_S:.0f} s")
+                progress.update(f"waiting for {', '.join(missing)}")
+                time.sleep(_POLL_S)
+
+    def _require_all_alive(self) -> None:
+        for name in _ARGUMENTS:
+            if not processes.running(name, self._run):
+                raise self._failure(name, "died while starting")
+
+    def _failure(self, name: str, what: str) -> EmbeddedError:
+        log = self._log(name.replace("_", "-"))
+        return EmbeddedError(
+            f"Airflow's {name} {what}",
+            str(log),
+            "its last lines are below",
+            detail=processes.log_tail(log),
+        )
+
+    def _make_pools(self) -> None:
+        with self.client() as client:
+            for name, slots in self._pools.items():
+                pool = {"slots": slots, "description": "set at start", "include_deferred": False}
+                answer = client.patch(f"/pools/{name}", json={"pool": name, **pool})
+                if answer.status_code == httpx.codes.NOT_FOUND:
+                    answer = client.post("/pools", json={"name": name, **pool})
+                answer.raise_for_status()
+
+    def _environment_is_unchanged(self) -> bool:
+        """Whether the running processes know, for instance, where Cassandra is now."""
+        known = self._home / "environment.sha256"
+        return known.exists() and known.read_text("utf-8") == self._fingerprint()
+
+    def _fingerprint(self) -> str:
+        ours = {**self._applications, "pools": json.dumps(self._pools, sort_keys=True)}
+        return hashlib.sha256(json.dumps(ours, sort_keys=True).encode()).hexdigest()
+
+    def _log(self, name: str) -> Path:
+        return self._home / "logs" / f"{name}.log"
+
+
+def _unhealthy(client: httpx.Client) -> list[str]:
+    try:
+        health = client.get("/monitor/health").json()
+    except (httpx.HTTPError, ValueError):
+        return ["api-server", *_HEALTH_KEYS]
+    return [key for key in _HEALTH_KEYS if (health.get(key) or {}).get("status") != "healthy"]

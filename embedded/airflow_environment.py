@@ -1,0 +1,117 @@
+"""The environment of the embedded Airflow: its settings, connections and secrets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from embedded import credentials, spark
+from embedded.paths import ROOT, STATE
+from embedded.ports import HOST
+
+PARALLELISM = 4
+"""Tasks at a time; each is a process, and one of Spark fills two cores."""
+
+
+def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of Airflow's processes.
+
+    Args:
+        home: Airflow's home; its secrets are kept there.
+        port: The port of the API server.
+        applications: Variables of the applications, `TIDEMARK_CASSANDRA_*` above all.
+
+    Airflow settings of the caller's shell are left out, so that the same call always starts the
+    same Airflow.
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW_", "_AIRFLOW"))}
+    tidemark = {"TIDEMARK_STATE": str(STATE), "TIDEMARK_DATA_DOCS_DIR": str(STATE / "data_docs")}
+    search_path = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {
+        **tidemark,
+        **inherited,
+        **spark.environment(),
+        **applications,
+        **_settings(home, port),
+        **_secrets(home),
+        **_connections({**inherited, **applications}),
+        "AIRFLOW_HOME": str(home),
+        "PATH": os.pathsep.join(search_path),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "spark_apps"), str(ROOT / "plugins")]),
+    }
+
+
+def base_url(port: int) -> str:
+    """Where the API server of that port is."""
+    return f"http://{HOST}:{port}"
+
+
+def _settings(home: Path, port: int) -> dict[str, str]:
+    sections: dict[str, dict[str, object]] = {
+        "core": {
+            "executor": "LocalExecutor",
+            "parallelism": PARALLELISM,
+            "dags_folder": ROOT / "dags",
+            "plugins_folder": ROOT / "plugins",
+            "load_examples": False,
+            # Nobody but this machine reaches the server, so nobody has to log in.
+            "simple_auth_manager_all_admins": True,
+            "execution_api_server_url": f"{base_url(port)}/execution/",
+            # A busy machine is slow, not broken: the defaults fail DAGs and tasks there.
+            "dagbag_import_timeout": 120,
+        },
+        "workers": {"execution_api_timeout": 60},
+        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}"},
+        "api": {"host": HOST, "port": port, "base_url": base_url(port), "workers": 1},
+        "dag_processor": {
+            "refresh_interval": 10,
+            "min_file_process_interval": 10,
+            "dag_file_processor_timeout": 180,
+        },
+        "logging": {"base_log_folder": home / "logs" / "tasks"},
+        "usage_data_collection": {"enabled": False},
+    }
+    return {
+        f"AIRFLOW__{section.upper()}__{name.upper()}": str(value)
+        for section, settings in sections.items()
+        for name, value in settings.items()
+    }
+
+
+def _secrets(home: Path) -> dict[str, str]:
+    secrets = home / "secrets"
+    return {
+        "AIRFLOW__CORE__FERNET_KEY": credentials.keep(secrets / "fernet_key", _fernet_key),
+        "AIRFLOW__API__SECRET_KEY": credentials.keep(secrets / "secret_key"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": credentials.keep(secrets / "jwt_secret", _long_secret),
+    }
+
+
+def _fernet_key() -> str:
+    return base64.urlsafe_b64encode(os.urandom(32)).decode()
+
+
+def _long_secret() -> str:
+    """64 bytes, as HS512 asks for; Airflow warns of shorter ones."""
+    return base64.urlsafe_b64encode(os.urandom(64)).decode()
+
+
+def _connections(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the two connections of the DAGs; without Cassandra's address only Spark's."""
+    connections: dict[str, dict[str, object]] = {
+        "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[*]"}
+    }
+    if hosts := environment.get("TIDEMARK_CASSANDRA_HOSTS"):
+        addresses = [address.strip().rpartition(":") for address in hosts.split(",")]
+        connections["CASSANDRA_DEFAULT"] = {
+            "conn_type": "cassandra",
+            "host": ",".join(host for host, _, _ in addresses),
+            "port": int(addresses[0][2]),
+            "login": environment.get("TIDEMARK_CASSANDRA_USERNAME", ""),
+            "password": environment.get("TIDEMARK_CASSANDRA_PASSWORD", ""),
+        }
+    return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}

@@ -1,0 +1,60 @@
+"""The command line, configuration and log of the Cassandra child process."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from string import Template
+
+from embedded import jars
+from embedded.java import java_home
+from embedded.paths import CONF
+
+HEAP = "1G"
+"""Pinned, so that the demo and the benchmarks measure the same server everywhere."""
+
+_MAIN_CLASS = "org.apache.cassandra.service.CassandraDaemon"
+
+
+def prepare(home: Path, ports: dict[str, int]) -> list[str]:
+    """Write the configuration below `home/conf` and return the command to run.
+
+    Args:
+        home: The node's directory.
+        ports: `native` for clients, `storage` for the (only) node itself.
+    """
+    values = {
+        "home": str(home),
+        "config_uri": (home / "conf" / "cassandra.yaml").as_uri(),
+        "heap": HEAP,
+        "storage_port": str(ports["storage"]),
+        "native_port": str(ports["native"]),
+    }
+    (home / "conf").mkdir(parents=True, exist_ok=True)
+    (home / "tmp").mkdir(exist_ok=True)
+    yaml = Template((CONF / "cassandra.yaml").read_text("utf-8")).substitute(values)
+    (home / "conf" / "cassandra.yaml").write_text(yaml, encoding="utf-8")
+    logback = (CONF / "logback.xml").read_text("utf-8")
+    (home / "conf" / "logback.xml").write_text(logback, encoding="utf-8")
+    return _command(home, values)
+
+
+def log_file(home: Path) -> Path:
+    """The log that says most about the node's end: its own, or the JVM's output before that."""
+    own = home / "logs" / "system.log"
+    return own if own.exists() and own.stat().st_size else output_file(home)
+
+
+def output_file(home: Path) -> Path:
+    """What the JVM itself prints."""
+    return home / "logs" / "output.log"
+
+
+def _command(home: Path, values: dict[str, str]) -> list[str]:
+    libraries = jars.fetch("cassandra")
+    agent = next(path for path in libraries if path.name.startswith("jamm-"))
+    class_path = os.pathsep.join([str(home / "conf"), *map(str, libraries)])
+    options = Template((CONF / "cassandra-jvm.options").read_text("utf-8")).substitute(values)
+    flags = [line for line in options.splitlines() if line.startswith("-")]
+    java = str(java_home() / "bin" / "java")
+    return [java, f"-javaagent:{agent}", *flags, "-cp", class_path, _MAIN_CLASS]

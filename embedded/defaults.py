@@ -1,0 +1,27 @@
+"""What the applications are told when they run on the embedded servers."""
+
+from __future__ import annotations
+
+from embedded import spark
+from embedded.cassandra import Endpoint
+from embedded.paths import STATE
+
+JOURNAL_KEYSPACE = "pekko"
+READ_MODEL_KEYSPACE = "flights"
+
+
+def environment(endpoint: Endpoint) -> dict[str, str]:
+    """Return the variables of the applications for the embedded Cassandra and the demo's journal.
+
+    Day buckets: a thousand flights a day is what Pekko's documentation recommends them for. The
+    schedule is off: a journal of 2013 has nothing new each night.
+    """
+    return {
+        **spark.environment(),
+        **endpoint.environment(),
+        "TIDEMARK_JOURNAL_KEYSPACE": JOURNAL_KEYSPACE,
+        "TIDEMARK_KEYSPACE": "tidemark",
+        "TIDEMARK_BUCKET_SIZE": "Day",
+        "TIDEMARK_CADENCE": "off",
+        "TIDEMARK_DATA_DOCS_DIR": str(STATE / "data_docs"),
+    }

@@ -1,0 +1,196 @@
+"""The main job over real data: load the flights, let Airflow run the four DAGs, show the outcome.
+
+Each step looks at the ledger first: a second run does no work twice, and a run that was
+interrupted goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+
+from embedded import defaults, rest, summary
+from embedded.airflow import Airflow
+from embedded.cassandra import Cassandra
+from embedded.errors import EmbeddedError
+from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, ROOT
+from embedded.progress import Progress
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
+from tidemark.continuity.plan import APPLICATION as VALIDATE
+from tidemark.flights.plan import load_window
+from tidemark.ledger.pieces import Pieces
+from tidemark.projection import catalog
+from tidemark.projection.plan import APPLICATION as PROJECT
+from tidemark.retention.run import APPLICATION as PURGE
+from tidemark.settings import Settings
+from tidemark.tagging.run import APPLICATION as TAG_WRITE
+from tidemark.window import Window, iso
+
+PURGED_DAYS = 7
+_STARTED_BY_ASSET_S = 120.0
+_RUN_S = 1800.0
+
+
+def run(months: int) -> None:
+    """Run the demo over the first `months` months of 2013.
+
+    Raises:
+        EmbeddedError: a server did not start, a DAG run failed, or the read model disagrees with
+            the CSV.
+    """
+    progress = Progress("demo")
+    endpoint = Cassandra(CASSANDRA_HOME).start()
+    environment = defaults.environment(endpoint)
+    with patch.dict(os.environ, environment):
+        settings = Settings.load()
+    _load(months, environment)
+    airflow = Airflow(AIRFLOW_HOME, environment)
+    url = airflow.start()
+    with Control(settings) as control, airflow.client() as client:
+        _create_read_models(control, settings)
+        steps = Steps(control, settings, client, load_window(months))
+        steps.unpause()
+        steps.chain()
+        steps.purge()
+        progress.done("all steps are done")
+        agrees = summary.show(control, settings, steps.window)
+    print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
+    print("Both servers run on; `make down` stops them.")
+    if not agrees:
+        raise EmbeddedError(
+            "the read model disagrees with the CSV", "daily_punctuality", "please report this"
+        )
+
+
+@dataclass
+class Steps:
+    """The DAG runs of the demo, one after the other."""
+
+    control: Control
+    settings: Settings
+    client: httpx.Client
+    window: Window
+
+    def unpause(self) -> None:
+        """Let the four DAGs run; a new Airflow has them paused."""
+        dags = ("tag_write", "validate", "project", "purge")
+        rest.wait_until("the DAGs to be parsed", _RUN_S, lambda: self._known(dags))
+        for dag_id in dags:
+            rest.unpause(self.client, dag_id)
+
+    def chain(self) -> None:
+        """Start tag_write; each later DAG is started by the asset of the one before it."""
+        produced = False
+        for dag_id, subjects in self._subjects().items():
+            if not self._pending(subjects):
+                Progress(dag_id).done("every time bucket is done already")
+                produced = False
+                continue
+            if produced:
+                run_id = self._started_by_asset(dag_id)
+            else:
+                run_id = rest.trigger(self.client, dag_id, conf=_conf(self.window))
+            self._wait(dag_id, run_id)
+            produced = rest.task_state(self.client, dag_id, run_id, dag_id) == "success"
+        if produced:
+            # A dry run: it shows what could be purged.
+            self._wait("purge", self._started_by_asset("purge"))
+
+    def purge(self) -> None:
+        """Purge the tag views of the first week."""
+        week = Window(self.window.start, self.window.start + timedelta(days=PURGED_DAYS))
+        if not self._pending({PURGE: [self.settings.journal_keyspace]}, week):
+            Progress("purge").done("the first week is purged already")
+            return
+        run_id = rest.trigger(self.client, "purge", conf={**_conf(week), "dry_run": False})
+        self._wait("purge", run_id)
+
+    def _subjects(self) -> dict[str, dict[str, list[str]]]:
+        """DAG -> application -> the subjects of its pieces."""
+        journal = self.settings.journal_keyspace
+        definitions = catalog.load(self.settings.projections_dir)
+        return {
+            "tag_write": {TAG_WRITE: [journal]},
+            "validate": {VALIDATE: [journal]},
+            "project": {PROJECT: [definition.subject(journal) for definition in definitions]},
+        }
+
+    def _pending(self, subjects: Mapping[str, list[str]], window: Window | None = None) -> bool:
+        wanted = set((window or self.window).buckets(self.settings.bucket_size))
+        return any(
+            wanted - Pieces(self.control, self.settings.keyspace, application, subject).done()
+            for application, names in subjects.items()
+            for subject in names
+        )
+
+    def _known(self, dags: tuple[str, ...]) -> bool | None:
+        found = rest.call(self.client, "GET", "dags?limit=100")["dags"]
+        return set(dags) <= {dag["dag_id"] for dag in found} or None
+
+    def _started_by_asset(self, dag_id: str) -> str:
+        """The run that the asset before started: the newest one, which must appear soon."""
+
+        def probe() -> str | None:
+            active = [
+                run
+                for run in rest.runs(self.client, dag_id)
+                if run["run_type"] == "asset_triggered" and run["state"] not in rest.OVER
+            ]
+            return str(active[-1]["dag_run_id"]) if active else None
+
+        return rest.wait_until(f"{dag_id} to be started by its asset", _STARTED_BY_ASSET_S, probe)
+
+    def _wait(self, dag_id: str, run_id: str) -> None:
+        progress = Progress(dag_id)
+
+        def probe() -> dict[str, Any] | None:
+            run: dict[str, Any] = rest.call(self.client, "GET", f"dags/{dag_id}/dagRuns/{run_id}")
+            progress.update(f"{run['state']} in Airflow")
+            return run if run["state"] in rest.OVER else None
+
+        ended = rest.wait_until(f"{dag_id} {run_id} to be over", _RUN_S, probe)
+        if ended["state"] != "success":
+            log = rest.task_log(self.client, dag_id, run_id, dag_id)
+            raise EmbeddedError(
+                f"the run {run_id} of {dag_id} failed: {log.splitlines()[-1]}",
+                f"DAG {dag_id}",
+                "read its log in Airflow's UI",
+            )
+        progress.done("done by Airflow")
+
+
+def _conf(window: Window) -> dict[str, Any]:
+    return {"window_start": iso(window.start), "window_end": iso(window.end)}
+
+
+def _load(months: int, environment: Mapping[str, str]) -> None:
+    """Run the loader as a user would; its progress goes through, its report is checked."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "spark_apps" / "load_flights.py"), "--months", str(months)],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
+    if done.returncode:
+        raise EmbeddedError(
+            f"loading the flights failed: {report.get('error', 'see above')}", "load_flights.py", ""
+        )
+    if report["state"] == "done":
+        print("\n".join(done.stdout.splitlines()[:-1]))
+
+
+def _create_read_models(control: Control, settings: Settings) -> None:
+    create_keyspace(control, defaults.READ_MODEL_KEYSPACE, settings.replication)
+    create_tables(control, SCHEMA_DIR / "flights.cql", defaults.READ_MODEL_KEYSPACE)

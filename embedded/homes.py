@@ -1,0 +1,37 @@
+"""What every server's home directory needs: room, and one starter at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from embedded.errors import EmbeddedError
+
+GIB = 1 << 30
+
+
+@contextmanager
+def one_starter(home: Path) -> Iterator[None]:
+    """Make the home and keep a second start of it waiting until the first has finished."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "start.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def require_space(home: Path, min_free_bytes: int) -> None:
+    """Refuse a disk that is as good as full.
+
+    Raises:
+        EmbeddedError: Less than `min_free_bytes` are free where `home` lies.
+    """
+    free = shutil.disk_usage(home).free
+    if free < min_free_bytes:
+        raise EmbeddedError(
+            f"disk full: {free / GIB:.1f} GiB free, {min_free_bytes / GIB:.1f} GiB needed",
+            str(home),
+            "free some space or set TIDEMARK_STATE to a directory on another disk",
+        )

@@ -1,0 +1,163 @@
+"""Small steps over Airflow's REST API; every wait polls a condition until a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+OVER = frozenset({"success", "failed"})
+POLL_S = 0.5
+
+
+def wait_until(what: str, deadline_s: float, probe: Callable[[], T | None]) -> T:
+    """The probe's first answer that is not None.
+
+    Raises:
+        TimeoutError: no answer within `deadline_s` seconds; the text names `what`.
+    """
+    until = time.monotonic() + deadline_s
+    while True:
+        answer = probe()
+        if answer is not None:
+            return answer
+        if time.monotonic() > until:
+            raise TimeoutError(f"after {deadline_s} s still waiting for {what}")
+        time.sleep(POLL_S)
+
+
+def call(client: httpx.Client, method: str, path: str, **body: Any) -> Any:
+    """The decoded answer of one request.
+
+    Raises:
+        RuntimeError: the answer is an error; the text holds its body.
+    """
+    answer = client.request(method, path.lstrip("/"), json=body or None)
+    if answer.is_error:
+        raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
+    return answer.json() if answer.content else None
+
+
+def unpause(client: httpx.Client, dag_id: str, *, paused: bool = False) -> None:
+    """Start the schedule of a DAG, or pause it."""
+    call(client, "PATCH", f"dags/{dag_id}", is_paused=paused)
+
+
+def trigger(
+    client: httpx.Client,
+    dag_id: str,
+    *,
+    logical_date: str | None = None,
+    conf: dict[str, Any] | None = None,
+    **fields: str,
+) -> str:
+    """Trigger a run and return its id; `fields` go into the body as they are."""
+    body = {"logical_date": logical_date, "conf": conf or {}, **fields}
+    return str(call(client, "POST", f"dags/{dag_id}/dagRuns", **body)["dag_run_id"])
+
+
+def runs(client: httpx.Client, dag_id: str) -> list[dict[str, Any]]:
+    """Every run of a DAG, in the order in which they were started."""
+    path = f"dags/{dag_id}/dagRuns?limit=100&order_by=start_date"
+    found: list[dict[str, Any]] = call(client, "GET", path)["dag_runs"]
+    return found
+
+
+def wait_for_run(
+    client: httpx.Client, dag_id: str, run_id: str, deadline_s: float
+) -> dict[str, Any]:
+    """The run once it is over, as success or failed."""
+
+    def probe() -> dict[str, Any] | None:
+        run: dict[str, Any] = call(client, "GET", f"dags/{dag_id}/dagRuns/{run_id}")
+        return run if run["state"] in OVER else None
+
+    return wait_until(f"{dag_id} {run_id} to be over", deadline_s, probe)
+
+
+def wait_for_runs(
+    client: httpx.Client, dag_id: str, run_type: str, count: int, deadline_s: float
+) -> list[dict[str, Any]]:
+    """`count` runs of a type once all of them are over, in the order in which they were started."""
+
+    def probe() -> list[dict[str, Any]] | None:
+        found = [run for run in runs(client, dag_id) if run["run_type"] == run_type]
+        over = [run for run in found if run["state"] in OVER]
+        return found if len(found) == len(over) >= count else None
+
+    return wait_until(f"{count} {run_type} runs of {dag_id} to be over", deadline_s, probe)
+
+
+def task_state(client: httpx.Client, dag_id: str, run_id: str, task_id: str) -> str | None:
+    """The state of a task in a run."""
+    path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+    state: str | None = call(client, "GET", path)["state"]
+    return state
+
+
+def task_log(client: httpx.Client, dag_id: str, run_id: str, task_id: str, attempt: int = 1) -> str:
+    """The log of one attempt of a task, one event a line, errors with their text."""
+    path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{attempt}"
+    events = call(client, "GET", f"{path}?full_content=true")["content"]
+    return "\n".join(
+        " ".join([str(event.get("event", "")), *_error_texts(event)]) for event in events
+    )
+
+
+def _error_texts(event: dict[str, Any]) -> list[str]:
+    return [str(error.get("exc_value", "")) for error in event.get("error_detail") or []]
+
+
+def xcom(
+    client: httpx.Client, dag_id: str, run_id: str, task_id: str, key: str = "return_value"
+) -> Any:
+    """The value of an XCom, decoded."""
+    path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+    return call(client, "GET", f"{path}?deserialize=true")["value"]
+
+
+def backfill(
+    client: httpx.Client,
+    dag_id: str,
+    first: str,
+    last: str,
+    *,
+    backwards: bool = False,
+    reprocess: str = "none",
+    conf: dict[str, Any] | None = None,
+) -> int:
+    """Create a backfill of the buckets from `first` to `last` (both inclusive), one at a time.
+
+    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again.
+    """
+    body = {
+        "dag_id": dag_id,
+        "from_date": first,
+        "to_date": last,
+        "run_backwards": backwards,
+        "reprocess_behavior": reprocess,
+        "max_active_runs": 1,
+        "dag_run_conf": conf or {},
+    }
+
+    def probe() -> int | None:
+        answer = client.post("backfills", json=body)
+        if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            return None
+        if answer.is_error:
+            raise RuntimeError(f"POST backfills: {answer.status_code} {answer.text}")
+        return int(answer.json()["id"])
+
+    return wait_until(f"a backfill of {dag_id} to be accepted", 60, probe)
+
+
+def close_backfill(client: httpx.Client, backfill_id: int) -> None:
+    """End a backfill whose runs are over, so that the DAG takes another.
+
+    The scheduler does it too, but only every 30 seconds. What is not over is cancelled.
+    """
+    if call(client, "GET", f"backfills/{backfill_id}")["completed_at"] is None:
+        call(client, "PUT", f"backfills/{backfill_id}/cancel")

@@ -1,0 +1,122 @@
+"""What the demo did, from the ledger, and its read model beside a direct count over the CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from embedded.defaults import READ_MODEL_KEYSPACE
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.continuity.plan import APPLICATION as VALIDATE
+from tidemark.flights.source import flights_file
+from tidemark.ledger.pieces import Entry, Pieces, State
+from tidemark.projection import catalog
+from tidemark.projection.plan import APPLICATION as PROJECT
+from tidemark.retention.run import APPLICATION as PURGE
+from tidemark.settings import Settings
+from tidemark.tagging.run import APPLICATION as TAG_WRITE
+from tidemark.window import Window, to_millis
+
+MEASURES = ["departed", "delayed", "cancelled"]
+
+
+def show(control: Control, settings: Settings, window: Window) -> bool:
+    """Print both; returns whether the read model agrees with the CSV."""
+    console = Console(highlight=False)
+    console.print(_figures(control, settings, window))
+    model = read_model(control, settings, window)
+    counted = count_csv(window)
+    agrees = model.equals(counted)
+    console.print(_comparison(model, counted))
+    verdict = "agrees with" if agrees else "DISAGREES with"
+    console.print(f"The read model daily_punctuality {verdict} a direct count over flights.csv.")
+    return agrees
+
+
+def read_model(control: Control, settings: Settings, window: Window) -> pd.DataFrame:
+    """The read model summed over the window's time buckets: MEASURES by carrier and origin."""
+    parts = control.execute_many(
+        f"SELECT carrier, origin, {', '.join(MEASURES)}"
+        f" FROM {table(READ_MODEL_KEYSPACE, 'daily_punctuality')} WHERE time_bucket = ?",
+        [(bucket,) for bucket in window.buckets(settings.bucket_size)],
+    )
+    rows = pd.DataFrame(
+        [row for part in parts for row in part], columns=["carrier", "origin", *MEASURES]
+    )
+    return _by_carrier(rows)
+
+
+def count_csv(window: Window) -> pd.DataFrame:
+    """The same straight from the CSV: what left, was late or was cancelled in the window."""
+    flights = pd.read_csv(flights_file())
+    scheduled = pd.to_datetime(flights["time_hour"]) + pd.to_timedelta(flights["minute"], "min")
+    is_cancelled = flights["dep_time"].isna()
+    happened = scheduled + pd.to_timedelta(flights["dep_delay"].fillna(0), "min")
+    in_window = (happened >= window.start) & (happened < window.end)
+    counted = pd.DataFrame(
+        {
+            "carrier": flights["carrier"],
+            "origin": flights["origin"],
+            "departed": ~is_cancelled,
+            "delayed": flights["dep_delay"] > 15,
+            "cancelled": is_cancelled,
+        }
+    )
+    return _by_carrier(counted[in_window])
+
+
+def _by_carrier(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.groupby(["carrier", "origin"])[MEASURES].sum().astype("int64").sort_index()
+
+
+def _figures(control: Control, settings: Settings, window: Window) -> Table:
+    def done(application: str, subject: str) -> list[Entry]:
+        pieces = Pieces(control, settings.keyspace, application, subject)
+        entries = pieces.entries(to_millis(window.start), to_millis(window.end))
+        return [entry for entry in entries if entry.state is State.DONE]
+
+    journal = settings.journal_keyspace
+    tagged, validated = done(TAG_WRITE, journal), done(VALIDATE, journal)
+    purged = done(PURGE, journal)
+    figures = Table(title=f"Flights from New York {window}", title_justify="left")
+    figures.add_column("step")
+    figures.add_column("what")
+    figures.add_column("figure", justify="right")
+    figures.add_row("tag-write", "events read", _sum(tagged, "events_read"))
+    figures.add_row("", "tag rows written", _sum(tagged, "tag_rows_written"))
+    figures.add_row("validate", "time buckets that passed all checks", f"{len(validated):,}")
+    for definition in catalog.load(settings.projections_dir):
+        consumed = done(PROJECT, definition.subject(journal))
+        figures.add_row("project", f"{definition.name}: events read", _sum(consumed, "events_read"))
+        rows = control.execute(
+            f"SELECT count(*) AS n FROM {table(definition.keyspace, definition.table)}"
+        )
+        figures.add_row("", f"{definition.name}: read-model rows", f"{rows[0]['n']:,}")
+    figures.add_row("purge", "time buckets purged", f"{len(purged):,}")
+    figures.add_row("", "tag-view partitions deleted", _sum(purged, "partitions_deleted"))
+    return figures
+
+
+def _sum(entries: Iterable[Entry], name: str) -> str:
+    return f"{sum(entry.counts.get(name, 0) for entry in entries):,}"
+
+
+def _comparison(model: pd.DataFrame, counted: pd.DataFrame) -> Table:
+    ours, theirs = model.groupby("carrier").sum(), counted.groupby("carrier").sum()
+    comparison = Table(title="Read model | CSV, by carrier", title_justify="left")
+    comparison.add_column("carrier")
+    for measure in MEASURES:
+        comparison.add_column(measure, justify="right")
+    for carrier in theirs.sort_values("departed", ascending=False).index[:8]:
+        comparison.add_row(
+            str(carrier),
+            *[
+                f"{ours[measure].get(carrier, 0):,} | {theirs[measure][carrier]:,}"
+                for measure in MEASURES
+            ],
+        )
+    return comparison
