@@ -1,0 +1,32 @@
+"""Brings the read models up to the validated window.
+
+Starts when `validate` has passed, by hand with the form, or by
+`airflow backfill create --dag-id project`. It is never scheduled by time.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.assets import READ_MODELS, VALIDATED
+from tidemark_airflow.form import FORCE, run_form
+from tidemark_airflow.operators import TidemarkOperator
+from tidemark_airflow.tasks import resolve_window
+from tidemark_airflow.timetables import started_by
+
+with DAG(
+    dag_id="project",
+    schedule=started_by(VALIDATED),
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params=run_form(force=FORCE),
+    tags=["tidemark"],
+    doc_md=__doc__,
+):
+    TidemarkOperator(
+        task_id="project",
+        application_name="project",
+        window=resolve_window(),
+        outlets=[READ_MODELS],
+    )

@@ -1,0 +1,32 @@
+"""Numbers the window's tagged events and writes `tag_views`, its progress and its scanning.
+
+Starts by schedule (one run per date bucket), by hand with the form, or by
+`airflow backfill create --dag-id tag_write`. When it has written something, `validate` starts.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.assets import TAG_VIEWS
+from tidemark_airflow.form import FORCE, run_form
+from tidemark_airflow.operators import TidemarkOperator
+from tidemark_airflow.tasks import resolve_window
+from tidemark_airflow.timetables import by_date_bucket
+
+with DAG(
+    dag_id="tag_write",
+    schedule=by_date_bucket(),
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params=run_form(force=FORCE),
+    tags=["tidemark"],
+    doc_md=__doc__,
+):
+    TidemarkOperator(
+        task_id="tag_write",
+        application_name="tag_write",
+        window=resolve_window(),
+        outlets=[TAG_VIEWS],
+    )

@@ -1,0 +1,32 @@
+"""Checks sequence continuity of the journal and of the tag views; a failed check stops `project`.
+
+Starts when `tag_write` has written something, by hand with the form, or by
+`airflow backfill create --dag-id validate`. It is never scheduled by time.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
+from tidemark_airflow.form import FORCE, run_form
+from tidemark_airflow.operators import TidemarkOperator
+from tidemark_airflow.tasks import resolve_window
+from tidemark_airflow.timetables import started_by
+
+with DAG(
+    dag_id="validate",
+    schedule=started_by(TAG_VIEWS),
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params=run_form(force=FORCE),
+    tags=["tidemark"],
+    doc_md=__doc__,
+):
+    TidemarkOperator(
+        task_id="validate",
+        application_name="validate",
+        window=resolve_window(),
+        outlets=[VALIDATED],
+    )

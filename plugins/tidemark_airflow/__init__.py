@@ -1,0 +1,1 @@
+"""Tidemark inside Airflow: the window of a run, the operator, the timetable, the form."""

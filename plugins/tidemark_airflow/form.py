@@ -1,0 +1,43 @@
+"""The typed form of a run: what the UI shows and what REST and the command line accept."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+
+FORCE = Param(
+    False,
+    type="boolean",
+    title="Force",
+    description="Do pieces again that the ledger has as done, and time buckets that are still"
+    " within reach of live readers.",
+)
+
+
+def run_form(*, dry_run: bool = False, **more: Param) -> dict[str, Param]:
+    """The params that every DAG takes, followed by its own.
+
+    Args:
+        dry_run: the default of the param `dry_run`.
+        more: further params of one DAG, such as `force=FORCE`.
+    """
+    return {
+        "window_start": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="Window start",
+            description="First moment of event time, UTC, such as 2013-01-01T00:00:00Z."
+            " Empty: the run's data interval. Give both ends or neither.",
+        ),
+        "window_end": Param(
+            None,
+            type=["null", "string"],
+            format="date-time",
+            title="Window end",
+            description="End of event time, UTC, exclusive. Give both ends or neither.",
+        ),
+        "dry_run": Param(
+            dry_run, type="boolean", title="Dry run", description="Plan and report; write nothing."
+        ),
+        **more,
+    }

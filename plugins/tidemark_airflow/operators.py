@@ -1,0 +1,188 @@
+"""Runs a Tidemark application under spark-submit and acts on its report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook, Connection, Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+POOL = "tidemark"
+# Longer than TIDEMARK_LOCK_TTL (60 s): the locks of a run that died have expired by then.
+RETRY_DELAY = timedelta(seconds=75)
+_USAGE_ERROR = re.compile(r"Error code is: 2\b")
+
+
+class TidemarkOperator(SparkSubmitOperator):
+    """Submits `spark_apps/<application_name>.py` for a window, then reads the run's report.
+
+    Ends as success only if the run has produced something, and then tells its outlets the window
+    (extra: window_start, window_end, run_id). A run that had nothing to do, or a dry run, ends as
+    skipped, so that nothing downstream starts. The report is the XCom `report`.
+
+    Args:
+        application_name: name of the application, without `.py`.
+        window: what `resolve_window` returns.
+        options: further options of the application, as option to value (templated).
+        dry_by_default: the application only plans unless it is given `--apply`.
+
+    Raises:
+        AirflowFailException: the application refused its input; it is not retried.
+        AirflowException: the application failed; the text is its own error line if it left one.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "options")
+
+    def __init__(
+        self,
+        *,
+        application_name: str,
+        window: Any,
+        options: dict[str, str] | None = None,
+        dry_by_default: bool = False,
+        conn_id: str = "spark_default",
+        cassandra_conn_id: str = "cassandra_default",
+        pool: str = POOL,
+        retries: int = 1,
+        retry_delay: timedelta = RETRY_DELAY,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=str(home() / "spark_apps" / f"{application_name}.py"),
+            name=f"tidemark-{application_name}",
+            conn_id=conn_id,
+            conf={"spark.log.level": "WARN"},
+            pool=pool,
+            retries=retries,
+            retry_delay=retry_delay,
+            **kwargs,
+        )
+        self.window = window
+        self.options = options or {}
+        self.dry_by_default = dry_by_default
+        self.cassandra_conn_id = cassandra_conn_id
+
+    def execute(self, context: Context) -> None:
+        """Submit, report, and end as success, skipped or failed."""
+        refuse_masters_that_show_secrets(self._conn_id)
+        ti: Any = context["ti"]
+        run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
+        self.jars = spark_jars()
+        self.env_vars = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
+        with TemporaryDirectory(prefix="tidemark-") as directory:
+            file = Path(directory) / "report.json"
+            self.application_args = self._arguments(context["params"], run_id, file)
+            try:
+                super().execute(context)
+            except AirflowException as failure:
+                raise _explained(failure, read_report(file)) from None
+            report = read_report(file)
+        if report is None:
+            raise AirflowException(f"{self.name} ended well but left no report, see the log above")
+        self.log.info("%s", summary(report))
+        ti.xcom_push(key="report", value=report)
+        self._tell_outlets(context, report)
+
+    def _arguments(self, params: Mapping[str, Any], run_id: str, report: Path) -> list[str]:
+        arguments = ["--window-start", self.window["start"], "--window-end", self.window["end"]]
+        arguments += ["--run-id", run_id, "--report", str(report)]
+        if params["dry_run"] != self.dry_by_default:
+            arguments.append("--apply" if self.dry_by_default else "--dry-run")
+        if params.get("force"):
+            arguments.append("--force")
+        for option, value in self.options.items():
+            arguments += [option, str(value)]
+        return arguments
+
+    def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
+        if report["dry_run"] or report["state"] != "done" or report["pieces"]["done"] == 0:
+            reason = "a dry run wrote nothing" if report["dry_run"] else "no piece was to be done"
+            self.log.info("%s: the task ends as skipped and nothing downstream starts", reason)
+            raise AirflowSkipException(reason)
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra.update(
+                {key: report[key] for key in ("window_start", "window_end", "run_id")}
+            )
+
+
+def home() -> Path:
+    """The directory that holds `spark_apps`: TIDEMARK_HOME, else the one this plugin lies in."""
+    named = os.environ.get("TIDEMARK_HOME")
+    return Path(named) if named else Path(__file__).resolve().parents[2]
+
+
+def spark_jars() -> str:
+    """The connector's jars, comma-separated: TIDEMARK_SPARK_JARS, else the fetched ones."""
+    named = os.environ.get("TIDEMARK_SPARK_JARS")
+    if named:
+        return named
+    fetched = home() / ".tidemark" / "jars" / "spark"
+    return ",".join(str(jar) for jar in sorted(fetched.glob("*.jar")))
+
+
+def cassandra_environment(connection: Connection) -> dict[str, str]:
+    """The applications' environment for a Cassandra connection (host may be `h1,h2`)."""
+    port = connection.port or 9042
+    hosts = (connection.host or "").split(",")
+    return {
+        "TIDEMARK_CASSANDRA_HOSTS": ",".join(f"{host.strip()}:{port}" for host in hosts),
+        "TIDEMARK_CASSANDRA_USERNAME": connection.login or "",
+        "TIDEMARK_CASSANDRA_PASSWORD": connection.password or "",
+    }
+
+
+def refuse_masters_that_show_secrets(conn_id: str) -> None:
+    """Refuse YARN and Kubernetes: there spark-submit takes the environment as `--conf`.
+
+    Source: SparkSubmitHook._build_spark_common_args (provider 5.6.0). The connection is looked up
+    here since the hook falls back to YARN when it is missing.
+
+    Raises:
+        AirflowFailException: the connection's master would put the password on a command line.
+    """
+    connection = BaseHook.get_connection(conn_id)
+    master = f"{connection.conn_type}://{connection.host}"
+    if "yarn" in master or "k8s" in master:
+        raise AirflowFailException(
+            f"the connection {conn_id} names the master {connection.host!r}: YARN and Kubernetes"
+            " would show Cassandra's password on the command line; use local[*] or spark://host:port"
+        )
+
+
+def read_report(file: Path) -> dict[str, Any] | None:
+    """The report that an application left, or None if it died before it could.
+
+    From a file rather than from Cassandra: the driver runs on this machine (what would not is
+    refused), and the report must also tell why Cassandra could not be reached.
+    """
+    if not file.exists():
+        return None
+    report: dict[str, Any] = json.loads(file.read_text())
+    return report
+
+
+def _explained(failure: AirflowException, report: Mapping[str, Any] | None) -> AirflowException:
+    """The application's own error line in place of "Cannot execute", if it left a report."""
+    kind = AirflowFailException if _USAGE_ERROR.search(str(failure)) else AirflowException
+    if report is None or not report["error"]:
+        return kind(f"{failure} The application's error is in the log above.")
+    return kind(f"{report['application']}: {report['error']}")
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """One line for people, such as `tag-write done [..., ...): 31 of 31 pieces; events_read 12`."""
+    counts = ", ".join(f"{name} {value:,}" for name, value in report["counts"].items())
+    pieces = report["pieces"]
+    return (
+        f"{report['application']} {report['state']}"
+        f" [{report['window_start']}, {report['window_end']}):"
+        f" {pieces['done']} of {pieces['planned']} pieces; {counts}"
+    )

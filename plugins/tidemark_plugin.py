@@ -1,0 +1,14 @@
+"""Registers Tidemark with Airflow."""
+
+from __future__ import annotations
+
+from airflow.plugins_manager import AirflowPlugin
+
+from tidemark_airflow.timetables import DateBucketTimetable
+
+
+class TidemarkPlugin(AirflowPlugin):
+    """The timetable must be registered, else Airflow refuses to serialize DAGs that use it."""
+
+    name = "tidemark"
+    timetables = [DateBucketTimetable]  # noqa: RUF012 - as AirflowPlugin declares it

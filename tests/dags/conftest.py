@@ -1,0 +1,66 @@
+"""A real Airflow for the door tests; only Spark itself is replaced."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from embedded import rest
+from embedded.airflow import Airflow
+
+DAG_IDS = ("tag_write", "validate", "project", "purge")
+
+
+@dataclass(frozen=True)
+class Doors:
+    """A running Airflow whose DAGs are all unpaused, and no run is under way."""
+
+    client: httpx.Client
+    environment: dict[str, str] = field(repr=False)
+
+
+@pytest.fixture(scope="session")
+def doors(state: Path) -> Iterator[Doors]:
+    """The four DAGs under a real scheduler; spark-submit starts tests/dags/fake_application.py."""
+    home = state / "doors"
+    shutil.rmtree(home, ignore_errors=True)
+    environment = {
+        "SPARK_HOME": str(_spark_home(home / "spark")),
+        "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
+        "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
+        "TIDEMARK_CASSANDRA_PASSWORD": secrets.token_urlsafe(),
+    }
+    airflow = Airflow(home / "airflow", environment)
+    try:
+        airflow.start()
+        with airflow.client() as client:
+            rest.wait_until("the DAGs to be parsed", 120, lambda: _all_known(client))
+            for dag_id in DAG_IDS:
+                rest.unpause(client, dag_id)
+            # Unpausing tag_write starts a run for the latest interval, and that one the chain.
+            rest.wait_for_runs(client, "purge", "asset_triggered", 1, 180)
+            yield Doors(client, airflow.environment())
+    finally:
+        airflow.stop()
+
+
+def _all_known(client: httpx.Client) -> bool | None:
+    known = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
+    return known == set(DAG_IDS) or None
+
+
+def _spark_home(home: Path) -> Path:
+    """A SPARK_HOME for the real spark-submit script, which starts `bin/spark-class` in it."""
+    launcher = home / "bin" / "spark-class"
+    launcher.parent.mkdir(parents=True)
+    application = Path(__file__).with_name("fake_application.py")
+    launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{application}" "$@"\n')
+    launcher.chmod(0o755)
+    return home

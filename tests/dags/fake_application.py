@@ -1,0 +1,60 @@
+"""Stands in for a Spark application: takes its options and leaves its report.
+
+The door tests are about which runs start, with which window, and what Airflow makes of their
+report. The year in which the window starts says how the run ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+NOTHING_TO_DO = "1991"
+FAILS = "1992"
+REFUSES = "1993"
+DIES = "1994"
+ERROR = "somebody else holds the lock"
+_STATES = {NOTHING_TO_DO: "nothing-to-do", FAILS: "failed", REFUSES: "failed"}
+_STATUSES = {FAILS: 1, REFUSES: 2}
+
+
+def option(arguments: list[str], name: str) -> str:
+    """The word after an option."""
+    return arguments[arguments.index(name) + 1]
+
+
+def report_of(arguments: list[str], year: str) -> dict[str, Any]:
+    """The report for a command line as the applications take it."""
+    application = next(Path(word).stem for word in arguments if word.endswith(".py"))
+    dry_run = "--apply" not in arguments if application == "purge" else "--dry-run" in arguments
+    state = _STATES.get(year, "planned" if dry_run else "done")
+    return {
+        "application": application.replace("_", "-"),
+        "run_id": option(arguments, "--run-id"),
+        "state": state,
+        "window_start": option(arguments, "--window-start"),
+        "window_end": option(arguments, "--window-end"),
+        "dry_run": dry_run,
+        "pieces": {"planned": 1, "done": int(state == "done"), "held": 0, "failed": 0},
+        "counts": {"events_read": 1234},
+        "error": ERROR if state == "failed" else None,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Report, and exit like an application."""
+    year = option(arguments, "--window-start")[:4]
+    print("connected with", os.environ["TIDEMARK_CASSANDRA_PASSWORD"])
+    if year == DIES:
+        return 1
+    report = json.dumps(report_of(arguments, year))
+    Path(option(arguments, "--report")).write_text(report)
+    print(report)
+    return _STATUSES.get(year, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

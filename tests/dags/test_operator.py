@@ -1,0 +1,110 @@
+"""What the operator makes of an application's report, through a real scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from embedded import rest
+from tests.dags.conftest import Doors
+from tests.dags.fake_application import DIES, ERROR, FAILS, NOTHING_TO_DO, REFUSES
+
+RUN_S = 120.0
+
+
+def run_over(doors: Doors, dag_id: str, year: str, **conf: object) -> str:
+    """Trigger a run whose window starts in a year, and wait until its application has ended."""
+    window = {"window_start": f"{year}-01-01", "window_end": f"{year}-01-02"}
+    run_id = rest.trigger(doors.client, dag_id, conf={**window, **conf})
+    wait_for_application(doors, dag_id, run_id)
+    return run_id
+
+
+def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
+    """The state of the application's task once its first attempt is over."""
+    over = {"success", "failed", "skipped", "up_for_retry"}
+
+    def probe() -> str | None:
+        state = rest.task_state(doors.client, dag_id, run_id, dag_id)
+        return state if state in over else None
+
+    return rest.wait_until(f"{dag_id} {run_id}", RUN_S, probe)
+
+
+def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+    """The asset events that a run has caused."""
+    path = f"assets/events?source_dag_id={dag_id}&source_run_id={quote(run_id)}"
+    found: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
+    return found
+
+
+def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) -> None:
+    """Unpausing starts a run for the latest interval; each DAG starts the next one with it."""
+    scheduled = rest.wait_for_runs(doors.client, "tag_write", "scheduled", 1, RUN_S)[0]
+    window = rest.xcom(doors.client, "tag_write", scheduled["dag_run_id"], "resolve_window")
+    expected = {
+        "start": scheduled["data_interval_start"],
+        "end": scheduled["data_interval_end"],
+        "source": "data interval",
+    }
+    assert window == expected
+    for dag_id in ("validate", "project", "purge"):
+        run = rest.wait_for_runs(doors.client, dag_id, "asset_triggered", 1, RUN_S)[0]
+        window = rest.xcom(doors.client, dag_id, run["dag_run_id"], "resolve_window")
+        assert window == {**expected, "source": "asset events"}
+    # Started by an asset, purge only plans.
+    report = rest.xcom(doors.client, "purge", run["dag_run_id"], "purge", "report")
+    assert (report["state"], report["dry_run"]) == ("planned", True)
+
+
+def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) -> None:
+    run_id = run_over(doors, "project", "2013")
+    assert rest.task_state(doors.client, "project", run_id, "project") == "success"
+    [event] = events_of(doors, "project", run_id)
+    assert event["extra"] == {
+        "window_start": "2013-01-01T00:00:00Z",
+        "window_end": "2013-01-02T00:00:00Z",
+        "run_id": f"project/{run_id}/1",
+    }
+    report = rest.xcom(doors.client, "project", run_id, "project", "report")
+    assert report["run_id"] == f"project/{run_id}/1"
+
+
+def test_dry_run_and_nothing_to_do_end_as_skipped_without_an_event(doors: Doors) -> None:
+    reasons = {
+        run_over(doors, "project", "2013", dry_run=True): "a dry run wrote nothing",
+        run_over(doors, "project", NOTHING_TO_DO): "no piece was to be done",
+    }
+    for run_id, reason in reasons.items():
+        assert rest.task_state(doors.client, "project", run_id, "project") == "skipped"
+        assert reason in rest.task_log(doors.client, "project", run_id, "project")
+        assert events_of(doors, "project", run_id) == []
+
+
+def test_failed_application_is_retried_and_shows_its_own_error(doors: Doors) -> None:
+    run_id = run_over(doors, "validate", FAILS)
+    assert rest.task_state(doors.client, "validate", run_id, "validate") == "up_for_retry"
+    log = rest.task_log(doors.client, "validate", run_id, "validate")
+    assert f"validate: {ERROR}" in log
+    rest.call(doors.client, "PATCH", f"dags/validate/dagRuns/{run_id}", state="failed")
+
+
+def test_refused_input_is_not_retried(doors: Doors) -> None:
+    run_id = run_over(doors, "validate", REFUSES, force=True)
+    assert rest.task_state(doors.client, "validate", run_id, "validate") == "failed"
+    assert " --force" in rest.task_log(doors.client, "validate", run_id, "validate")
+
+
+def test_application_that_left_no_report_fails_and_points_to_the_log(doors: Doors) -> None:
+    run_id = run_over(doors, "validate", DIES)
+    log = rest.task_log(doors.client, "validate", run_id, "validate")
+    assert "The application's error is in the log above." in log
+    rest.call(doors.client, "PATCH", f"dags/validate/dagRuns/{run_id}", state="failed")
+
+
+def test_password_reaches_the_application_and_no_log(doors: Doors) -> None:
+    run_id = run_over(doors, "purge", "2013", dry_run=False, retention_days=7)
+    log = rest.task_log(doors.client, "purge", run_id, "purge")
+    assert "connected with ***" in log
+    assert doors.environment["TIDEMARK_CASSANDRA_PASSWORD"] not in log
+    assert "--apply --retention-days 7" in log

@@ -1,0 +1,60 @@
+"""What the operator makes of connections, without a scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowFailException
+
+from tidemark_airflow import operators
+
+
+def connection(**fields: object) -> Connection:
+    return Connection(conn_id="one", **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "host"),
+    [("spark", "yarn"), ("yarn", None), ("spark", "k8s://https://cluster:6443")],
+)
+def test_masters_that_would_show_the_password_are_refused(
+    monkeypatch: pytest.MonkeyPatch, conn_type: str, host: str | None
+) -> None:
+    found = connection(conn_type=conn_type, host=host)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
+    with pytest.raises(AirflowFailException, match=r"use local\[\*\] or spark://host:port"):
+        operators.refuse_masters_that_show_secrets("spark_default")
+
+
+@pytest.mark.parametrize("host", ["local[*]", "spark://master:7077"])
+def test_local_and_standalone_masters_are_welcome(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    found = connection(conn_type="spark", host=host)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
+    operators.refuse_masters_that_show_secrets("spark_default")
+
+
+def test_cassandra_connection_becomes_the_applications_environment() -> None:
+    found = connection(conn_type="cassandra", host="a, b", login="tidemark", password="hidden")
+    assert operators.cassandra_environment(found) == {
+        "TIDEMARK_CASSANDRA_HOSTS": "a:9042,b:9042",
+        "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
+        "TIDEMARK_CASSANDRA_PASSWORD": "hidden",
+    }
+
+
+def test_jars_are_the_fetched_ones_unless_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fetched = tmp_path / ".tidemark" / "jars" / "spark"
+    fetched.mkdir(parents=True)
+    for name in ("b.jar", "a.jar", "a.jar.sha256"):
+        (fetched / name).touch()
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))
+    monkeypatch.delenv("TIDEMARK_SPARK_JARS", raising=False)
+    assert operators.spark_jars() == f"{fetched / 'a.jar'},{fetched / 'b.jar'}"
+    monkeypatch.setenv("TIDEMARK_SPARK_JARS", "x.jar,y.jar")
+    assert operators.spark_jars() == "x.jar,y.jar"

@@ -1,0 +1,134 @@
+"""The DAG files: they load anywhere, touch nothing while they do, and say what they should."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DAG_IDS = ["project", "purge", "tag_write", "validate"]
+
+# In a process of its own: what the parsing imports must not hide behind what pytest imported.
+_PARSE = """
+import json, socket, sys
+
+def refuse(*arguments):
+    raise AssertionError(f"parsing opened a connection: {arguments[1:]}")
+
+socket.socket.connect = socket.socket.connect_ex = refuse
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+
+def form_of(dag):
+    return [(name, dag.params.get_param(name)) for name in dag.params]
+
+bag = DagBag(sys.argv[1])
+heavy = ("pyspark", "cassandra", "great_expectations", "pandas", "tidemark")
+loaded = [name for name in heavy if name in sys.modules]
+facts = {
+    "import_errors": bag.import_errors,
+    "loaded": loaded,
+    "params": {
+        dag_id: {name: [one.value, one.schema["type"]] for name, one in form_of(dag)}
+        for dag_id, dag in bag.dags.items()
+    },
+    "dags": {dag_id: DagSerialization.to_dict(dag)["dag"] for dag_id, dag in bag.dags.items()},
+}
+print("\\nFACTS " + json.dumps(facts))
+"""
+
+
+@pytest.fixture(scope="session")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a second, empty Airflow home finds in dags/."""
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(tmp_path_factory.mktemp("second_home")),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _PARSE, str(ROOT / "dags")],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    [line] = [line for line in done.stdout.splitlines() if line.startswith("FACTS ")]
+    facts: dict[str, Any] = json.loads(line.removeprefix("FACTS "))
+    return facts
+
+
+def tasks_of(parsed: dict[str, Any], dag_id: str) -> dict[str, Any]:
+    return {task["__var"]["task_id"]: task["__var"] for task in parsed["dags"][dag_id]["tasks"]}
+
+
+def test_every_dag_loads_without_errors(parsed: dict[str, Any]) -> None:
+    assert parsed["import_errors"] == {}
+    assert sorted(parsed["dags"]) == DAG_IDS
+
+
+def test_parsing_loads_neither_spark_nor_cassandra_nor_the_library(parsed: dict[str, Any]) -> None:
+    assert parsed["loaded"] == []
+
+
+def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
+    chain = {}
+    for dag_id, dag in parsed["dags"].items():
+        arrows = dag["dag_dependencies"]
+        starts = [one["label"] for one in arrows if one["target"] == dag_id]
+        gives = [one["label"] for one in arrows if one["source"] == dag_id]
+        chain[dag_id] = (starts, gives)
+    assert chain == {
+        "tag_write": ([], ["tag_views"]),
+        "validate": (["tag_views"], ["validated"]),
+        "project": (["validated"], ["read_models"]),
+        "purge": (["read_models"], []),
+    }
+
+
+@pytest.mark.parametrize("dag_id", DAG_IDS)
+def test_window_is_resolved_before_the_application_starts(
+    parsed: dict[str, Any], dag_id: str
+) -> None:
+    tasks = tasks_of(parsed, dag_id)
+    assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == {
+        "resolve_window": [dag_id],
+        dag_id: [],
+    }
+
+
+@pytest.mark.parametrize("dag_id", DAG_IDS)
+def test_two_runs_never_meet_on_a_piece(parsed: dict[str, Any], dag_id: str) -> None:
+    dag = parsed["dags"][dag_id]
+    assert dag["max_active_runs"] == 1
+    assert dag["catchup"] is False
+    assert dag["is_paused_upon_creation"] is True
+    application = tasks_of(parsed, dag_id)[dag_id]
+    assert application["pool"] == "tidemark"
+    assert application["retries"] == 1
+
+
+def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> None:
+    moment = [None, ["null", "string"]]
+    common = {"window_start": moment, "window_end": moment}
+    usual = {**common, "dry_run": [False, "boolean"], "force": [False, "boolean"]}
+    assert parsed["params"] == {
+        "tag_write": usual,
+        "validate": usual,
+        "project": usual,
+        "purge": {**common, "dry_run": [True, "boolean"], "retention_days": [30, "integer"]},
+    }
+
+
+@pytest.mark.parametrize("dag_id", DAG_IDS)
+def test_dag_file_is_wiring_only(dag_id: str) -> None:
+    lines = (ROOT / "dags" / f"{dag_id}.py").read_text().splitlines()
+    assert len(lines) < 60
