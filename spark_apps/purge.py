@@ -1,0 +1,54 @@
+"""Purge tag-view buckets that are past their retention. A dry run unless --apply is given."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidemark import options
+from tidemark.application import run_application
+from tidemark.retention.run import APPLICATION, run_window
+from tidemark.window import Window
+
+
+def main(
+    window_start: options.WindowStart = None,
+    window_end: options.WindowEnd = None,
+    retention_days: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Keep buckets that ended less than this many days ago.",
+            show_default="TIDEMARK_RETENTION_DAYS, 30",
+        ),
+    ] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Purge the window's tag-view buckets that are past their retention.
+
+    A bucket goes as a whole, one partition delete for each tag, and only if every projection that
+    reads tag views has consumed it and all buckets before it. Without --apply nothing is deleted:
+    the plan is shown. Both leave a row in the audit table.
+
+    Settings are TIDEMARK_* environment variables, see docs/settings.md.
+    """
+    run_application(
+        APPLICATION,
+        lambda run: run_window(
+            run,
+            Window.parse(window_start, window_end),
+            retention_days=retention_days,
+            apply=apply,
+        ),
+        window=lambda: Window.parse(window_start, window_end),
+        run_id=run_id,
+        report_file=report,
+        dry_run=not apply,
+    )
+
+
+if __name__ == "__main__":
+    options.start(main)

@@ -1,0 +1,1 @@
+"""purge: tag views past their retention, bucket by bucket, never what a projection still needs."""

@@ -1,0 +1,96 @@
+"""Which time buckets of the tag views may go, and why the others stay. Plain data, no I/O."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidemark.window import Window, from_millis, to_millis
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a projection reads of the tag views, and which time buckets it has consumed."""
+
+    projection: str
+    tags: frozenset[str]
+    done: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A time bucket that has rows, with its tags, and why it stays; empty: it may go."""
+
+    time_bucket: int
+    tags: tuple[str, ...]
+    kept_because: str = ""
+
+
+def plan_purge(
+    partitions: Iterable[tuple[str, int]],
+    window: Window,
+    *,
+    bucket_ms: int,
+    oldest_kept: int,
+    needs: Sequence[Need],
+    unfinished: Collection[int] = (),
+) -> list[Bucket]:
+    """Decide about every time bucket in the window that has rows, ascending.
+
+    A bucket goes as a whole or stays as a whole. It stays while it is younger than the retention,
+    and from the first bucket on that some projection has not consumed: a projection looks back
+    for missing events, so nothing past the slowest one goes, even if it skipped ahead.
+
+    Args:
+        partitions: the (tag_name, time bucket) that exist in tag_views, inside the window or not.
+        window: what may be purged.
+        bucket_ms: the bucket size in milliseconds.
+        oldest_kept: epoch ms; a bucket stays unless it ended at or before this.
+        needs: every projection that reads tag views, lagging, paused or never run.
+        unfinished: buckets that an earlier purge began; decided about as well.
+    """
+    tags_of: dict[int, list[str]] = defaultdict(list)
+    for tag, time_bucket in partitions:
+        tags_of[time_bucket].append(tag)
+    frontiers = {need.projection: _frontier(tags_of, need) for need in needs}
+    first, end = to_millis(window.start), to_millis(window.end)
+    return [
+        Bucket(
+            time_bucket,
+            tuple(sorted(tags)),
+            _reason_to_keep(time_bucket, bucket_ms, oldest_kept, frontiers),
+        )
+        for time_bucket, tags in sorted(tags_of.items())
+        if first <= time_bucket < end or time_bucket in unfinished
+    ]
+
+
+def describe(bucket: Bucket) -> str:
+    """A line of the plan for people."""
+    verdict = f"keep: {bucket.kept_because}" if bucket.kept_because else "purge"
+    moment = from_millis(bucket.time_bucket)
+    return f"{moment:%Y-%m-%d %H:%M}  {verdict}  {len(bucket.tags)} tags: {', '.join(bucket.tags)}"
+
+
+def _frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
+    """The first bucket with rows of the projection's tags that it has not consumed."""
+    waiting = (
+        time_bucket
+        for time_bucket, tags in tags_of.items()
+        if time_bucket not in need.done and not need.tags.isdisjoint(tags)
+    )
+    return min(waiting, default=None)
+
+
+def _reason_to_keep(
+    time_bucket: int, bucket_ms: int, oldest_kept: int, frontiers: Mapping[str, int | None]
+) -> str:
+    if time_bucket + bucket_ms > oldest_kept:
+        return "younger than the retention"
+    waiting = sorted(
+        name
+        for name, frontier in frontiers.items()
+        if frontier is not None and time_bucket >= frontier
+    )
+    return f"needed by {', '.join(waiting)}" if waiting else ""

@@ -1,0 +1,38 @@
+"""The reads and the deletes of purge, one partition each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.journal import tables
+from tidemark.settings import Settings
+
+
+def partitions(control: Control, settings: Settings) -> list[tuple[str, int]]:
+    """Every (tag_name, timebucket) that has rows in tag_views; partition keys only are read.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    rows = control.execute(
+        "SELECT DISTINCT tag_name, timebucket FROM "
+        + table(settings.journal_keyspace, tables.TAG_VIEWS)
+    )
+    return [(row["tag_name"], row["timebucket"]) for row in rows]
+
+
+def delete_partitions(
+    control: Control, settings: Settings, doomed: Iterable[tuple[str, int]]
+) -> None:
+    """Delete whole partitions of tag_views: one statement and one tombstone each.
+
+    Raises:
+        CassandraUnavailable: a statement failed; those before it are done.
+    """
+    control.execute_many(
+        f"DELETE FROM {table(settings.journal_keyspace, tables.TAG_VIEWS)}"
+        " WHERE tag_name = ? AND timebucket = ?",
+        doomed,
+    )

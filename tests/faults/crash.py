@@ -1,0 +1,38 @@
+"""Runs an application and kills it, Spark's JVM included, right after a named function.
+
+`crash.py MODULE:FUNCTION SCRIPT ARGUMENT...`: when FUNCTION has returned, the whole process group
+gets SIGKILL. Start it in a process group of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import runpy
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def kill_after(target: str) -> None:
+    """Replace the function by one that kills the process group after it."""
+    module_name, _, name = target.partition(":")
+    module = importlib.import_module(module_name)
+    function = getattr(module, name)
+
+    @functools.wraps(function)
+    def and_die(*args: Any, **kwargs: Any) -> None:
+        function(*args, **kwargs)
+        os.killpg(0, signal.SIGKILL)
+
+    setattr(module, name, and_die)
+
+
+if __name__ == "__main__":
+    _, where, script, *arguments = sys.argv
+    sys.path.insert(0, str(Path(script).parent))
+    kill_after(where)
+    sys.argv = [script, *arguments]
+    runpy.run_path(script, run_name="__main__")

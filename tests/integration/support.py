@@ -1,0 +1,223 @@
+"""A journal of its own for each test, and the applications run as a user runs them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
+from tidemark.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+REPLICATION = {"class": "SimpleStrategy", "replication_factor": "1"}
+DATA = Path(__file__).parent / "data"
+TAG_TABLES = ("tag_views", "tag_write_progress", "tag_scanning")
+POLL_S = 0.2
+
+
+@dataclass
+class Journal:
+    """A journal keyspace with Pekko's tables, and Tidemark's own keyspace beside it."""
+
+    control: Control
+    environment: Mapping[str, str]
+    keyspace: str
+    own_keyspace: str
+
+    @classmethod
+    def create(cls, control: Control, environment: Mapping[str, str], **settings: str) -> Journal:
+        """Make both names unique and the journal's tables; Tidemark makes its own.
+
+        `settings` are further TIDEMARK_ variables, such as BUCKET_SIZE="Day".
+        """
+        name = uuid.uuid4().hex[:12]
+        keyspace, own = f"j_{name}", f"t_{name}"
+        create_keyspace(control, keyspace, REPLICATION)
+        create_tables(control, SCHEMA_DIR / "pekko.cql", keyspace)
+        variables = {f"TIDEMARK_{key}": value for key, value in settings.items()}
+        return cls(
+            control,
+            {
+                **environment,
+                "TIDEMARK_JOURNAL_KEYSPACE": keyspace,
+                "TIDEMARK_KEYSPACE": own,
+                **variables,
+            },
+            keyspace,
+            own,
+        )
+
+    def drop(self) -> None:
+        """Forget both keyspaces."""
+        for keyspace in (self.keyspace, self.own_keyspace):
+            self.control.execute_ddl(f'DROP KEYSPACE IF EXISTS "{keyspace}"')
+
+    def insert(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Insert rows as a driver would; columns that are None are left unset."""
+        by_columns: dict[tuple[str, ...], list[list[Any]]] = {}
+        for row in rows:
+            present = {key: value for key, value in row.items() if value is not None}
+            by_columns.setdefault(tuple(present), []).append(list(present.values()))
+        for columns, values in by_columns.items():
+            marks = ", ".join("?" * len(columns))
+            cql = (
+                f"INSERT INTO {table(self.keyspace, name)} ({', '.join(columns)}) VALUES ({marks})"
+            )
+            self.control.execute_many(cql, values)
+
+    def rows(self, name: str) -> list[Row]:
+        """All rows of a table of the journal, in a total order."""
+        found = self.control.execute(f"SELECT * FROM {table(self.keyspace, name)}")
+        return sorted(found, key=lambda row: str(sorted(row.items())))
+
+    def own_rows(self, name: str) -> list[Row]:
+        """All rows of one of Tidemark's tables."""
+        return self.control.execute(f"SELECT * FROM {table(self.own_keyspace, name)}")
+
+    def tag_tables(self) -> dict[str, list[Row]]:
+        """Everything that tag-write writes."""
+        return {name: self.rows(name) for name in TAG_TABLES}
+
+    def settings(self) -> Settings:
+        """The settings that an application would read from this environment."""
+        values = {
+            key.removeprefix("TIDEMARK_").lower(): value
+            for key, value in self.environment.items()
+            if key.removeprefix("TIDEMARK_").lower() in Settings.model_fields
+        }
+        return Settings(**values)  # type: ignore[arg-type]
+
+    def run(self, application: str, *arguments: str, **variables: str) -> Result:
+        """Run `spark_apps/<application>.py` and wait for its end."""
+        return run_script(
+            ROOT / "spark_apps" / f"{application}.py", arguments, self._with(variables)
+        )
+
+    def start(self, script: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        """Start a script in a process group of its own, so that all of it can be killed."""
+        return subprocess.Popen(
+            [sys.executable, str(script), *arguments],
+            env=self._with(variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _with(self, variables: Mapping[str, str]) -> dict[str, str]:
+        return {
+            **os.environ,
+            **self.environment,
+            **{f"TIDEMARK_{key}": value for key, value in variables.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Result:
+    """How an application ended, as its user sees it."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The last line of standard output, decoded."""
+        report: dict[str, Any] = json.loads(self.stdout.splitlines()[-1])
+        return report
+
+    @property
+    def error_lines(self) -> list[str]:
+        """The lines of standard error that say what is wrong."""
+        return [line for line in self.stderr.splitlines() if ": error: " in line]
+
+
+def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
+    """Run a script as its own process would, but let it find the Spark session that is there.
+
+    A session costs ten seconds of the two cores that all tests share.
+    """
+    stdout, stderr = io.StringIO(), io.StringIO()
+    status: int | str | None = 0
+    handler = signal.getsignal(signal.SIGTERM)
+    with (
+        patch.dict(os.environ, environment),
+        patch.object(sys, "argv", [str(script), *arguments]),
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except SystemExit as end:
+            status = end.code
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+    return Result(int(status or 0), stdout.getvalue(), stderr.getvalue())
+
+
+def run_script(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
+    """Run a Python script and wait for its end."""
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments],
+        env=dict(environment),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:
+    """Poll until the probe is true.
+
+    Raises:
+        TimeoutError: it stayed false for `deadline_s` seconds.
+    """
+    until = time.monotonic() + deadline_s
+    while not probe():
+        if time.monotonic() > until:
+            raise TimeoutError(f"after {deadline_s} s still waiting for {what}")
+        time.sleep(POLL_S)
+
+
+def pekko_sample() -> dict[str, list[Row]]:
+    """The rows that the real plugin wrote, by table (data/pekko-sample-rows.txt)."""
+    rows: dict[str, list[Row]] = {}
+    current: list[Row] = []
+    for line in (DATA / "pekko-sample-rows.txt").read_text().splitlines():
+        if heading := re.match(r"== select \* from sample\.(\w+)", line):
+            current = rows.setdefault(heading[1], [])
+        elif line.startswith("== "):
+            current = []
+        elif line.startswith("-- row"):
+            current.append({})
+        elif column := re.match(r"\s+(\w+) : ([^=]+?) = (.*)$", line):
+            current[-1][column[1]] = _sample_value(column[2], column[3])
+    return rows
+
+
+def _sample_value(kind: str, text: str) -> Any:
+    if text == "null":
+        return None
+    if kind == "TIMEUUID":
+        return uuid.UUID(text.split()[0])
+    if kind == "BLOB":
+        return bytes.fromhex(text.split()[0][2:])
+    if kind.startswith("Set"):
+        return set(text[1:-1].split(", "))
+    return int(text) if kind in ("BIGINT", "INT") else text[1:-1]

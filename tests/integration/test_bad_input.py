@@ -1,0 +1,103 @@
+"""Wrong input: one clear line, exit status not 0, nothing changed. Asked of every application."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+
+import pytest
+
+from tests.integration.support import Journal
+from tidemark.cassandra.schema import table
+
+APPLICATIONS = ("tag_write", "validate", "project", "purge")
+GOOD = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T01:00:00Z")
+WINDOWS = {
+    "missing": ((), "no window (--window-start, --window-end)"),
+    "half": (GOOD[:2], "no window"),
+    "reversed": (
+        ("--window-start", "2024-03-02", "--window-end", "2024-03-01"),
+        "the window is empty or reversed: [2024-03-02T00:00:00Z, 2024-03-01T00:00:00Z)",
+    ),
+    "no time": (
+        ("--window-start", "yesterday", "--window-end", "2024-03-01"),
+        "not an ISO 8601 time: 'yesterday' (--window-start)",
+    ),
+    "not aligned": (
+        ("--window-start", "2024-03-01T00:30:00Z", "--window-end", "2024-03-01T01:00:00Z"),
+        "2024-03-01T00:30:00Z cuts a time bucket of bucket size Hour (--window-start)",
+    ),
+    "in the future": (
+        ("--window-start", "2024-03-01", "--window-end", "2999-01-01"),
+        "the window ends in the future: 2999-01-01T00:00:00Z",
+    ),
+}
+
+
+def refused(journal: Journal, application: str, *options: str, **variables: str) -> str:
+    """The one line that an application gives; it must not have left anything behind."""
+    result = journal.run(application, *options, **variables)
+    assert result.status != 0
+    assert result.report["state"] == "failed"
+    [line] = result.error_lines
+    assert "Traceback" not in result.stderr
+    assert not journal.control.has_keyspace(journal.own_keyspace)
+    assert journal.tag_tables() == {"tag_views": [], "tag_write_progress": [], "tag_scanning": []}
+    return line
+
+
+@pytest.mark.parametrize("application", APPLICATIONS)
+@pytest.mark.parametrize("case", WINDOWS)
+def test_window(journal: Journal, application: str, case: str) -> None:
+    options, expected = WINDOWS[case]
+    assert expected in refused(journal, application, *options)
+
+
+@pytest.mark.parametrize("application", APPLICATIONS)
+def test_cassandra_unreachable(journal: Journal, application: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{free.getsockname()[1]}"
+        line = refused(journal, application, *GOOD, CASSANDRA_HOSTS=host)
+    assert line.startswith(f"{application.replace('_', '-')}: error: cannot reach Cassandra")
+    assert host in line
+
+
+@pytest.mark.parametrize("application", APPLICATIONS)
+def test_wrong_credentials(journal: Journal, application: str) -> None:
+    line = refused(journal, application, *GOOD, CASSANDRA_PASSWORD="not-the-password")
+    assert "Cassandra refuses user 'tidemark' with this password" in line
+    assert "not-the-password" not in line
+
+
+@pytest.mark.parametrize("application", APPLICATIONS)
+def test_keyspace_missing(journal: Journal, application: str) -> None:
+    line = refused(journal, application, *GOOD, JOURNAL_KEYSPACE="no_such_keyspace")
+    assert "keyspace no_such_keyspace does not exist" in line
+
+
+@pytest.mark.parametrize("application", APPLICATIONS)
+def test_table_missing_and_table_of_another_shape(journal: Journal, application: str) -> None:
+    journal.control.execute_ddl(f"DROP TABLE {table(journal.keyspace, 'metadata')}")
+    journal.control.execute_ddl(f"ALTER TABLE {table(journal.keyspace, 'messages')} DROP tags")
+    result = journal.run(application, *GOOD)
+    assert result.status == 1
+    [line] = result.error_lines
+    assert "table metadata does not exist" in line
+    assert "messages has no column tags" in line
+    assert not journal.control.has_keyspace(journal.own_keyspace)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"BUCKET_SIZE": "Week"}, "TIDEMARK_BUCKET_SIZE: unknown bucket size 'Week'"),
+        ({"CASSANDRA_HOSTS": "localhost:x"}, "TIDEMARK_CASSANDRA_HOSTS: expected host:port"),
+        ({"LOCK_TTL": "1"}, "TIDEMARK_LOCK_TTL"),
+        ({"JOURNAL_KEYSPACE": "a; DROP"}, "TIDEMARK_JOURNAL_KEYSPACE: not a name"),
+        ({"REPLICATION": "[1]"}, "TIDEMARK_REPLICATION: not a JSON object"),
+        ({"CASSANDRA_CONSISTENCY": "MOST"}, "no such consistency level: 'MOST'"),
+    ],
+)
+def test_settings(journal: Journal, variables: Mapping[str, str], expected: str) -> None:
+    assert expected in refused(journal, "tag_write", *GOOD, **variables)

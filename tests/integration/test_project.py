@@ -1,0 +1,475 @@
+"""project against a real Cassandra: both modes, late and repeated events, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.support import Journal, Result
+from tidemark.cassandra.control import Row
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.partitioning import keys
+from tidemark.projection.frontier import needs_of_projections
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+HOUR_MS = 3_600_000
+START_MS = int(START.timestamp()) * 1000
+GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+
+TOTALS = """\
+-- name: totals
+-- version: 1
+-- source: tags red, blue
+-- mode: bucket
+-- target: {keyspace}.totals
+-- event: kind STRING, amount INT
+
+SELECT time_bucket, kind, count(*) AS n, sum(amount) AS total
+FROM events
+GROUP BY time_bucket, kind
+"""
+TOTALS_TABLE = """\
+CREATE TABLE {keyspace}.totals (time_bucket bigint, kind text, n bigint, total bigint,
+    PRIMARY KEY ((time_bucket), kind))"""
+
+LATEST = """\
+-- name: latest
+-- version: 1
+-- source: messages
+-- mode: upsert
+-- target: {keyspace}.latest
+-- event: kind STRING, amount INT
+
+SELECT persistence_id, sequence_nr, kind, amount FROM events
+"""
+LATEST_TABLE = """\
+CREATE TABLE {keyspace}.latest (persistence_id text PRIMARY KEY, sequence_nr bigint, kind text,
+    amount int, note text)"""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of the tests; `hours` count from START."""
+
+    persistence_id: str
+    sequence_nr: int
+    hours: float
+    tags: frozenset[str] = frozenset()
+    payload: bytes = b"{}"
+
+    @property
+    def timestamp(self) -> uuid.UUID:
+        """Unique by id and number."""
+        moment = START + timedelta(hours=self.hours)
+        ticks = (moment - GREGORIAN) // timedelta(microseconds=1) * 10 + self.sequence_nr
+        fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0)
+        return uuid.UUID(fields=(*fields, sum(map(ord, self.persistence_id))))
+
+    @property
+    def time_bucket(self) -> int:
+        return START_MS + int(self.hours) * HOUR_MS
+
+
+def event(pid: str, number: int, hours: float, *tags: str, **fields: Any) -> Event:
+    return Event(pid, number, hours, frozenset(tags), json.dumps(fields).encode())
+
+
+@dataclass
+class Projections:
+    """A journal, projections on it, and their tables in the journal's keyspace."""
+
+    journal: Journal
+    directory: Path
+
+    def define(self, sql: str, table: str | None = None, file: str = "one.sql") -> None:
+        """Write a definition, and make its table."""
+        keyspace = self.journal.keyspace
+        (self.directory / file).write_text(sql.format(keyspace=keyspace))
+        if table is not None:
+            self.journal.control.execute_ddl(table.format(keyspace=keyspace))
+
+    def insert(self, *events: Event) -> None:
+        """Write messages and their tag views, as Pekko does."""
+        self.journal.insert("messages", [_message(one) for one in events])
+        self.journal.insert(
+            "tag_views", [_tag_view(one, tag) for one in events for tag in sorted(one.tags)]
+        )
+
+    def validated(self, *hours: int) -> None:
+        """Tell the ledger that validate has passed these hours."""
+        create_own_tables(self.journal.control, self.journal.settings())
+        self.journal.control.execute_many(
+            f"INSERT INTO {self.journal.own_keyspace}.piece"
+            " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
+            [
+                ("validate", self.journal.keyspace, START_MS + hour * HOUR_MS, "done")
+                for hour in hours
+            ],
+        )
+
+    def run(self, first_hour: int, end_hour: int, *options: str) -> Result:
+        """Run project over a window in hours since START."""
+        bounds = [(START + timedelta(hours=hour)).isoformat() for hour in (first_hour, end_hour)]
+        window = ("--window-start", bounds[0], "--window-end", bounds[1])
+        return self.journal.run("project", *window, *options, PROJECTIONS_DIR=str(self.directory))
+
+    def states(self) -> list[tuple[str, int, str, str | None]]:
+        """Subject without its keyspace, hour, state and error of project's pieces."""
+        return sorted(
+            (
+                row["subject"].partition("/")[2],
+                (row["time_bucket"] - START_MS) // HOUR_MS,
+                row["state"],
+                row["error"],
+            )
+            for row in self.journal.own_rows("piece")
+            if row["application"] == "project"
+        )
+
+    def offsets(self) -> dict[tuple[str, str], tuple[int, int, uuid.UUID]]:
+        return {
+            (row["projection"].partition("/")[2], row["persistence_id"]): (
+                row["slice"],
+                row["sequence_nr"],
+                row["timestamp"],
+            )
+            for row in self.journal.own_rows("projection_offset")
+        }
+
+
+@pytest.fixture
+def projections(journal: Journal, tmp_path: Path) -> Projections:
+    return Projections(journal, tmp_path)
+
+
+def _message(one: Event) -> dict[str, Any]:
+    return {
+        "persistence_id": one.persistence_id,
+        "partition_nr": 0,
+        "sequence_nr": one.sequence_nr,
+        "timestamp": one.timestamp,
+        "timebucket": str(one.time_bucket),
+        "tags": set(one.tags) or None,
+        **_payload(one),
+    }
+
+
+def _tag_view(one: Event, tag: str) -> dict[str, Any]:
+    return {
+        "tag_name": tag,
+        "timebucket": one.time_bucket,
+        "timestamp": one.timestamp,
+        "persistence_id": one.persistence_id,
+        "tag_pid_sequence_nr": one.sequence_nr,
+        "sequence_nr": one.sequence_nr,
+        **_payload(one),
+    }
+
+
+def _payload(one: Event) -> dict[str, Any]:
+    return {"writer_uuid": "w", "ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": one.payload}  # fmt: skip  # noqa: E501
+
+
+def totals(events: Iterable[Event]) -> list[Row]:
+    """What the projection TOTALS must hold, by a loop."""
+    found: dict[tuple[int, str], Row] = {}
+    for one in events:
+        if one.tags & {"red", "blue"}:
+            fields = json.loads(one.payload)
+            key = (one.time_bucket, fields["kind"])
+            row = found.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
+            row["n"] += 1
+            row["total"] += fields["amount"]
+    return sorted(found.values(), key=lambda row: str(sorted(row.items())))
+
+
+SOME_EVENTS = (
+    event("a|1", 1, 0.1, "red", kind="in", amount=1),
+    event("a|1", 2, 0.2, "red", "blue", kind="in", amount=10),
+    event("a|2", 1, 0.3, "green", kind="in", amount=100),
+    event("a|2", 2, 1.1, "blue", kind="out", amount=1000),
+    event("a|1", 3, 1.2, "red", "green", kind="in", amount=10_000),
+)
+
+
+def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
+    projections: Projections,
+) -> None:
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS, event("b|1", 1, 2.5, "red", kind="in", amount=7))
+    projections.validated(0, 1)
+    result = projections.run(0, 2)
+    assert result.status == 0, result.stderr
+    assert result.report["counts"] == {"events_read": 4, "rows_written": 3, "quarantined": 0}
+    assert result.report["pieces"] == {"planned": 2, "done": 2, "held": 0, "failed": 0}
+    assert "totals: 2 buckets, 4 events read, 3 rows written, 0 quarantined" in result.stdout
+    rows = projections.journal.rows("totals")
+    assert rows == totals(SOME_EVENTS)
+    progress = {
+        name: projections.journal.own_rows(name)
+        for name in ("projection_offset", "projection_cursor")
+    }
+    assert projections.offsets() == {
+        ("totals", "a|1"): (keys.slice_of("a|1"), 3, SOME_EVENTS[4].timestamp),
+        ("totals", "a|2"): (keys.slice_of("a|2"), 2, SOME_EVENTS[3].timestamp),
+    }
+    again = projections.run(0, 2)
+    assert again.report["state"] == "nothing-to-do"
+    assert "starting Spark" not in again.stderr
+    forced = projections.run(0, 2, "--force")
+    assert forced.report["pieces"]["done"] == 2
+    assert projections.journal.rows("totals") == rows
+    for name, before in progress.items():
+        assert projections.journal.own_rows(name) == before
+
+
+def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
+    projections: Projections,
+) -> None:
+    journal = projections.journal
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    assert projections.run(0, 2).status == 0
+    far = 4_000_000_000_000_000  # microseconds: in 2096
+    journal.control.execute(
+        f"UPDATE {journal.own_keyspace}.projection_control SET last_write_time = ?"
+        " WHERE projection = ?",
+        (far, f"{journal.keyspace}/totals"),
+    )
+    assert projections.run(0, 2, "--force").status == 0
+    # Everything of hour 0 leaves its views, and in hour 1 `in` becomes `back`.
+    for tag in ("red", "blue", "green"):
+        journal.control.execute(
+            f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?",
+            (tag, START_MS),
+        )
+    corrected = event("a|1", 3, 1.2, "red", kind="back", amount=5)
+    projections.insert(corrected)
+    assert projections.run(0, 2, "--force").status == 0
+    assert journal.rows("totals") == totals([SOME_EVENTS[3], corrected])
+    written = journal.control.execute(f"SELECT writetime(n) AS at FROM {journal.keyspace}.totals")
+    assert {row["at"] for row in written} == {far + 4}
+
+
+def test_upsert_keeps_the_newest_sequence_nr_whatever_comes_late_or_twice(
+    projections: Projections,
+) -> None:
+    projections.define(LATEST, LATEST_TABLE)
+    projections.insert(
+        event("a|1", 1, 0.1, kind="old", amount=1),
+        event("a|1", 2, 0.2, kind="older than the null", amount=2),
+        event("a|1", 3, 1.1, kind="new"),
+        event("a|2", 1, 0.5, kind="only", amount=9),
+    )
+    projections.validated(0, 1)
+    newest = {"persistence_id": "a|1", "sequence_nr": 3, "kind": "new", "amount": None}
+    only = {"persistence_id": "a|2", "sequence_nr": 1, "kind": "only", "amount": 9}
+    assert projections.run(1, 2).report["counts"]["rows_written"] == 1
+    assert projections.journal.rows("latest") == [{**newest, "note": None}]
+    late = projections.run(0, 1)
+    assert late.report["counts"]["rows_written"] == 2
+    expected = sorted(
+        ({**row, "note": None} for row in (newest, only)),
+        key=lambda row: str(sorted(row.items())),
+    )
+    assert projections.journal.rows("latest") == expected
+    assert projections.offsets()[("latest", "a|1")][1] == 3
+    assert projections.run(0, 2, "--force").report["counts"]["rows_written"] == 2
+    assert projections.journal.rows("latest") == expected
+
+
+def test_changed_upsert_needs_a_new_version_and_then_replaces_its_rows(
+    projections: Projections,
+) -> None:
+    projections.define(LATEST, LATEST_TABLE)
+    projections.insert(event("a|1", 1, 0.1, kind="zebra", amount=7))
+    projections.validated(0)
+    assert projections.run(0, 1).status == 0
+    # Smaller values: without a higher write time Cassandra would keep the larger ones.
+    changed = LATEST.replace("kind, amount FROM", "'ant' AS kind, amount - 7 AS amount FROM")
+    projections.define(changed)
+    refused = projections.run(0, 1)
+    assert refused.status == 2
+    assert refused.error_lines == [
+        "project: error: latest has changed, but version 1 was used before"
+        f" ({projections.directory / 'one.sql'}:2);"
+        " write version 2, so that its rows replace those of the old definition"
+    ]
+    projections.define(changed.replace("version: 1", "version: 2"))
+    assert projections.run(0, 1).report["pieces"]["done"] == 1
+    (row,) = projections.journal.rows("latest")
+    assert (row["kind"], row["amount"]) == ("ant", 0)
+
+
+def test_poison_is_quarantined_and_counted_and_the_rest_goes_on(projections: Projections) -> None:
+    journal = projections.journal
+    projections.define(LATEST, LATEST_TABLE)
+    poison = Event("a|1", 2, 0.2, payload=b"\xff\x00")
+    projections.insert(event("a|1", 1, 0.1, kind="fine", amount=1), poison)
+    projections.validated(0)
+    result = projections.run(0, 1, "--run-id", "night")
+    assert result.status == 0, result.stderr
+    assert result.report["counts"] == {"events_read": 2, "rows_written": 1, "quarantined": 1}
+    (row,) = journal.own_rows("quarantine")
+    assert row.pop("found_at") is not None
+    assert row == {
+        "source": f"{journal.keyspace}.messages",
+        "application": "project/latest",
+        "persistence_id": "a|1",
+        "sequence_nr": 2,
+        "timestamp": poison.timestamp,
+        "cause": "not UTF-8",
+        "ser_id": 20,
+        "ser_manifest": "",
+        "event": b"\xff\x00",
+        "run_id": "night",
+    }
+    assert [one["sequence_nr"] for one in journal.rows("latest")] == [1]
+    assert projections.offsets()[("latest", "a|1")][1] == 2
+
+
+def test_buckets_that_validate_has_not_passed_are_held_and_taken_up_later(
+    projections: Projections,
+) -> None:
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(1)
+    first = projections.run(0, 2)
+    assert first.report["pieces"] == {"planned": 2, "done": 1, "held": 1, "failed": 0}
+    assert projections.states() == [
+        ("totals", 0, "held", "not validated"),
+        ("totals", 1, "done", None),
+    ]
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS[3:])
+    (need,) = _needs(projections)
+    assert need.done == {START_MS + HOUR_MS}
+    idle = projections.run(1, 2)
+    assert idle.report["state"] == "nothing-to-do"
+    assert "starting Spark" not in idle.stderr
+    projections.validated(0)
+    later = projections.run(1, 2)
+    assert later.report["pieces"] == {"planned": 1, "done": 1, "held": 0, "failed": 0}
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS)
+
+
+def test_purge_is_told_what_is_processed_by_the_present_definition(
+    projections: Projections,
+) -> None:
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.define(LATEST, file="two.sql")
+    create_own_tables(projections.journal.control, projections.journal.settings())
+    (never_run,) = _needs(projections)
+    assert (never_run.projection, never_run.tags, never_run.done) == (
+        "totals", frozenset({"red", "blue"}), frozenset(),
+    )  # fmt: skip
+    projections.validated(0)
+    assert projections.run(0, 1, "--projection", "totals").report["pieces"]["done"] == 1
+    assert [need.done for need in _needs(projections)] == [{START_MS}]
+    projections.define(TOTALS.replace("sum(amount)", "max(amount)"))
+    assert [need.done for need in _needs(projections)] == [frozenset()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "what"),
+    [
+        ("sum(amount)", "sum(amuont)", 2, "unknown column amuont ({file}:8:43); the columns of"),
+        ("FROM events\n", "FORM events\n", 2, "Spark refuses the SQL: Syntax error at or near"),
+        (
+            "count(*) AS n,",
+            "'1' AS n, 1 AS m,",
+            1,
+            "projection totals does not fit {keyspace}.totals:"
+            " n is string in the result and bigint in the table;"
+            " the table has no column m (int in the result)",
+        ),
+        (
+            ".totals\n",
+            ".sums\n",
+            1,
+            "the target {keyspace}.sums of projection totals does not exist ({file});",
+        ),
+    ],
+)
+def test_definition_that_cannot_work_is_refused_before_anything_is_written(
+    projections: Projections, old: str, new: str, status: int, what: str
+) -> None:
+    projections.define(TOTALS.replace(old, new), TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    result = projections.run(0, 2)
+    assert result.status == status
+    (line,) = result.error_lines
+    file, keyspace = projections.directory / "one.sql", projections.journal.keyspace
+    assert what.format(file=file, keyspace=keyspace) in line
+    assert projections.states() == []
+    assert projections.offsets() == {}
+
+
+def test_projection_that_fails_does_not_stop_the_others(projections: Projections) -> None:
+    foreign = LATEST.replace("upsert", "bucket").replace("latest", "foreign").replace(
+        "SELECT persistence_id, sequence_nr, kind, amount",
+        "SELECT time_bucket + 1 AS time_bucket, kind, 1L AS n, 1L AS total",
+    )  # fmt: skip
+    projections.define(foreign, TOTALS_TABLE.replace("totals", "foreign"))
+    projections.define(TOTALS, TOTALS_TABLE, file="two.sql")
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0)
+    result = projections.run(0, 1)
+    assert result.status == 1
+    assert result.report["state"] == "failed"
+    assert result.report["pieces"] == {"planned": 2, "done": 1, "held": 0, "failed": 1}
+    cause = (
+        "the result has rows of time buckets that were not read: 2024-03-01T00:00:00.001000Z"
+        f" ({projections.directory / 'one.sql'});"
+        " select the events' own time_bucket and group by it"
+    )
+    assert result.error_lines == [f"project: error: projection foreign failed: {cause}"]
+    assert projections.states() == [("foreign", 0, "failed", cause), ("totals", 0, "done", None)]
+    assert projections.journal.rows("foreign") == []
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS[:3])
+
+
+def test_locked_projection_says_whom(projections: Projections) -> None:
+    journal = projections.journal
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.validated(0)
+    resource = f"project/{journal.keyspace}/totals"
+    journal.control.execute(
+        f"INSERT INTO {journal.own_keyspace}.lock (resource, owner, taken_at) VALUES (?, ?, ?)",
+        (resource, "other-host:7:nightly", START),
+    )
+    result = projections.run(0, 1)
+    assert result.status == 1
+    assert result.error_lines == [
+        f"project: error: projection totals failed: {resource} is held by other-host:7:nightly"
+        " since 2024-03-01T00:00:00Z; wait for it to end; if it died, its lock expires within 60 s"
+    ]
+    assert projections.states() == []
+
+
+def test_dry_run_shows_the_plan_and_writes_nothing(projections: Projections) -> None:
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(1)
+    result = projections.run(0, 2, "--dry-run")
+    assert result.report["state"] == "planned"
+    assert result.report["pieces"] == {"planned": 2, "done": 0, "held": 1, "failed": 0}
+    assert "totals  2024-03-01 00:00  new, held: not validated" in result.stdout
+    assert "totals  2024-03-01 01:00  new\n" in result.stdout
+    assert projections.states() == []
+    assert projections.journal.rows("totals") == []
+
+
+def _needs(projections: Projections) -> list[Any]:
+    settings = projections.journal.settings().model_copy(
+        update={"projections_dir": projections.directory}
+    )
+    return list(needs_of_projections(projections.journal.control, settings))

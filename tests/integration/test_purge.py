@@ -1,0 +1,104 @@
+"""purge against a real Cassandra: what goes, what stays, and the trace it leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.support import Journal
+from tests.integration.test_tag_write import message, window
+
+DEFINITION = """
+-- name: reds
+-- version: 1
+-- source: tags red
+-- mode: upsert
+-- target: nowhere.reds
+-- event: kind STRING
+SELECT persistence_id, sequence_nr FROM events
+"""
+
+
+@pytest.fixture
+def tagged(journal: Journal, tmp_path: Path) -> Journal:
+    """Three hours of the tags red and blue, and no projection."""
+    journal.insert(
+        "messages",
+        [message("p", number, number - 0.5, {"red", "blue"}) for number in (1, 2, 3)],
+    )
+    (tmp_path / "projections").mkdir()
+    assert journal.run("tag_write", *window(0, 3)).status == 0
+    return Journal(
+        journal.control,
+        {**journal.environment, "TIDEMARK_PROJECTIONS_DIR": str(tmp_path / "projections")},
+        journal.keyspace,
+        journal.own_keyspace,
+    )
+
+
+def projections(journal: Journal) -> Path:
+    return Path(journal.environment["TIDEMARK_PROJECTIONS_DIR"])
+
+
+def numbers(journal: Journal) -> set[int]:
+    return {row["sequence_nr"] for row in journal.rows("tag_views")}
+
+
+def test_dry_run_is_the_default_and_leaves_an_audit_row(tagged: Journal) -> None:
+    before = tagged.tag_tables()
+    result = tagged.run("purge", *window(0, 2))
+    assert result.report["state"] == "planned"
+    assert result.report["pieces"]["planned"] == 2
+    assert "2024-03-01 00:00  purge  2 tags: blue, red" in result.stdout
+    assert tagged.tag_tables() == before
+    [audited] = tagged.own_rows("audit")
+    assert audited["dry_run"] is True
+    assert audited["operation"] == "purge"
+    assert "2024-03-01 01:00  purge" in audited["plan"]
+
+
+def test_apply_deletes_exactly_the_planned_partitions(tagged: Journal) -> None:
+    progress = tagged.rows("tag_write_progress")
+    result = tagged.run("purge", *window(0, 2), "--apply")
+    assert result.status == 0, result.stderr
+    assert result.report["counts"] == {
+        "buckets_purged": 2,
+        "partitions_deleted": 4,
+        "buckets_kept": 0,
+    }
+    assert numbers(tagged) == {3}
+    assert tagged.rows("tag_write_progress") == progress
+    operations = sorted(row["operation"] for row in tagged.own_rows("audit"))
+    assert operations == ["purge", "purge started"]
+    again = tagged.run("purge", *window(0, 2), "--apply")
+    assert again.report["state"] == "nothing-to-do"
+
+
+def test_bucket_that_a_projection_has_not_consumed_stays(tagged: Journal) -> None:
+    (projections(tagged) / "reds.sql").write_text(DEFINITION.lstrip())
+    result = tagged.run("purge", *window(0, 2), "--apply")
+    assert result.report["state"] == "nothing-to-do"
+    assert "keep: needed by reds" in result.stdout
+    assert numbers(tagged) == {1, 2, 3}
+
+
+def test_young_bucket_stays(tagged: Journal) -> None:
+    result = tagged.run("purge", *window(0, 3), "--apply", "--retention-days", "36500")
+    assert result.report["counts"]["buckets_kept"] == 3
+    assert numbers(tagged) == {1, 2, 3}
+
+
+def test_unreadable_projection_stops_the_purge(tagged: Journal) -> None:
+    """Its needs are unknown, so nothing may go."""
+    (projections(tagged) / "broken.sql").write_text("SELECT 1")
+    result = tagged.run("purge", *window(0, 2), "--apply")
+    assert result.status == 2
+    assert "broken.sql" in result.error_lines[0]
+    assert numbers(tagged) == {1, 2, 3}
+
+
+def test_purged_bucket_is_not_written_again_by_the_next_tag_write(tagged: Journal) -> None:
+    assert tagged.run("purge", *window(0, 2), "--apply").status == 0
+    assert tagged.run("tag_write", *window(0, 3)).report["state"] == "nothing-to-do"
+    assert numbers(tagged) == {3}

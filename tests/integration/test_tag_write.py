@@ -1,0 +1,298 @@
+"""tag-write against a real Cassandra: what Pekko wrote, and what a brute-force model expects."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.integration.support import Journal, pekko_sample
+from tidemark.cassandra.control import Row
+
+HOUR = ("--window-start", "2026-11-21T02:00:00Z", "--window-end", "2026-11-21T03:00:00Z")
+START = datetime(2024, 3, 1, tzinfo=UTC)
+GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+
+
+def window(first_hour: int, end_hour: int) -> tuple[str, ...]:
+    """The options of a window, in hours since START."""
+    bounds = [START + timedelta(hours=hour) for hour in (first_hour, end_hour)]
+    return ("--window-start", bounds[0].isoformat(), "--window-end", bounds[1].isoformat())
+
+
+def message(pid: str, number: int, hours: float, tags: set[str], **extra: Any) -> dict[str, Any]:
+    """A row of messages at START + hours; its timeuuid is unique by id and number."""
+    ticks = (START + timedelta(hours=hours) - GREGORIAN) // timedelta(microseconds=1) * 10 + number
+    low, mid, high = ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, ticks >> 48
+    timestamp = uuid.UUID(fields=(low, mid, 0x1000 | high, 0x80, 0, sum(map(ord, pid))))
+    return {
+        "persistence_id": pid,
+        "partition_nr": 0,
+        "sequence_nr": number,
+        "timestamp": timestamp,
+        "timebucket": "0",
+        "writer_uuid": "w",
+        "ser_id": 20,
+        "ser_manifest": "",
+        "event_manifest": "",
+        "event": f"{pid}#{number}".encode(),
+        "tags": tags or None,
+        **extra,
+    }
+
+
+def expected_tag_views(messages: list[dict[str, Any]]) -> list[Row]:
+    """Every tag row of these messages, by loops: numbers count per id and tag in sequence order."""
+    rows = []
+    numbers: dict[tuple[str, str], int] = {}
+    for row in sorted(messages, key=lambda row: row["sequence_nr"]):
+        for tag in row["tags"] or ():
+            key = (row["persistence_id"], tag)
+            numbers[key] = numbers.get(key, 0) + 1
+            ms = (row["timestamp"].time - 0x01B21DD213814000) // 10_000
+            rows.append(
+                {
+                    **{
+                        k: v
+                        for k, v in row.items()
+                        if k not in ("tags", "timebucket", "partition_nr")
+                    },
+                    "tag_name": tag,
+                    "timebucket": ms - ms % 3_600_000,
+                    "tag_pid_sequence_nr": numbers[key],
+                }
+            )
+    return rows
+
+
+def comparable(rows: list[Row]) -> list[str]:
+    """Rows without their unset columns, in one order."""
+    present = ({k: v for k, v in row.items() if v is not None} for row in rows)
+    return sorted(str(sorted(row.items())) for row in present)
+
+
+def a_small_journal() -> list[dict[str, Any]]:
+    """Five ids over six hours: tagged twice, once, never; unicode; events at bucket edges."""
+    tags: list[set[str]] = [{"red"}, {"red", "blue"}, set(), {"grün ✓"}, {"blue"}]
+    return [
+        message(
+            pid, number, hours=(number - 1) * 0.5 + place * 0.1, tags=tags[(number + place) % 5]
+        )
+        for place, pid in enumerate(["a|1", "a|2", "no-type", "ünï|✓", "b|x|replica"])
+        for number in range(1, 12)
+    ]
+
+
+def test_rows_equal_those_of_the_real_plugin(journal: Journal) -> None:
+    """The plugin's own messages and progress in, the plugin's own tag rows out, cell by cell."""
+    sample = pekko_sample()
+    for name in ("messages", "metadata", "all_persistence_ids", "tag_write_progress"):
+        journal.insert(name, sample[name])
+    result = journal.run("tag_write", *HOUR)
+    assert result.status == 0, result.stderr
+    held = {(row["persistence_id"], row["sequence_nr"]) for row in sample["messages"]}
+    of_the_plugin = [
+        row for row in sample["tag_views"] if (row["persistence_id"], row["sequence_nr"]) in held
+    ]
+    assert len(of_the_plugin) == 12
+    assert comparable(journal.rows("tag_views")) == comparable(of_the_plugin)
+    assert comparable(journal.rows("tag_write_progress")) == comparable(
+        sample["tag_write_progress"]
+    )
+    assert comparable(journal.rows("tag_scanning")) == comparable(sample["tag_scanning"])
+
+
+def test_window_is_numbered_from_one_and_progress_points_at_the_last_event(
+    journal: Journal,
+) -> None:
+    messages = a_small_journal()
+    journal.insert("messages", messages)
+    result = journal.run("tag_write", *window(0, 6))
+    assert result.status == 0, result.stderr
+    expected = expected_tag_views(messages)
+    assert comparable(journal.rows("tag_views")) == comparable(expected)
+    last: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in expected:
+        last[row["persistence_id"], row["tag_name"]] = row
+    assert {
+        (row["persistence_id"], row["tag"]): (
+            row["sequence_nr"],
+            row["tag_pid_sequence_nr"],
+            row["offset"],
+        )
+        for row in journal.rows("tag_write_progress")
+    } == {
+        key: (row["sequence_nr"], row["tag_pid_sequence_nr"], row["timestamp"])
+        for key, row in last.items()
+    }
+    assert {row["persistence_id"]: row["sequence_nr"] for row in journal.rows("tag_scanning")} == {
+        row["persistence_id"]: 11 for row in messages
+    }
+    assert result.report["counts"]["tag_rows_written"] == len(expected)
+    assert result.report["pieces"] == {"planned": 6, "done": 6, "held": 0, "failed": 0}
+
+
+def test_run_twice_changes_nothing(journal: Journal) -> None:
+    journal.insert("messages", a_small_journal())
+    assert journal.run("tag_write", *window(0, 6)).status == 0
+    before = journal.tag_tables()
+    again = journal.run("tag_write", *window(0, 6))
+    assert again.report["state"] == "nothing-to-do"
+    forced = journal.run("tag_write", *window(0, 6), "--force")
+    assert forced.report["pieces"]["done"] == 6
+    assert journal.tag_tables() == before
+
+
+def test_windows_in_any_order_give_the_same_tables(make_journal: Callable[..., Journal]) -> None:
+    """Backfills run backwards too: numbers must not depend on what was written before."""
+    forwards, backwards = make_journal(), make_journal()
+    for journal, windows in (
+        (forwards, [(0, 6)]),
+        (backwards, [(3, 6), (0, 1), (1, 3)]),
+    ):
+        journal.insert("messages", a_small_journal())
+        for first, end in windows:
+            assert journal.run("tag_write", *window(first, end)).status == 0
+    assert backwards.tag_tables() == forwards.tag_tables()
+
+
+def test_progress_never_leads_over_an_unwritten_window(journal: Journal) -> None:
+    """Written out of order, an id's progress waits for its earlier events."""
+    journal.insert("messages", a_small_journal())
+    assert journal.run("tag_write", *window(3, 6)).status == 0
+    assert journal.rows("tag_write_progress") == []
+    assert journal.rows("tag_scanning") == []
+
+
+def test_late_event_of_a_done_bucket_is_written_by_the_next_run(journal: Journal) -> None:
+    messages = a_small_journal()
+    late = message("a|1", 12, hours=0.2, tags={"red"})
+    journal.insert("messages", messages)
+    assert journal.run("tag_write", *window(0, 6)).status == 0
+    journal.insert("messages", [late])
+    result = journal.run("tag_write", *window(6, 7))
+    assert result.report["counts"]["late_tag_rows"] == 1
+    assert comparable(journal.rows("tag_views")) == comparable(
+        expected_tag_views([*messages, late])
+    )
+
+
+def test_numbering_continues_from_progress_when_messages_were_deleted(journal: Journal) -> None:
+    """An actor's deleteMessages leaves tag rows and progress; a rebuild must not count anew."""
+    journal.insert("messages", [message("p", number, 0.1 * number, {"t"}) for number in (8, 9, 10)])
+    journal.insert(
+        "tag_write_progress",
+        [
+            {
+                "persistence_id": "p",
+                "tag": "t",
+                "sequence_nr": 9,
+                "tag_pid_sequence_nr": 9,
+                "offset": message("p", 9, 0.9, {"t"})["timestamp"],
+            }
+        ],
+    )
+    assert journal.run("tag_write", *window(0, 2)).status == 0
+    numbers = {row["sequence_nr"]: row["tag_pid_sequence_nr"] for row in journal.rows("tag_views")}
+    assert numbers == {8: 8, 9: 9, 10: 10}
+
+
+def test_metadata_columns_are_copied_or_left_unset(journal: Journal) -> None:
+    with_meta = {"meta_ser_id": 33, "meta_ser_manifest": "M", "meta": b"\x01"}
+    journal.insert(
+        "messages",
+        [message("p", 1, 0.1, {"t"}, **with_meta), message("p", 2, 0.2, {"t"})],
+    )
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    by_number = {row["sequence_nr"]: row for row in journal.rows("tag_views")}
+    assert {key: by_number[1][key] for key in with_meta} == with_meta
+    written = journal.control.execute(
+        f"SELECT writetime(meta) AS at FROM {journal.keyspace}.tag_views"
+        " WHERE tag_name = 't' AND timebucket = ? AND timestamp = ?",
+        (by_number[2]["timebucket"], by_number[2]["timestamp"]),
+    )
+    assert written == [{"at": None}]
+
+
+def test_progress_that_contradicts_the_messages_is_refused(journal: Journal) -> None:
+    journal.insert(
+        "messages", [message("p", number, 0.1 * number, {"t"}) for number in range(1, 6)]
+    )
+    journal.insert(
+        "tag_write_progress",
+        [
+            {
+                "persistence_id": "p",
+                "tag": "t",
+                "sequence_nr": 4,
+                "tag_pid_sequence_nr": 2,
+                "offset": message("p", 4, 0.4, {"t"})["timestamp"],
+            }
+        ],
+    )
+    result = journal.run("tag_write", *window(0, 1))
+    assert result.status == 1
+    assert "would get tag pid sequence nr -1" in result.error_lines[0]
+    assert journal.rows("tag_views") == []
+    assert [row["state"] for row in journal.own_rows("piece")] == ["failed"]
+
+
+def test_failed_piece_is_taken_up_by_a_later_window(journal: Journal) -> None:
+    """Gaps heal themselves: nobody has to remember the window that failed."""
+    broken = message("p", 1, 0.1, {"t"})
+    journal.insert("messages", [{**broken, "event": None}])
+    failed = journal.run("tag_write", *window(0, 1))
+    assert failed.status == 1
+    assert "event is null: p 1" in failed.error_lines[0]
+    journal.insert("messages", [broken])
+    healed = journal.run("tag_write", *window(1, 2))
+    assert healed.report["pieces"]["done"] == 2
+    assert [row["sequence_nr"] for row in journal.rows("tag_views")] == [1]
+
+
+def test_second_run_of_a_locked_day_is_refused_and_says_whom(journal: Journal) -> None:
+    journal.insert("messages", a_small_journal())
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    journal.control.execute(
+        f"INSERT INTO {journal.own_keyspace}.lock (resource, owner, taken_at) VALUES (?, ?, ?)",
+        (f"tag_views/{journal.keyspace}/2024-03-01", "other-host:7:nightly", START),
+    )
+    result = journal.run("tag_write", *window(1, 2))
+    assert result.status == 1
+    assert result.error_lines == [
+        f"tag-write: error: tag_views/{journal.keyspace}/2024-03-01 is held by"
+        " other-host:7:nightly since 2024-03-01T00:00:00Z;"
+        " wait for it to end; if it died, its lock expires within 60 s"
+    ]
+    assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
+
+
+def test_dry_run_shows_the_plan_and_writes_nothing(journal: Journal) -> None:
+    journal.insert("messages", a_small_journal())
+    result = journal.run("tag_write", *window(0, 2), "--dry-run")
+    assert result.report["state"] == "planned"
+    assert "2024-03-01 01:00  new" in result.stdout
+    assert journal.tag_tables() == {"tag_views": [], "tag_write_progress": [], "tag_scanning": []}
+    assert journal.own_rows("piece") == []
+
+
+@pytest.mark.parametrize("size", ["Minute", "Day"])
+def test_other_bucket_size_than_the_rows_is_refused(journal: Journal, size: str) -> None:
+    """Pekko checks nothing, and its reader then sees no rows (facts: E4)."""
+    journal.insert("tag_views", pekko_sample()["tag_views"])
+    options = ("--window-start", "2026-11-20T00:00:00Z", "--window-end", "2026-11-21T00:00:00Z")
+    result = journal.run("tag_write", *options, BUCKET_SIZE=size)
+    assert result.status == 1
+    assert f"bucket size {size} is not that of the existing tag views" in result.error_lines[0]
+    assert "which is right for Hour" in result.error_lines[0]
+
+
+def test_other_bucket_size_than_recorded_is_refused(journal: Journal) -> None:
+    """Also when the views are empty by now: readers are still set to the old size."""
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    result = journal.run("tag_write", *window(0, 24), BUCKET_SIZE="Day")
+    assert result.status == 1
+    assert "Tidemark built them with Hour" in result.error_lines[0]

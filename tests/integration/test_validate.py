@@ -1,0 +1,255 @@
+"""validate against a real Cassandra: damage, the findings, the verdict and the Data Docs."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.support import ROOT, Journal, Result, run_inside
+from tidemark.cassandra.schema import create_own_tables, table
+from tidemark.ledger.pieces import Pieces, State
+from tidemark.partitioning.keys import BucketSize, time_bucket
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+DAYS = 3
+WINDOW = (
+    "--window-start", START.isoformat(), "--window-end", (START + timedelta(days=DAYS)).isoformat()
+)  # fmt: skip
+MESSAGES, TAG_VIEWS, PROGRESS, SCANNING = (
+    "messages", "tag_views", "tag_write_progress", "tag_scanning",
+)  # fmt: skip
+
+
+def timestamp(day: int, place: int) -> uuid.UUID:
+    """A timeuuid at noon of a day since START, unique by `place`."""
+    moment = START + timedelta(days=day, hours=12)
+    ticks = (moment - GREGORIAN) // timedelta(microseconds=1) * 10 + place
+    fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0, 1)
+    return uuid.UUID(fields=fields)
+
+
+def bucket(day: int) -> int:
+    """The time bucket (epoch ms) of a day since START."""
+    ms = (START + timedelta(days=day) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        milliseconds=1
+    )
+    return time_bucket(ms, BucketSize.DAY)
+
+
+def fill(journal: Journal, *persistence_ids: str) -> None:
+    """Two events a day for each id, all tagged `t`, and the tables that Pekko keeps with them."""
+    payload = {"ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": b"e"}
+    for persistence_id in persistence_ids:
+        numbers = range(1, 2 * DAYS + 1)
+        key = {"persistence_id": persistence_id}
+        events = [
+            {**key, "sequence_nr": n, "timestamp": timestamp((n - 1) // 2, n), **payload}
+            for n in numbers
+        ]
+        journal.insert(
+            MESSAGES,
+            [{**e, "partition_nr": 0, "timebucket": "0", "tags": {"t"}} for e in events],
+        )
+        journal.insert(
+            TAG_VIEWS,
+            [
+                {
+                    **event,
+                    "tag_name": "t",
+                    "timebucket": bucket((n - 1) // 2),
+                    "tag_pid_sequence_nr": n,
+                }
+                for n, event in zip(numbers, events, strict=True)
+            ],
+        )
+        last = numbers[-1]
+        journal.insert(
+            PROGRESS,
+            [
+                {
+                    **key,
+                    "tag": "t",
+                    "sequence_nr": last,
+                    "tag_pid_sequence_nr": last,
+                    "offset": events[-1]["timestamp"],
+                }
+            ],
+        )
+        journal.insert(SCANNING, [{**key, "sequence_nr": last}])
+        journal.insert("all_persistence_ids", [key])
+
+
+def delete(journal: Journal, name: str, **key: Any) -> None:
+    """Delete by key, as somebody at a prompt would."""
+    where = " AND ".join(f"{column} = ?" for column in key)
+    journal.control.execute(
+        f"DELETE FROM {table(journal.keyspace, name)} WHERE {where}", list(key.values())
+    )
+
+
+def lose_tag_row(journal: Journal, persistence_id: str, number: int) -> None:
+    day = (number - 1) // 2
+    delete(
+        journal, TAG_VIEWS, tag_name="t", timebucket=bucket(day), timestamp=timestamp(day, number),
+        persistence_id=persistence_id, tag_pid_sequence_nr=number,
+    )  # fmt: skip
+
+
+def findings(journal: Journal) -> set[tuple[Any, ...]]:
+    """check, persistence id, tag, number, expected, time bucket of every finding."""
+    names = ("check_name", "persistence_id", "tag", "number", "expected", "time_bucket")
+    return {tuple(row[name] for name in names) for row in journal.own_rows("finding")}
+
+
+def states(journal: Journal) -> dict[int, str]:
+    """State of validate's pieces by day."""
+    rows = [row for row in journal.own_rows("piece") if row["application"] == "validate"]
+    return {(row["time_bucket"] - bucket(0)) // 86_400_000: row["state"] for row in rows}
+
+
+@pytest.fixture
+def days(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
+    """A whole journal of two persistence ids in Day buckets."""
+    journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
+    fill(journal, "one", "two")
+    return journal
+
+
+def validate(journal: Journal, *options: str) -> Result:
+    """Run it in this process, with the Spark session that is there."""
+    return run_inside(ROOT / "spark_apps" / "validate.py", (*WINDOW, *options), journal.environment)
+
+
+def test_a_whole_journal_passes_once_and_is_then_left_alone(
+    days: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.setenv("HOME", str(tmp_path / "no such home"))
+
+    result = days.run(
+        "validate", *WINDOW, "--run-id", "validate/manual__2024-03-01T00:00:00+00:00/1"
+    )
+
+    assert result.status == 0, result.stderr
+    assert result.report["state"] == "done"
+    assert result.report["counts"] == {
+        "messages_checked": 12, "tag_rows_checked": 12, "findings": 0
+    }  # fmt: skip
+    assert f"Data Docs: {tmp_path}/docs/index.html" in result.stdout
+    assert (
+        "validate_manual__2024-03-01T00:00:00+00:00_1"
+        in (tmp_path / "docs" / "index.html").read_text()
+    )
+    assert states(days) == {0: "done", 1: "done", 2: "done"}
+    assert not any(elsewhere.iterdir())
+    again = validate(days)
+    assert (again.status, again.report["state"]) == (0, "nothing-to-do")
+
+
+def test_data_docs_need_no_network(days: Journal, tmp_path: Path) -> None:
+    lose_tag_row(days, "one", 3)
+
+    validate(days)
+
+    pages = [page.read_text() for page in (tmp_path / "docs").rglob("*.html")]
+    assert len(pages) == 3
+    for page in pages:
+        assert not re.findall(r"""<(?:script|link|img)\b|(?:src|href)="https?:""", page)
+    assert any("2024-03-02T00:00:00Z" in page and "Failed" in page for page in pages)
+
+
+def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: Journal) -> None:
+    lose_tag_row(days, "one", 3)
+    delete(days, MESSAGES, persistence_id="two", partition_nr=0, sequence_nr=6)
+
+    failed = validate(days)
+
+    assert failed.status == 1
+    assert findings(days) == {
+        ("untagged_event", "one", "t", 3, None, bucket(1)),
+        ("tag_pid_sequence_nr_gap", "one", "t", 4, 3, bucket(1)),
+        ("sequence_nr_lost_tail", "two", "", 5, 6, bucket(2)),
+    }
+    assert states(days) == {0: "done", 1: "failed", 2: "failed"}
+    assert failed.report["pieces"] == {"planned": 3, "done": 1, "held": 0, "failed": 2}
+    assert failed.report["counts"] == {
+        "messages_checked": 11,
+        "tag_rows_checked": 11,
+        "findings": 3,
+        "sequence_nr_lost_tail": 1,
+        "tag_pid_sequence_nr_gap": 1,
+        "untagged_event": 1,
+    }
+    (line,) = failed.error_lines
+    for part in (
+        "3 findings in 2 of 3 buckets",
+        "1 sequence_nr_lost_tail, 1 tag_pid_sequence_nr_gap, 1 untagged_event",
+        "first: tag_pid_sequence_nr_gap: one tag t: expected 3, found 4: 1 missing",
+        "docs/index.html",
+        f"{days.own_keyspace}.finding",
+        "run validate again",
+    ):
+        assert part in line
+
+    fill(days, "one", "two")
+    healed = validate(days)
+
+    assert (healed.status, healed.report["pieces"]["done"]) == (0, 2)
+    assert findings(days) == set()
+    assert states(days) == {0: "done", 1: "done", 2: "done"}
+
+
+def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
+    lose_tag_row(days, "one", 3)
+    validate(days)
+    fill(days, "one")
+    lose_tag_row(days, "two", 3)
+
+    again = validate(days)
+
+    assert again.status == 1
+    assert findings(days) == {
+        ("untagged_event", "two", "t", 3, None, bucket(1)),
+        ("tag_pid_sequence_nr_gap", "two", "t", 4, 3, bucket(1)),
+    }
+
+
+def test_what_purge_removed_is_no_finding(days: Journal) -> None:
+    settings = days.settings()
+    create_own_tables(days.control, settings)
+    purge = Pieces(days.control, days.own_keyspace, "purge", days.keyspace)
+    started = purge.start(purge.plan([bucket(0)]), owner="o", run_id="r")
+    purge.finish(started, State.DONE, owner="o")
+    delete(days, TAG_VIEWS, tag_name="t", timebucket=bucket(0))
+
+    purged = validate(days)
+
+    assert (purged.status, purged.report["counts"]["findings"]) == (0, 0)
+
+
+def test_rows_gone_without_a_purge_are_findings(days: Journal) -> None:
+    delete(days, TAG_VIEWS, tag_name="t", timebucket=bucket(0))
+
+    lost = validate(days)
+
+    assert lost.status == 1
+    assert lost.report["counts"]["untagged_event"] == 4
+    assert lost.report["counts"]["tag_pid_sequence_nr_missing_head"] == 2
+
+
+def test_a_dry_run_writes_nothing(days: Journal) -> None:
+    lose_tag_row(days, "one", 3)
+
+    planned = validate(days, "--dry-run")
+
+    assert (planned.status, planned.report["pieces"]["planned"]) == (0, DAYS)
+    assert (states(days), findings(days)) == ({}, set())
