@@ -10,7 +10,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -49,27 +50,48 @@ def run(months: int) -> None:
             the CSV.
     """
     progress = Progress("demo")
-    endpoint = Cassandra(CASSANDRA_HOME).start()
-    environment = defaults.environment(endpoint)
-    with patch.dict(os.environ, environment):
-        settings = Settings.load()
-    _load(months, environment)
-    airflow = Airflow(AIRFLOW_HOME, environment)
-    url = airflow.start()
-    with Control(settings) as control, airflow.client() as client:
-        _create_read_models(control, settings)
-        steps = Steps(control, settings, client, load_window(months))
-        steps.unpause()
-        steps.chain()
-        steps.purge()
-        progress.done("all steps are done")
-        agrees = summary.show(control, settings, steps.window)
+    with ExitStack() as started:
+        node = Cassandra(CASSANDRA_HOME)
+        _stop_if_interrupted(started, node.stop, ran_before=node.endpoint() is not None)
+        endpoint = node.start()
+        environment = defaults.environment(endpoint)
+        airflow = Airflow(AIRFLOW_HOME, environment)
+        _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
+        with patch.dict(os.environ, environment):
+            settings = Settings.load()
+        _load(months, environment)
+        url = airflow.start()
+        agrees = _run_steps(settings, airflow, load_window(months), progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
     print("Both servers run on; `make down` stops them.")
     if not agrees:
         raise EmbeddedError(
             "the read model disagrees with the CSV", "daily_punctuality", "please report this"
         )
+
+
+def _stop_if_interrupted(
+    started: ExitStack, stop: Callable[[], object], *, ran_before: bool
+) -> None:
+    """After Ctrl-C or SIGTERM, stop a server unless it ran before; after an error it runs on."""
+
+    def at_the_end(kind: type[BaseException] | None, *_: object) -> None:
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt | SystemExit)
+        if interrupted and not ran_before:
+            stop()
+
+    started.push(at_the_end)
+
+
+def _run_steps(settings: Settings, airflow: Airflow, window: Window, progress: Progress) -> bool:
+    with Control(settings) as control, airflow.client() as client:
+        _create_read_models(control, settings)
+        steps = Steps(control, settings, client, window)
+        steps.unpause()
+        steps.chain()
+        steps.purge()
+        progress.done("all steps are done")
+        return summary.show(control, settings, window)
 
 
 @dataclass

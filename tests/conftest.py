@@ -1,10 +1,11 @@
-"""One Cassandra and, where a test asks for it, one Airflow for the whole run."""
+"""One Cassandra and one Spark session for the whole run."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,6 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from embedded.airflow import Airflow
     from embedded.cassandra import Endpoint
 
 _STATE = Path(
@@ -35,6 +35,8 @@ def pytest_configure() -> None:
     # For DAG files loaded inside the test process; a running Airflow has a home of its own.
     os.environ["AIRFLOW_HOME"] = str(_STATE / "airflow-in-process")
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    # Ended from outside as by Ctrl-C: the fixtures stop their servers on the way out.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +55,7 @@ def state() -> Iterator[Path]:
             )
         for run_directory, names in processes.all_recorded(_STATE).items():
             processes.stop(names, run_directory)
-        for home in ("cassandra", "airflow"):
+        for home in ("cassandra", "chain", "doors"):
             shutil.rmtree(_STATE / home, ignore_errors=True)
         yield _STATE
 
@@ -99,16 +101,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session.sparkContext.setLogLevel("OFF")
         yield session
         session.stop()
-
-
-@pytest.fixture(scope="session")
-def airflow(state: Path, cassandra: Endpoint) -> Iterator[Airflow]:
-    """A real Airflow whose applications know the Cassandra of this run."""
-    from embedded.airflow import Airflow
-
-    server = Airflow(state / "airflow", cassandra.environment())
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,15 +28,13 @@ class Doors:
 @pytest.fixture(scope="session")
 def doors(state: Path) -> Iterator[Doors]:
     """The four DAGs under a real scheduler; spark-submit starts tests/dags/fake_application.py."""
-    home = state / "doors"
-    shutil.rmtree(home, ignore_errors=True)
     environment = {
-        "SPARK_HOME": str(_spark_home(home / "spark")),
+        "SPARK_HOME": str(_spark_home(state / "doors-spark")),
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": secrets.token_urlsafe(),
     }
-    airflow = Airflow(home / "airflow", environment)
+    airflow = Airflow(state / "doors", environment)
     try:
         airflow.start()
         with airflow.client() as client:
@@ -59,7 +56,7 @@ def _all_known(client: httpx.Client) -> bool | None:
 def _spark_home(home: Path) -> Path:
     """A SPARK_HOME for the real spark-submit script, which starts `bin/spark-class` in it."""
     launcher = home / "bin" / "spark-class"
-    launcher.parent.mkdir(parents=True)
+    launcher.parent.mkdir(parents=True, exist_ok=True)
     application = Path(__file__).with_name("fake_application.py")
     launcher.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{application}" "$@"\n')
     launcher.chmod(0o755)

@@ -30,7 +30,20 @@ def control(cassandra: Endpoint) -> Iterator[Control]:
 def make_journal(
     control: Control, cassandra: Endpoint, spark: SparkSession
 ) -> Iterator[Callable[..., Journal]]:
-    """Makes journals with unique names; they are dropped when the test has ended.
+    """Makes journals with unique names; they are dropped when the test has ended."""
+    yield from journal_maker(control, cassandra)
+
+
+@pytest.fixture(scope="module")
+def make_journals(
+    control: Control, cassandra: Endpoint, spark: SparkSession
+) -> Iterator[Callable[..., Journal]]:
+    """The same for what several tests of a module share."""
+    yield from journal_maker(control, cassandra)
+
+
+def journal_maker(control: Control, cassandra: Endpoint) -> Iterator[Callable[..., Journal]]:
+    """Yield the maker, then drop what it made.
 
     Applications that run inside the test process find the session of the `spark` fixture.
     """

@@ -15,13 +15,18 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
 from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLICATION = {"class": "SimpleStrategy", "replication_factor": "1"}
@@ -193,6 +198,25 @@ def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> 
         if time.monotonic() > until:
             raise TimeoutError(f"after {deadline_s} s still waiting for {what}")
         time.sleep(POLL_S)
+
+
+def wait_until_spark_sees(spark: SparkSession, settings: Settings, *tables: str) -> None:
+    """Wait until a session that was there before a journal knows these tables of it.
+
+    The connector's driver hears of new tables by an event, and gathers events for a second.
+    """
+    from pyspark.errors import AnalysisException
+
+    spark_io.connect(spark, settings)
+
+    def is_seen(keyspace: str, name: str) -> bool:
+        try:
+            return bool(spark_io.read(spark, keyspace, name, "*").columns)
+        except AnalysisException:
+            return False
+
+    for full_name in tables:
+        wait_until(f"Spark to see {full_name}", partial(is_seen, *full_name.split(".")))
 
 
 def pekko_sample() -> dict[str, list[Row]]:

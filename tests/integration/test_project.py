@@ -380,7 +380,7 @@ def test_purge_is_told_what_is_processed_by_the_present_definition(
 @pytest.mark.parametrize(
     ("old", "new", "status", "what"),
     [
-        ("sum(amount)", "sum(amuont)", 2, "unknown column amuont ({file}:8:43); the columns of"),
+        ("sum(amount)", "sum(amuont)", 2, "unknown column amuont ({file}:8:46); the columns of"),
         ("FROM events\n", "FORM events\n", 2, "Spark refuses the SQL: Syntax error at or near"),
         (
             "count(*) AS n,",

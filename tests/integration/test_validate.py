@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from tests.integration.support import ROOT, Journal, Result, run_inside
+from tests.integration.support import ROOT, Journal, Result, run_inside, wait_until_spark_sees
 from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.keys import BucketSize, time_bucket
@@ -115,10 +116,15 @@ def states(journal: Journal) -> dict[int, str]:
 
 
 @pytest.fixture
-def days(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
+def days(make_journal: Callable[..., Journal], spark: SparkSession, tmp_path: Path) -> Journal:
     """A whole journal of two persistence ids in Day buckets."""
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
     fill(journal, "one", "two")
+    settings = journal.settings()
+    create_own_tables(journal.control, settings)
+    wait_until_spark_sees(
+        spark, settings, f"{journal.keyspace}.tag_scanning", f"{journal.own_keyspace}.finding"
+    )
     return journal
 
 
@@ -173,7 +179,7 @@ def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: 
 
     failed = validate(days)
 
-    assert failed.status == 1
+    assert failed.status == 1, failed.stderr
     assert findings(days) == {
         ("untagged_event", "one", "t", 3, None, bucket(1)),
         ("tag_pid_sequence_nr_gap", "one", "t", 4, 3, bucket(1)),
@@ -210,13 +216,13 @@ def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: 
 
 def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
     lose_tag_row(days, "one", 3)
-    validate(days)
+    assert "untagged_event" in validate(days).stderr
     fill(days, "one")
     lose_tag_row(days, "two", 3)
 
     again = validate(days)
 
-    assert again.status == 1
+    assert again.status == 1, again.stderr
     assert findings(days) == {
         ("untagged_event", "two", "t", 3, None, bucket(1)),
         ("tag_pid_sequence_nr_gap", "two", "t", 4, 3, bucket(1)),
@@ -224,8 +230,6 @@ def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
 
 
 def test_what_purge_removed_is_no_finding(days: Journal) -> None:
-    settings = days.settings()
-    create_own_tables(days.control, settings)
     purge = Pieces(days.control, days.own_keyspace, "purge", days.keyspace)
     started = purge.start(purge.plan([bucket(0)]), owner="o", run_id="r")
     purge.finish(started, State.DONE, owner="o")
@@ -233,7 +237,8 @@ def test_what_purge_removed_is_no_finding(days: Journal) -> None:
 
     purged = validate(days)
 
-    assert (purged.status, purged.report["counts"]["findings"]) == (0, 0)
+    assert purged.status == 0, purged.stderr
+    assert purged.report["counts"]["findings"] == 0
 
 
 def test_rows_gone_without_a_purge_are_findings(days: Journal) -> None:
@@ -241,7 +246,7 @@ def test_rows_gone_without_a_purge_are_findings(days: Journal) -> None:
 
     lost = validate(days)
 
-    assert lost.status == 1
+    assert lost.status == 1, lost.stderr
     assert lost.report["counts"]["untagged_event"] == 4
     assert lost.report["counts"]["tag_pid_sequence_nr_missing_head"] == 2
 

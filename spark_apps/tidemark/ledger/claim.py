@@ -64,22 +64,25 @@ def claim(
     pieces: Sequence[Piece],
     *,
     resource: str,
+    by_day: bool = True,
     owner: str,
     run_id: str,
     on_lost: Callable[[], None] = lambda: None,
 ) -> Iterator[Claim]:
     """Lock the pieces by day under `resource`, mark them running, and on any error failed.
 
-    `on_lost` is called, from another thread, when a lock is lost in the middle of the work.
+    With `by_day=False` the resource is locked as a whole: its pieces share something, such as
+    offsets, that two runs must not move at once. `on_lost` is called, from another thread, when a
+    lock is lost in the middle of the work.
 
     Raises:
-        LockHeld: somebody else works on one of those days.
+        LockHeld: somebody else works on one of those days, or on the resource.
         LockLost: another run has started a piece since it was planned.
     """
     with Locks(
         control,
         settings.keyspace,
-        days(pieces, resource),
+        days(pieces, resource) if by_day else [resource],
         owner=owner,
         run_id=run_id,
         ttl=settings.lock_ttl,

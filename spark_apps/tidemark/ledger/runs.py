@@ -8,7 +8,6 @@ from typing import Any
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.settings import Settings
 
 
 def write_report(
@@ -36,18 +35,3 @@ def write_report(
             finished_at,
         ),
     )
-
-
-def read_report(settings: Settings, run_id: str) -> dict[str, Any] | None:
-    """The report of a run; None if that run stored none.
-
-    Raises:
-        CassandraUnavailable: Cassandra cannot be reached or refuses us.
-    """
-    with Control(settings) as control:
-        if control.table_columns(settings.keyspace, "run") is None:
-            return None
-        rows = control.execute(
-            f"SELECT report FROM {table(settings.keyspace, 'run')} WHERE run_id = ?", (run_id,)
-        )
-    return json.loads(rows[0]["report"]) if rows and rows[0]["report"] else None

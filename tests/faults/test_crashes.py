@@ -1,0 +1,127 @@
+"""Each application killed with SIGKILL after each kind of write, then run again.
+
+The tables must be byte-equal to those of a journal in which nothing was disturbed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
+from tests.integration.support import ROOT, Journal, wait_until
+
+CRASH = Path(__file__).parent / "crash.py"
+FLIGHTS = 150
+BOUNDARIES = {
+    "tag_write": [
+        "tidemark.tagging.layout:record_bucket_size",
+        "tidemark.tagging.store:write_tag_views",
+        "tidemark.tagging.store:write_progress",
+        "tidemark.tagging.store:write_scanning",
+    ],
+    "validate": [
+        "tidemark.continuity.store:delete_older",
+    ],
+    "project": [
+        "tidemark.projection.store:write_bucket_rows",
+        "tidemark.projection.store:delete_older_rows",
+        "tidemark.projection.store:write_newest",
+        "tidemark.projection.store:write_offsets",
+        "tidemark.projection.store:write_cursors",
+    ],
+    "purge": [
+        "tidemark.retention.store:delete_partitions",
+    ],
+}
+CASES = [(application, where) for application, places in BOUNDARIES.items() for where in places]
+
+
+def options(application: str) -> tuple[str, ...]:
+    return (*WINDOW, "--apply") if application == "purge" else WINDOW
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, list[Any]]]:
+    """All tables after each application, in a journal in which nothing was disturbed."""
+    directory = tmp_path_factory.mktemp("undisturbed") / "projections"
+    reference = FlightsJournal.create(make_journals, directory, FLIGHTS)
+    states = {}
+    for application in (*CHAIN, "purge"):
+        result = reference.journal.run(application, *options(application))
+        assert result.status == 0, result.stderr
+        states[application] = reference.everything()
+    return states
+
+
+@pytest.mark.parametrize(("application", "boundary"), CASES)
+def test_killed_after_a_write_and_run_again(
+    make_journal: Callable[..., Journal],
+    undisturbed: dict[str, dict[str, list[Any]]],
+    tmp_path: Path,
+    application: str,
+    boundary: str,
+) -> None:
+    killed = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS, LOCK_TTL="5")
+    chain = [*CHAIN, "purge"]
+    killed.run_chain(*chain[: chain.index(application)])
+
+    script = str(ROOT / "spark_apps" / f"{application}.py")
+    process = killed.journal.start(CRASH, boundary, script, *options(application))
+    _, stderr = process.communicate()
+    assert process.returncode == -signal.SIGKILL, stderr
+    pieces = killed.journal.own_rows("piece")
+    assert "running" in {row["state"] for row in pieces}
+    wait_for_locks(killed.journal)
+
+    again = killed.journal.run(application, *options(application))
+    assert again.status == 0, again.stderr
+    assert killed.everything() == undisturbed[application]
+    assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
+
+
+def test_validate_killed_after_its_findings_and_run_again(
+    make_journal: Callable[..., Journal], tmp_path: Path
+) -> None:
+    """Findings are only written where there are some: a tag row is lost in both journals."""
+    tables = []
+    for name in ("undisturbed", "killed"):
+        damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS, LOCK_TTL="5")
+        damaged.run_chain("tag_write")
+        lose_a_tag_row(damaged.journal)
+        if name == "killed":
+            script = str(ROOT / "spark_apps" / "validate.py")
+            boundary = "tidemark.continuity.store:write_findings"
+            process = damaged.journal.start(CRASH, boundary, script, *WINDOW)
+            _, stderr = process.communicate()
+            assert process.returncode == -signal.SIGKILL, stderr
+            wait_for_locks(damaged.journal)
+        assert damaged.journal.run("validate", *WINDOW).status == 1
+        tables.append(damaged.everything())
+    assert tables[0] == tables[1]
+    assert tables[0]["finding"]
+
+
+def wait_for_locks(journal: Journal) -> None:
+    """A dead run's locks expire by themselves."""
+    wait_until("the dead run's locks to expire", lambda: not journal.own_rows("lock"))
+
+
+def lose_a_tag_row(journal: Journal) -> None:
+    """Delete the same row in every journal of the same events."""
+    key = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
+    row = min(
+        (row for row in journal.rows("tag_views") if row["tag_pid_sequence_nr"] == 2),
+        key=lambda row: (row["tag_name"], row["persistence_id"]),
+    )
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.tag_views WHERE "
+        + " AND ".join(f"{name} = ?" for name in key),
+        [row[name] for name in key],
+    )

@@ -1,0 +1,149 @@
+"""A journal of a few thousand real flights, written by the driver, with the shipped projections.
+
+Expectations are computed here by loops over `tests.flights_model`; nothing of tidemark is used.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from embedded.paths import ROOT
+from tests import flights_model
+from tests.flights_model import Event
+from tests.integration.support import Journal, Result
+from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+from tidemark.flights.source import flights_file
+
+DAY_MS = 86_400_000
+WINDOW = ("--window-start", "2013-01-01", "--window-end", "2013-01-06")
+CHAIN = ("tag_write", "validate", "project")
+READ_MODELS = ("daily_punctuality", "aircraft_state")
+OFFSET_COLUMNS = ("projection", "slice", "persistence_id", "sequence_nr", "timestamp")
+CURSOR_COLUMNS = ("projection", "slice", "timestamp")
+
+
+@cache
+def first_events(flights: int) -> tuple[Event, ...]:
+    """The events of the first flights of 2013."""
+    return tuple(flights_model.events(flights_model.read_csv(flights_file(), flights)))
+
+
+@dataclass(frozen=True)
+class FlightsJournal:
+    """A journal with Day buckets that holds these events, and the read models beside it."""
+
+    journal: Journal
+    events: tuple[Event, ...]
+
+    @classmethod
+    def create(
+        cls, make_journal: Callable[..., Journal], directory: Path, flights: int, **settings: str
+    ) -> FlightsJournal:
+        """Write the events; the shipped projections are pointed at this journal's keyspace."""
+        directory.mkdir(parents=True)
+        journal = make_journal(
+            BUCKET_SIZE="Day",
+            PROJECTIONS_DIR=str(directory),
+            DATA_DOCS_DIR=str(directory / "data_docs"),
+            **settings,
+        )
+        create_tables(journal.control, SCHEMA_DIR / "flights.cql", journal.keyspace)
+        for file in (ROOT / "include" / "sql" / "projections").glob("*.sql"):
+            text = file.read_text().replace("target: flights.", f"target: {journal.keyspace}.")
+            (directory / file.name).write_text(text)
+        events = first_events(flights)
+        journal.insert("messages", [message(event) for event in events])
+        return cls(journal, events)
+
+    def run_chain(self, *applications: str) -> list[Result]:
+        """Run applications one after the other over the whole window; all must succeed."""
+        results = [self.journal.run(name, *WINDOW) for name in applications]
+        assert [result.status for result in results] == [0] * len(results), results[-1].stderr
+        return results
+
+    def everything(self) -> dict[str, list[Any]]:
+        """All tables that applications write, without the times of writing."""
+        tables: dict[str, list[Any]] = dict(self.journal.tag_tables())
+        for name in READ_MODELS:
+            tables[name] = self.journal.rows(name)
+        for name, columns in (
+            ("projection_offset", OFFSET_COLUMNS),
+            ("projection_cursor", CURSOR_COLUMNS),
+            ("finding", ("time_bucket", "check_name", "persistence_id", "tag", "number")),
+        ):
+            # The projection's name holds the journal's, which differs from test to test.
+            tables[name] = sorted(
+                str([str(row[column]).split("/")[-1] for column in columns])
+                for row in self.journal.own_rows(name)
+            )
+        return tables
+
+
+def message(event: Event) -> dict[str, Any]:
+    """A row of messages as Pekko writes it."""
+    ticks = event.time_ms * 10_000 + event.place_in_ms + 0x01B21DD213814000
+    version_1 = 0x1000 | ticks >> 48
+    fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, version_1, 0x80, 1, 0x010203040506)
+    return {
+        "persistence_id": event.persistence_id,
+        "partition_nr": 0,
+        "sequence_nr": event.sequence_nr,
+        "timestamp": uuid.UUID(fields=fields),
+        "timebucket": str(event.time_ms // DAY_MS * DAY_MS),
+        "writer_uuid": "4dc14ce7-809d-45c0-8869-7e69a7a86579",
+        "ser_id": 20,
+        "ser_manifest": "",
+        "event_manifest": "",
+        "event": json.dumps(event.payload).encode(),
+        "tags": set(event.tags),
+    }
+
+
+def expected_tag_rows(events: tuple[Event, ...]) -> set[tuple[str, int, str, int, int]]:
+    """(tag, time bucket, persistence id, tag pid sequence nr, sequence nr) of each tag row."""
+    return {
+        (
+            row.tag,
+            row.event.time_ms // DAY_MS * DAY_MS,
+            row.persistence_id,
+            row.tag_pid_sequence_nr,
+            row.event.sequence_nr,
+        )
+        for row in flights_model.tag_rows(events)
+    }
+
+
+def expected_punctuality(events: tuple[Event, ...]) -> dict[tuple[int, str, str], dict[str, int]]:
+    """(time bucket, carrier, origin) -> what happened there."""
+    result: dict[tuple[int, str, str], dict[str, int]] = {}
+    for event in events:
+        payload = event.payload
+        kind = str(payload["kind"])
+        if kind == "scheduled":
+            continue
+        key = (event.time_ms // DAY_MS * DAY_MS, str(payload["carrier"]), str(payload["origin"]))
+        counts = result.setdefault(key, defaultdict(int))
+        counts[kind] += 1
+        if kind == "departed":
+            delay = int(payload["dep_delay"])
+            counts["delayed"] += delay > 15
+            counts["dep_delay_sum"] += delay
+        if kind == "arrived":
+            counts["arr_delay_sum"] += int(payload["arr_delay"])
+    return result
+
+
+def expected_state(events: tuple[Event, ...]) -> dict[str, Event]:
+    """The newest event of each aircraft."""
+    newest: dict[str, Event] = {}
+    for event in events:
+        if event.sequence_nr >= newest.get(event.persistence_id, event).sequence_nr:
+            newest[event.persistence_id] = event
+    return newest

@@ -1,0 +1,104 @@
+"""The four applications on the first three thousand flights, against a brute-force model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration import flights
+from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
+from tests.integration.support import Journal
+
+FLIGHTS = 3000
+FIRST_TWO_DAYS = ("--window-start", "2013-01-01", "--window-end", "2013-01-03")
+
+
+@pytest.fixture
+def loaded(make_journal: Callable[..., Journal], tmp_path: Path) -> FlightsJournal:
+    return FlightsJournal.create(make_journal, tmp_path / "projections", FLIGHTS)
+
+
+def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> None:
+    journal, events = loaded.journal, loaded.events
+    tagged, validated, projected = loaded.run_chain(*CHAIN)
+
+    assert {
+        (
+            row["tag_name"],
+            row["timebucket"],
+            row["persistence_id"],
+            row["tag_pid_sequence_nr"],
+            row["sequence_nr"],
+        )
+        for row in journal.rows("tag_views")
+    } == flights.expected_tag_rows(events)
+    assert tagged.report["counts"]["events_read"] == len(events)
+    assert validated.report["counts"]["findings"] == 0
+    assert journal.own_rows("finding") == []
+
+    measures = ("departed", "delayed", "cancelled", "arrived", "dep_delay_sum", "arr_delay_sum")
+    expected = flights.expected_punctuality(events)
+    assert {
+        (row["time_bucket"], row["carrier"], row["origin"]): {name: row[name] for name in measures}
+        for row in journal.rows("daily_punctuality")
+    } == {key: {name: counts[name] for name in measures} for key, counts in expected.items()}
+
+    newest = flights.expected_state(events)
+    assert {
+        row["persistence_id"]: (row["sequence_nr"], row["kind"], row["flight"])
+        for row in journal.rows("aircraft_state")
+    } == {
+        pid: (event.sequence_nr, event.payload["kind"], event.payload["flight"])
+        for pid, event in newest.items()
+    }
+    # One projection reads messages and one the tag views of all airports: each sees every event.
+    assert projected.report["counts"]["events_read"] == 2 * len(events)
+
+    before = loaded.everything()
+    for name in CHAIN:
+        assert journal.run(name, *WINDOW).report["state"] == "nothing-to-do"
+    for name in CHAIN:
+        assert journal.run(name, *WINDOW, "--force").report["state"] == "done"
+    assert loaded.everything() == before
+
+
+def test_purge_takes_the_old_buckets_and_the_read_model_stays(loaded: FlightsJournal) -> None:
+    journal = loaded.journal
+    loaded.run_chain(*CHAIN)
+    model = journal.rows("daily_punctuality")
+    in_two_days = {
+        row["timebucket"] for row in journal.rows("tag_views") if row["timebucket"] < 1357171200000
+    }
+    result = journal.run("purge", *FIRST_TWO_DAYS, "--apply")
+    assert result.report["counts"]["buckets_purged"] == len(in_two_days) == 2
+    assert min(row["timebucket"] for row in journal.rows("tag_views")) == 1357171200000
+    assert journal.rows("daily_punctuality") == model
+    # The gap that a purge leaves at the front is no finding.
+    assert journal.run("validate", *WINDOW, "--force").status == 0
+
+
+def test_failed_check_holds_back_the_projections(loaded: FlightsJournal) -> None:
+    journal = loaded.journal
+    loaded.run_chain("tag_write")
+    doomed = next(row for row in journal.rows("tag_views") if row["tag_pid_sequence_nr"] == 2)
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?"
+        " AND timestamp = ? AND persistence_id = ? AND tag_pid_sequence_nr = ?",
+        [
+            doomed[name]
+            for name in ("tag_name", "timebucket", "timestamp", "persistence_id")
+        ] + [2],
+    )  # fmt: skip
+    failed = journal.run("validate", *WINDOW)
+    assert failed.status == 1
+    assert doomed["persistence_id"] in failed.error_lines[0]
+    held = journal.run("project", *WINDOW)
+    assert held.report["pieces"]["held"] > 0
+    repaired = journal.run("tag_write", *WINDOW, "--force")
+    assert repaired.status == 0
+    loaded.run_chain("validate", "project")
+    assert len(journal.rows("daily_punctuality")) == len(
+        flights.expected_punctuality(loaded.events)
+    )

@@ -1,0 +1,122 @@
+"""Locks and fencing against a real Cassandra: two runs, one of them dead, late or robbed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.support import Journal, wait_until
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.errors import LockHeld, LockLost
+from tidemark.ledger.claim import claim
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def ledger(journal: Journal) -> Journal:
+    create_own_tables(journal.control, journal.settings())
+    return journal
+
+
+def locks(journal: Journal, owner: str, *resources: str, ttl: int = 60) -> Locks:
+    return Locks(journal.control, journal.own_keyspace, resources, owner=owner, run_id="r", ttl=ttl)
+
+
+def pieces(journal: Journal) -> Pieces:
+    return Pieces(journal.control, journal.own_keyspace, "tag-write", journal.keyspace)
+
+
+def test_lock_is_held_by_one_and_given_back(ledger: Journal) -> None:
+    with locks(ledger, "first", "a", "b"):
+        with pytest.raises(LockHeld, match="b is held by first since "), locks(ledger, "x", "b"):
+            pass
+        with locks(ledger, "other", "c"):
+            pass
+    with locks(ledger, "second", "a", "b"):
+        pass
+    assert ledger.own_rows("lock") == []
+
+
+def test_all_locks_are_taken_or_none(ledger: Journal) -> None:
+    with locks(ledger, "first", "b"):
+        with pytest.raises(LockHeld), locks(ledger, "second", "a", "b"):
+            pass
+        assert {row["resource"] for row in ledger.own_rows("lock")} == {"b"}
+
+
+def test_lock_outlives_its_ttl_while_its_owner_works(ledger: Journal) -> None:
+    """Renewed by a thread: the remaining time goes up again."""
+    remaining = f"SELECT TTL(owner) AS left FROM {ledger.own_keyspace}.lock WHERE resource = 'a'"
+
+    def left() -> int:
+        return int(ledger.control.execute(remaining)[0]["left"])
+
+    with locks(ledger, "owner", "a", ttl=8) as held:
+        wait_until("the TTL to run down", lambda: left() <= 6)
+        wait_until("the TTL to be renewed", lambda: left() > 6)
+        held.check()
+
+
+def test_run_that_lost_its_lock_may_not_write(ledger: Journal) -> None:
+    lost = []
+    with Locks(
+        ledger.control,
+        ledger.own_keyspace,
+        ["a"],
+        owner="robbed",
+        run_id="r",
+        ttl=5,
+        on_lost=lambda: lost.append(True),
+    ) as held:
+        ledger.control.execute(
+            f"UPDATE {ledger.own_keyspace}.lock SET owner = 'thief' WHERE resource = 'a'"
+        )
+        wait_until("the loss to be noticed", lambda: bool(lost))
+        with pytest.raises(LockLost, match="lost the lock of a to thief"):
+            held.check()
+    assert [row["owner"] for row in ledger.own_rows("lock")] == ["thief"]
+
+
+def test_only_the_last_attempt_can_end_a_piece(ledger: Journal) -> None:
+    """The attempt is the fencing number: a run that was thought dead cannot overwrite its heir."""
+    planned = pieces(ledger).plan([0])
+    assert planned == [Piece(0, Reason.NEW, 0)]
+    first = pieces(ledger).start(planned, owner="first", run_id="1")
+    heir = pieces(ledger).plan([0])
+    assert heir == [Piece(0, Reason.UNFINISHED, 1)]
+    second = pieces(ledger).start(heir, owner="second", run_id="2")
+    with pytest.raises(LockLost):
+        pieces(ledger).finish(first, State.DONE, owner="first")
+    pieces(ledger).finish(second, State.DONE, owner="second", counts={0: {"rows": 3}})
+    [entry] = pieces(ledger).entries()
+    assert (entry.state, entry.attempt, entry.counts) == (State.DONE, 2, {"rows": 3})
+
+
+def test_failed_piece_says_why_and_is_planned_again(ledger: Journal) -> None:
+    planned = pieces(ledger).plan([0, DAY])
+    with (
+        pytest.raises(RuntimeError),
+        claim(
+            ledger.control,
+            ledger.settings(),
+            pieces(ledger),
+            planned,
+            resource="r",
+            owner="o",
+            run_id="1",
+        ),
+    ):
+        raise RuntimeError("disk on fire")
+    assert [(entry.state, entry.error) for entry in pieces(ledger).entries()] == [
+        (State.FAILED, "RuntimeError('disk on fire')")
+    ] * 2
+    assert ledger.own_rows("lock") == []
+    later = pieces(ledger).plan([2 * DAY])
+    assert [(piece.time_bucket, piece.reason) for piece in later] == [
+        (0, Reason.UNFINISHED),
+        (DAY, Reason.UNFINISHED),
+        (2 * DAY, Reason.NEW),
+    ]
+    assert pieces(ledger).plan([]) == []

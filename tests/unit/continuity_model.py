@@ -1,0 +1,246 @@
+"""The rules of sequence continuity once more: plain loops over one history, sharing no code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.continuity.plan import Removed
+from tidemark.continuity.tag_sequence import absent_events
+from tidemark.continuity.transform import Keys, all_findings
+
+Found = tuple[str, str, int, int | None, int]
+"""check, tag, number, expected, time bucket."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One row of messages; `copy` tells apart events with the same sequence nr."""
+
+    number: int
+    bucket: int
+    tags: tuple[str, ...] = ()
+    copy: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of tag_views."""
+
+    tag: str
+    number: int
+    event: int
+    bucket: int
+    copy: int = 0
+
+
+@dataclass(frozen=True)
+class History:
+    """All that is stored about one persistence id. Progress: tag → (event, number, bucket)."""
+
+    events: tuple[Event, ...] = ()
+    rows: tuple[Row, ...] = ()
+    progress: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
+    scanned_to: int | None = None
+    deleted_to: int | None = None
+    is_listed: bool = True
+
+    @classmethod
+    def whole(cls, *events: tuple[int, str]) -> History:
+        """Undamaged: events of (bucket, tags as letters), with the rows that belong to them."""
+        counts: Counter[str] = Counter()
+        rows: list[Row] = []
+        progress = {}
+        for number, (bucket, tags) in enumerate(events, 1):
+            for tag in tags:
+                counts[tag] += 1
+                rows.append(Row(tag, counts[tag], number, bucket))
+                progress[tag] = (number, counts[tag], bucket)
+        listed = tuple(Event(n, bucket, tuple(tags)) for n, (bucket, tags) in enumerate(events, 1))
+        return cls(listed, tuple(rows), progress, len(events) or None)
+
+    def without_events(self, *numbers: int) -> History:
+        """The same with those events missing from messages."""
+        return replace(self, events=tuple(e for e in self.events if e.number not in numbers))
+
+    def without_rows(self, *numbers: int) -> History:
+        """The same with the rows of those tag pid sequence nrs missing from tag_views."""
+        return replace(self, rows=tuple(row for row in self.rows if row.number not in numbers))
+
+    def purged(self, *buckets: int) -> History:
+        """The same with the tag-view rows of those buckets gone."""
+        return replace(self, rows=tuple(row for row in self.rows if row.bucket not in buckets))
+
+
+def expected_findings(history: History, removed: frozenset[int], last: int) -> set[Found]:
+    """Every finding of a history, whatever bucket it lies in; `last` is the run's newest bucket."""
+    every = [
+        *_sequence(history),
+        *_lost_tail(history, last),
+        *_untagged(history, removed),
+        *(found for tag in _tags(history) for found in _tag_sequence(history, tag, removed)),
+    ]
+    # Two rules of one check can meet in the same number of a bucket; that is one finding.
+    merged: dict[tuple[str, str, int, int], int | None] = {}
+    for check, tag, number, expected, bucket in every:
+        known = merged.setdefault((check, tag, number, bucket), expected)
+        if known is not None and expected is not None:
+            merged[check, tag, number, bucket] = min(known, expected)
+    return {
+        (check, tag, number, expected, bucket)
+        for (check, tag, number, bucket), expected in merged.items()
+    }
+
+
+def _tags(history: History) -> set[str]:
+    return {row.tag for row in history.rows} | set(history.progress)
+
+
+def _sequence(history: History) -> Iterable[Found]:
+    before: int | None = None
+    deleted_to = history.deleted_to or 0
+    for event in sorted(history.events, key=lambda event: (event.number, event.bucket, event.copy)):
+        lowest = max(before or 0, deleted_to) + 1
+        if event.number > lowest:
+            check = "sequence_nr_missing_head" if before is None else "sequence_nr_gap"
+            yield check, "", event.number, lowest, event.bucket
+        if event.number == before:
+            yield "sequence_nr_duplicate", "", event.number, event.number, event.bucket
+        before = event.number
+
+
+def _lost_tail(history: History, last: int) -> Iterable[Found]:
+    if not (history.events or history.deleted_to is not None or history.is_listed):
+        return
+    reached = max([event.number for event in history.events] + [history.deleted_to or 0])
+    tagged = max([(event, bucket) for event, _, bucket in history.progress.values()], default=None)
+    scanned = history.scanned_to or 0
+    if tagged is not None and tagged[0] > reached:
+        yield "sequence_nr_lost_tail", "", reached, max(tagged[0], scanned), tagged[1]
+    elif scanned > reached and all(event.bucket <= last for event in history.events):
+        yield "sequence_nr_lost_tail", "", reached, scanned, last
+
+
+def _absent(history: History) -> list[tuple[str, Event]]:
+    there = {(row.tag, row.event) for row in history.rows}
+    return [
+        (tag, event)
+        for event in history.events
+        for tag in event.tags
+        if (tag, event.number) not in there
+    ]
+
+
+def _untagged(history: History, removed: frozenset[int]) -> Iterable[Found]:
+    for tag, event in _absent(history):
+        if event.bucket not in removed:
+            yield "untagged_event", tag, event.number, None, event.bucket
+
+
+def _tag_sequence(history: History, tag: str, removed: frozenset[int]) -> Iterable[Found]:
+    rows = [row for row in history.rows if row.tag == tag]
+    gone = [e for t, e in _absent(history) if t == tag and e.bucket in removed]
+    before: Row | None = None
+    for row in sorted(rows, key=lambda row: (row.number, row.bucket, row.copy)):
+        lowest = before.number + 1 if before else 1
+        if row.number > lowest and not _is_explained(history, before, row, gone, removed):
+            kind = "gap" if before else "missing_head"
+            yield f"tag_pid_sequence_nr_{kind}", tag, row.number, lowest, row.bucket
+        if before and before.number == row.number:
+            yield "tag_pid_sequence_nr_duplicate", tag, row.number, row.number, row.bucket
+        before = row
+    by_event = sorted(rows, key=lambda row: (row.event, row.number, row.bucket, row.copy))
+    for one, other in pairwise(by_event):
+        if one.event == other.event and one.number != other.number:
+            yield "tag_pid_sequence_nr_duplicate", tag, other.number, one.number, other.bucket
+    if tag in history.progress:
+        _, number, bucket = history.progress[tag]
+        highest = max([row.number for row in rows], default=0)
+        if number > highest and bucket not in removed:
+            yield "tag_pid_sequence_nr_lost_tail", tag, highest, number, bucket
+
+
+def _is_explained(
+    history: History, before: Row | None, row: Row, gone: list[Event], removed: frozenset[int]
+) -> bool:
+    start = before.event if before else 0
+    missing = row.number - (before.number if before else 0) - 1
+    if sum(start < event.number <= row.event for event in gone) >= missing:
+        return True
+    if not removed or start >= (history.deleted_to or 0):
+        return False
+    return row.bucket > min(removed) and (before is None or before.bucket <= max(removed))
+
+
+def found_by_spark(
+    spark: SparkSession, histories: Mapping[str, History], removed: Removed, buckets: Iterable[int]
+) -> dict[str, set[Found]]:
+    """What `all_findings` says about many persistence ids, by persistence id, in one job."""
+    keys = _keys(spark, histories)
+    absent = absent_events(keys.index, keys.rows, removed)
+    found: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
+    for row in all_findings(keys, absent, removed, sorted(buckets)).collect():
+        finding = (row.check_name, row.tag, row.number, row.expected, row.time_bucket)
+        found[row.persistence_id].add(finding)
+    return found
+
+
+def _keys(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
+    items = histories.items()
+
+    def frame(rows: list[tuple[object, ...]], *columns: str) -> DataFrame:
+        schema = ", ".join(["persistence_id string", *columns])
+        names = [column.split()[0] for column in schema.split(", ")]
+        return spark.createDataFrame(pd.DataFrame(rows, columns=names, dtype=object), schema)
+
+    return Keys(
+        index=frame(
+            [
+                (pid, e.number, "t", e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None)
+                for pid, history in items
+                for e in history.events
+            ],
+            "sequence_nr bigint",
+            "timestamp string",
+            "ticks bigint",
+            "time_bucket bigint",
+            "tags array<string>",
+        ),
+        rows=frame(
+            [
+                (pid, r.tag, r.event, r.number, r.bucket * 10 + r.copy, r.bucket)
+                for pid, history in items
+                for r in history.rows
+            ],
+            "tag string",
+            "sequence_nr bigint",
+            "tag_pid_sequence_nr bigint",
+            "ticks bigint",
+            "time_bucket bigint",
+        ),
+        progress=frame(
+            [
+                (pid, tag, *position)
+                for pid, history in items
+                for tag, position in history.progress.items()
+            ],
+            "tag string",
+            "progress_sequence_nr bigint",
+            "progress_number bigint",
+            "progress_bucket bigint",
+        ),
+        scanning=frame(
+            [(pid, h.scanned_to) for pid, h in items if h.scanned_to is not None],
+            "scanned_to bigint",
+        ),
+        deleted=frame(
+            [(pid, h.deleted_to) for pid, h in items if h.deleted_to is not None],
+            "deleted_to bigint",
+        ),
+        listed=frame([(pid,) for pid, h in items if h.is_listed]),
+    )

@@ -1,0 +1,254 @@
+"""Each check of sequence continuity: what it finds, what it leaves alone, and in which bucket."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.unit.continuity_model import (
+    Event,
+    Found,
+    History,
+    Row,
+    expected_findings,
+    found_by_spark,
+)
+from tidemark.continuity.checks import CHECKS
+from tidemark.continuity.plan import Removed
+
+DAYS = range(1, 7)
+PURGED = frozenset({1, 2})
+WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
+"""Tag a has the numbers 1, 2, 3 on events 1, 2, 4; tag b has 1, 2 on events 2, 5."""
+
+UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
+    "whole": (WHOLE, set()),
+    "nothing but a listed id": (History(), set()),
+    "gap": (
+        WHOLE.without_events(3),
+        {("sequence_nr_gap", "", 4, 3, 4)},
+    ),
+    "gap of two below a deletion": (
+        replace(WHOLE.without_events(2, 3), deleted_to=3),
+        set(),
+    ),
+    "gap that a deletion covers in part": (
+        replace(WHOLE.without_events(2, 3), deleted_to=2),
+        {("sequence_nr_gap", "", 4, 3, 4)},
+    ),
+    "missing head": (
+        WHOLE.without_events(1, 2),
+        {("sequence_nr_missing_head", "", 3, 1, 3)},
+    ),
+    "deleted head": (replace(WHOLE.without_events(1, 2), deleted_to=2), set()),
+    "head missing above a deletion": (
+        replace(WHOLE.without_events(1, 2, 3), deleted_to=2),
+        {("sequence_nr_missing_head", "", 4, 3, 4)},
+    ),
+    "duplicate": (
+        replace(WHOLE, events=(*WHOLE.events, Event(3, 5, copy=1))),
+        {("sequence_nr_duplicate", "", 3, 3, 5)},
+    ),
+    "tail that progress knows": (
+        WHOLE.without_events(5),
+        {("sequence_nr_lost_tail", "", 4, 5, 5)},
+    ),
+    "tail that only scanning knows": (
+        replace(WHOLE, scanned_to=7),
+        {("sequence_nr_lost_tail", "", 5, 7, 6)},
+    ),
+    "everything lost": (
+        WHOLE.without_events(*range(6)),
+        {("sequence_nr_lost_tail", "", 0, 5, 5)},
+    ),
+    "cleaned up for good": (
+        replace(WHOLE.without_events(*range(6)), is_listed=False),
+        set(),
+    ),
+    "everything deleted": (
+        replace(WHOLE.without_events(*range(6)), deleted_to=5),
+        set(),
+    ),
+    "tag gap": (
+        WHOLE.without_events(2).without_rows(2),
+        {
+            ("sequence_nr_gap", "", 3, 2, 3),
+            ("tag_pid_sequence_nr_gap", "a", 3, 2, 4),
+            ("tag_pid_sequence_nr_lost_tail", "b", 1, 2, 5),
+            ("untagged_event", "b", 5, None, 5),
+        },
+    ),
+    "tag head": (
+        replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row.event != 1)),
+        {
+            ("tag_pid_sequence_nr_missing_head", "a", 2, 1, 2),
+            ("untagged_event", "a", 1, None, 1),
+        },
+    ),
+    "one number on two rows": (
+        replace(WHOLE, rows=(*WHOLE.rows, Row("a", 2, 9, 6))),
+        {("tag_pid_sequence_nr_duplicate", "a", 2, 2, 6)},
+    ),
+    "one event with two numbers": (
+        replace(WHOLE, rows=(*WHOLE.rows, Row("a", 4, 4, 4, copy=1))),
+        {("tag_pid_sequence_nr_duplicate", "a", 4, 3, 4)},
+    ),
+    "tag tail": (
+        replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row.event != 4)),
+        {
+            ("tag_pid_sequence_nr_lost_tail", "a", 2, 3, 4),
+            ("untagged_event", "a", 4, None, 4),
+        },
+    ),
+    "untagged event at the end": (
+        replace(
+            WHOLE,
+            rows=tuple(row for row in WHOLE.rows if row.event != 5),
+            progress={"a": (4, 3, 4), "b": (2, 1, 2)},
+        ),
+        {("untagged_event", "b", 5, None, 5)},
+    ),
+    "progress that lags": (
+        replace(WHOLE, progress={"a": (1, 1, 1)}, scanned_to=None),
+        set(),
+    ),
+}
+
+AFTER_A_PURGE: dict[str, tuple[History, set[Found]]] = {
+    "purged head": (WHOLE.purged(1, 2), set()),
+    "purged head of deleted events": (
+        replace(WHOLE.purged(1, 2).without_events(1, 2), deleted_to=2),
+        set(),
+    ),
+    "a row lost beside the purge": (
+        WHOLE.purged(1, 2).without_rows(3),
+        {
+            ("tag_pid_sequence_nr_lost_tail", "a", 0, 3, 4),
+            ("untagged_event", "a", 4, None, 4),
+        },
+    ),
+    "head lost with its events": (
+        WHOLE.purged(1, 2).without_events(1, 2),
+        {
+            ("sequence_nr_missing_head", "", 3, 1, 3),
+            ("tag_pid_sequence_nr_missing_head", "a", 3, 1, 4),
+            ("tag_pid_sequence_nr_missing_head", "b", 2, 1, 5),
+        },
+    ),
+    "wholly purged tag": (History.whole((1, "a"), (2, "a"), (4, "")).purged(1, 2), set()),
+    "purged in the middle, since clocks disagreed": (
+        History.whole((3, "a"), (2, "a"), (4, "a")).purged(1, 2),
+        set(),
+    ),
+    "gap later than the purge, below a deletion": (
+        replace(
+            History.whole((3, "a"), (3, "a"), (4, "a")).without_rows(2).without_events(1, 2),
+            deleted_to=2,
+        ),
+        {("tag_pid_sequence_nr_gap", "a", 3, 2, 4)},
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def untouched(spark: SparkSession) -> dict[str, set[Found]]:
+    histories = {name: history for name, (history, _) in UNTOUCHED.items()}
+    return found_by_spark(spark, histories, Removed(), DAYS)
+
+
+@pytest.fixture(scope="module")
+def after_a_purge(spark: SparkSession) -> dict[str, set[Found]]:
+    histories = {name: history for name, (history, _) in AFTER_A_PURGE.items()}
+    return found_by_spark(spark, histories, Removed(PURGED), DAYS)
+
+
+@pytest.mark.parametrize("name", UNTOUCHED)
+def test_finds_exactly_what_is_wrong(name: str, untouched: dict[str, set[Found]]) -> None:
+    assert untouched[name] == UNTOUCHED[name][1]
+
+
+@pytest.mark.parametrize("name", AFTER_A_PURGE)
+def test_knows_what_was_purged(name: str, after_a_purge: dict[str, set[Found]]) -> None:
+    assert after_a_purge[name] == AFTER_A_PURGE[name][1]
+
+
+def test_every_check_has_a_case() -> None:
+    cases = [*UNTOUCHED.values(), *AFTER_A_PURGE.values()]
+    assert {found[0] for _, expected in cases for found in expected} == {c.name for c in CHECKS}
+
+
+def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
+    spark: SparkSession,
+) -> None:
+    histories = {
+        "whole": WHOLE,
+        "gaps": WHOLE.without_events(2, 4),
+        "scanned": replace(WHOLE, scanned_to=7),
+    }
+
+    found = found_by_spark(spark, histories, Removed(), [3, 4])
+
+    assert found["whole"] == set()
+    assert found["gaps"] == {("sequence_nr_gap", "", 3, 2, 3)}
+    # It has an event after the newest bucket asked for, where the lost tail cannot be.
+    assert found["scanned"] == set()
+
+
+def test_rows_older_than_the_time_to_live_are_no_findings(spark: SparkSession) -> None:
+    histories = {"expired": WHOLE.purged(1, 2), "lost": WHOLE.purged(1, 2, 4)}
+
+    found = found_by_spark(spark, histories, Removed(expired_before=3), DAYS)
+
+    assert found["expired"] == set()
+    assert found["lost"] == {
+        ("tag_pid_sequence_nr_lost_tail", "a", 0, 3, 4),
+        ("untagged_event", "a", 4, None, 4),
+    }
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> History:
+    """A history with a few things missing, doubled or ahead of the rest."""
+    days = st.integers(1, 6)
+    tags = st.sampled_from(["", "a", "b", "ab"])
+    history = History.whole(*draw(st.lists(st.tuples(days, tags), max_size=6)))
+    history = history.purged(*draw(st.sets(st.sampled_from(sorted(PURGED)))))
+    numbers = st.sets(st.integers(1, 6), max_size=2)
+    history = history.without_events(*draw(numbers)).without_rows(*draw(numbers))
+    copies = draw(st.lists(st.sampled_from(history.rows), max_size=1)) if history.rows else []
+    changed = [
+        replace(row, number=row.number + draw(st.integers(0, 2)), bucket=draw(days), copy=1)
+        for row in copies
+    ]
+    doubled = draw(st.lists(st.sampled_from(history.events), max_size=1)) if history.events else []
+    return replace(
+        history,
+        events=(*history.events, *(replace(e, bucket=draw(days), copy=1) for e in doubled)),
+        rows=(*history.rows, *changed),
+        scanned_to=draw(st.none() | st.integers(1, 8)),
+        deleted_to=draw(st.none() | st.integers(1, 5)),
+        is_listed=draw(st.booleans()),
+    )
+
+
+@settings(
+    max_examples=4,
+    deadline=None,
+    # One example is sixty histories and a Spark job of seconds: the assertion names the history.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(damaged(), min_size=60, max_size=60), st.sampled_from([frozenset(), PURGED]))
+def test_agrees_with_the_model_by_loops(
+    spark: SparkSession, histories: list[History], removed: frozenset[int]
+) -> None:
+    by_id = {f"id-{place}": history for place, history in enumerate(histories)}
+
+    found = found_by_spark(spark, by_id, Removed(removed), DAYS)
+
+    for persistence_id, history in by_id.items():
+        assert found[persistence_id] == expected_findings(history, removed, max(DAYS)), history

@@ -1,0 +1,86 @@
+"""What is around the judgement: its table, the bound of Data Docs, the write time, what is gone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from tidemark.continuity import checks, judge, plan
+from tidemark.ledger.pieces import Entry, Piece, Pieces, Reason, State
+from tidemark.settings import Settings
+
+DAY_MS = 86_400_000
+
+
+def entries(*finished_at: datetime | None) -> Pieces:
+    """A ledger that holds one piece a day, ended at those times (UTC, as the driver gives them)."""
+    rows = [
+        Entry(day * DAY_MS, State.FAILED, attempt=1, finished_at=ended)
+        for day, ended in enumerate(finished_at)
+    ]
+    return cast(Pieces, SimpleNamespace(entries=lambda first, before: rows))
+
+
+def pieces(*days: int) -> Sequence[Piece]:
+    return [Piece(day * DAY_MS, Reason.UNFINISHED) for day in days]
+
+
+def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() -> None:
+    counts = {(DAY_MS, checks.UNTAGGED_EVENT): 3}
+
+    table = judge.counts_table([DAY_MS, 0], counts)
+
+    assert list(table.columns) == ["time_bucket", *(check.name for check in checks.CHECKS)]
+    assert list(table["time_bucket"]) == ["1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"]
+    assert list(table[checks.UNTAGGED_EVENT]) == [0, 3]
+    assert table.drop(columns="time_bucket").to_numpy().sum() == 3
+
+
+def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judge, "KEPT_RUNS", 2)
+    settings = Settings(data_docs_dir=tmp_path)
+
+    for run_id in ("one", "two", "three", "four"):
+        assert judge.judge(judge.counts_table([0], {}), settings, run_id).passed
+
+    # The bound is applied before a run adds its own page.
+    pages = {page.parents[1].name for page in (tmp_path / "validations").rglob("*.html")}
+    assert pages == {"two", "three", "four"}
+    assert {name for name in ("one", "two") if name in (tmp_path / "index.html").read_text()} == {
+        "two"
+    }
+
+
+def test_findings_are_written_now() -> None:
+    before = time.time_ns() // 1000
+
+    written = plan.write_time(entries(None, datetime(2020, 1, 1)), pieces(0, 1))
+
+    assert before <= written <= time.time_ns() // 1000
+
+
+def test_findings_are_written_after_those_of_a_clock_ahead_of_ours() -> None:
+    ahead = datetime(2200, 1, 1, 0, 0, 0, 500_000)
+
+    written = plan.write_time(entries(ahead), pieces(0))
+
+    assert written == int(ahead.replace(tzinfo=UTC).timestamp()) * 1_000_000 + 501_000
+
+
+@pytest.mark.parametrize(
+    ("removed", "span"),
+    [
+        (plan.Removed(), None),
+        (plan.Removed(frozenset({3, 5})), (3, 5)),
+        (plan.Removed(expired_before=4), (-(2**63), 3)),
+        (plan.Removed(frozenset({9}), expired_before=4), (-(2**63), 9)),
+    ],
+)
+def test_span_of_what_may_be_gone(removed: plan.Removed, span: tuple[int, int] | None) -> None:
+    assert removed.span() == span

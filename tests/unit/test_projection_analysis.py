@@ -1,0 +1,194 @@
+"""What Spark's parser and analyzer say about a definition, at the places of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.errors import DefinitionError, SchemaMismatch
+from tidemark.projection import analysis, catalog, target
+from tidemark.projection.analysis import Checked
+from tidemark.projection.definition import Definition, read
+from tidemark.settings import REPOSITORY
+
+HEADER = """\
+-- name: punctuality
+-- version: 1
+-- source: messages
+-- mode: {mode}
+-- target: flights.punctuality
+-- event: {event}
+
+"""
+COLUMNS = (
+    "the columns of events are persistence_id, sequence_nr, timestamp, time_bucket, entity_type,"
+    " slice, tags, kind, dep_delay"
+)
+EVENT = "kind STRING, dep_delay INT"
+Define = Callable[..., Definition]
+
+
+@pytest.fixture
+def define(tmp_path: Path) -> Define:
+    def make(sql: str, event: str = EVENT, mode: str = "bucket") -> Definition:
+        file = tmp_path / "one.sql"
+        file.write_text(HEADER.format(event=event, mode=mode) + sql)
+        return read(file)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("sql", "place", "what", "do"),
+    [
+        ("SELECT slice,\n  dely FROM events", ":9:3", "unknown column dely", COLUMNS),
+        ("SELECT e.kin FROM events e", ":8:8", "unknown column e.kin", COLUMNS),
+        ("SELECT 1 AS x FROM trips", ":8:20", "unknown table trips", "the only table is events"),
+        (
+            "SELECT count(* FROM events",
+            ":8:16",
+            "Spark refuses the SQL: Syntax error at or near 'FROM'",
+            "correct it",
+        ),
+        (
+            "SELECT nofun(kind) FROM events",
+            ":8:8",
+            "Spark refuses the SQL: Cannot resolve function `nofun` on search path"
+            " [`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]",
+            COLUMNS,
+        ),
+        (
+            "SELECT kind, count(*) AS n FROM events GROUP BY time_bucket",
+            ":8",
+            'Spark refuses the SQL: The non-aggregating expression "kind" is based on columns which'
+            " are not participating in the GROUP BY clause",
+            COLUMNS,
+        ),
+        (
+            "SELECT kind, kind FROM events",
+            ":8",
+            "the result has more than one column kind",
+            "name each of them once, with AS",
+        ),
+    ],
+)
+def test_check_refuses_sql(
+    spark: SparkSession, define: Define, sql: str, place: str, what: str, do: str
+) -> None:
+    definition = define(sql)
+    with pytest.raises(DefinitionError) as refused:
+        analysis.check(spark, definition)
+    assert str(refused.value) == f"{what} ({definition.file}{place}); {do}"
+
+
+@pytest.mark.parametrize(
+    ("event", "place", "message"),
+    [
+        (
+            "kind STRNG",
+            ":6:16",
+            'Spark refuses the event\'s fields: Unsupported data type "STRNG"{};'
+            " write Spark DDL such as `kind STRING, dep_delay INT`",
+        ),
+        (
+            "kind STRING,\n--    dep_delay",
+            ":7:16",
+            "Spark refuses the event's fields: Syntax error at or near end of input{};"
+            " write Spark DDL such as `kind STRING, dep_delay INT`",
+        ),
+        ("kind STRING, Slice INT", ":6", "every event has slice already{}; rename the field"),
+        ("kind STRING, KIND INT", ":6", "a field is named twice{}; rename the field"),
+    ],
+)
+def test_check_refuses_fields(
+    spark: SparkSession, define: Define, event: str, place: str, message: str
+) -> None:
+    definition = define("SELECT time_bucket FROM events", event)
+    with pytest.raises(DefinitionError) as refused:
+        analysis.check(spark, definition)
+    assert str(refused.value) == message.format(f" ({definition.file}{place})")
+
+
+def test_check_never_runs_a_command(spark: SparkSession, define: Define) -> None:
+    definition = define("WITH x AS (SELECT 1 AS y) INSERT INTO TABLE z SELECT y FROM x")
+    with pytest.raises(DefinitionError, match="Spark refuses the SQL"):
+        analysis.check(spark, definition)
+
+
+def test_the_shipped_definitions_pass(spark: SparkSession) -> None:
+    for definition in catalog.load(REPOSITORY / "include" / "sql" / "projections"):
+        assert analysis.check(spark, definition).definition is definition
+
+
+class Table:
+    """A control session that knows one table."""
+
+    def __init__(self, columns: dict[str, str] | None, key: tuple[list[str], list[str]]) -> None:
+        self.columns, self.key = columns, key
+
+    def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
+        assert (keyspace, table) == ("flights", "punctuality")
+        return self.columns
+
+    def primary_key(self, keyspace: str, table: str) -> tuple[list[str], list[str]]:
+        return self.key
+
+
+def differences(table: Table, checked: Checked) -> str:
+    with pytest.raises(SchemaMismatch) as refused:
+        target.require_target(table, checked)  # type: ignore[arg-type]
+    return str(refused.value)
+
+
+def test_require_target_takes_what_fits(spark: SparkSession, define: Define) -> None:
+    sql = (
+        "SELECT time_bucket, kind, count(*) AS n, max(dep_delay) AS late, array('x') AS marks,"
+        " avg(dep_delay) AS mean, max(timestamp) AS at FROM events GROUP BY time_bucket, kind"
+    )
+    columns = {
+        "time_bucket": "bigint", "kind": "text", "n": "bigint", "late": "bigint",
+        "marks": "frozen<set<text>>", "mean": "double", "at": "timestamp", "more": "uuid",
+    }  # fmt: skip
+    table = Table(columns, (["time_bucket"], ["kind"]))
+    target.require_target(table, analysis.check(spark, define(sql)))  # type: ignore[arg-type]
+
+
+def test_require_target_names_all_differences(spark: SparkSession, define: Define) -> None:
+    sql = (
+        "SELECT time_bucket, count(*) AS n, sum(dep_delay) AS late FROM events GROUP BY time_bucket"
+    )
+    definition = define(sql)
+    table = Table(
+        {"time_bucket": "bigint", "kind": "text", "n": "int"}, (["kind"], ["time_bucket"])
+    )
+    assert differences(table, analysis.check(spark, definition)) == (
+        "projection punctuality does not fit flights.punctuality:"
+        " the table's partition key is (kind), mode bucket needs (time_bucket);"
+        " the result has no column kind, which is part of the primary key;"
+        " n is bigint in the result and int in the table;"
+        " the table has no column late (bigint in the result)"
+        f" ({definition.file}); change the SELECT or the table"
+    )
+
+
+def test_require_target_names_what_upsert_needs(spark: SparkSession, define: Define) -> None:
+    definition = define("SELECT slice AS persistence_id, kind FROM events", mode="upsert")
+    table = Table({"persistence_id": "int", "kind": "text"}, (["persistence_id"], ["kind"]))
+    assert differences(table, analysis.check(spark, definition)) == (
+        "projection punctuality does not fit flights.punctuality:"
+        " the table's primary key is (persistence_id, kind), mode upsert needs (persistence_id);"
+        " persistence_id is int in the result, it must be the string of the event;"
+        " the result has no column sequence_nr, which decides which row is newer"
+        f" ({definition.file}); change the SELECT or the table"
+    )
+
+
+def test_require_target_names_a_missing_table(spark: SparkSession, define: Define) -> None:
+    definition = define("SELECT time_bucket FROM events")
+    assert differences(Table(None, ([], [])), analysis.check(spark, definition)) == (
+        "the target flights.punctuality of projection punctuality does not exist"
+        f" ({definition.file}); create the table first"
+    )

@@ -1,0 +1,150 @@
+"""Projection files: what is read from good ones, and what is said about bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.projection import catalog
+from tidemark.projection.definition import Mode, read
+from tidemark.settings import REPOSITORY
+
+GOOD = """\
+-- name: punctuality
+-- version: 2
+-- source: tags JFK, LGA
+-- mode: bucket
+-- target: flights.punctuality
+-- event: kind STRING,
+--        dep_delay INT
+
+-- What it is for; with a semicolon.
+SELECT time_bucket, ';' AS mark -- the end;
+FROM events;
+"""
+
+ADD_MODE = "add a line such as `-- mode: bucket`"
+KNOWN_HEADERS = "known are name, version, source, mode, target, event"
+HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
+IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
+VERSION = "write a whole number from 1 to 999"
+SOURCE = "write `messages`, or `tags` and different tags with commas between them"
+TARGET = "write `keyspace.table`"
+ONE_SELECT = "write one SELECT over the table events"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Path:
+    """The file that a test writes its definition to."""
+    return tmp_path / "bad.sql"
+
+
+def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) -> None:
+    write.write_text(GOOD)
+    definition = read(write)
+    assert (definition.name, definition.version, definition.mode) == ("punctuality", 2, Mode.BUCKET)
+    assert definition.tags == ("JFK", "LGA")
+    assert (definition.keyspace, definition.table) == ("flights", "punctuality")
+    lines = GOOD.splitlines()
+    assert definition.body.splitlines()[9:] == [lines[9], "FROM events"]
+    assert definition.event.splitlines()[5].index("kind") == lines[5].index("kind")
+    assert definition.event.splitlines()[6].index("dep_delay") == lines[6].index("dep_delay")
+
+
+def test_read_takes_messages_as_a_source(write: Path) -> None:
+    write.write_text(GOOD.replace("tags JFK, LGA", "messages"))
+    assert read(write).tags is None
+
+
+def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Path) -> None:
+    write.write_text(GOOD)
+    first = read(write).fingerprint
+    assert first == read(write).fingerprint
+    write.write_text(GOOD.replace("';'", "'!'"))
+    assert read(write).fingerprint != first
+    assert first.startswith("2-")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "what", "do"),
+    [
+        ("-- mode: bucket\n", "", ":6", "the header mode is missing", ADD_MODE),
+        ("mode: bucket", "mode:", ":4", "the header mode is empty", ADD_MODE),
+        ("-- mode:", "-- modus:", ":4", "unknown header modus", KNOWN_HEADERS),
+        ("-- mode:", "-- name:", ":4", "the header name is given twice", "keep one, line 1"),
+        ("-- mode:", "--mode:", ":4", "not a header: '--mode: bucket'", HEADER_FORM),
+        ("name: p", "name: a-b", ":1", "the name 'a-bunctuality' is not an identifier", IDENTIFIER),
+        ("version: 2", "version: two", ":2", "the version 'two' cannot be used", VERSION),
+        ("version: 2", "version: 1000", ":2", "the version '1000' cannot be used", VERSION),
+        ("tags JFK, LGA", "topic x", ":3", "the source 'topic x' cannot be used", SOURCE),
+        ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", SOURCE),
+        ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", SOURCE),
+        ("mode: bucket", "mode: append", ":4", "unknown mode 'append'", "known are bucket, upsert"),
+        ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
+        (
+            "s.punct",
+            "s.a b",
+            ":5",
+            "the target's table 'a buality' is not an identifier",
+            IDENTIFIER,
+        ),
+        ("flights.", 'f".', ":5", "the target's keyspace 'f\"' is not an identifier", IDENTIFIER),
+        ("FROM events;", "; SELECT 1", ":11:3", "there is more than one statement", ONE_SELECT),
+        ("SELECT", "INSERT INTO x SELECT", ":10:1", "the SQL starts with 'INSERT'", ONE_SELECT),
+    ],
+)
+def test_read_refuses(write: Path, old: str, new: str, place: str, what: str, do: str) -> None:
+    assert GOOD.count(old) == 1
+    write.write_text(GOOD.replace(old, new))
+    with pytest.raises(DefinitionError) as refused:
+        read(write)
+    assert str(refused.value) == f"{what} ({write}{place}); {do}"
+    assert refused.value.exit_status == 2
+
+
+def test_read_refuses_a_file_without_sql(write: Path) -> None:
+    write.write_text(GOOD.split("SELECT")[0])
+    with pytest.raises(DefinitionError, match=r"there is no SELECT \(.*bad\.sql:9:"):
+        read(write)
+
+
+def test_read_refuses_bytes_that_are_not_utf8(write: Path) -> None:
+    write.write_bytes(GOOD.encode() + b"\xff")
+    with pytest.raises(DefinitionError, match=r"the file is not UTF-8 \(.*bad\.sql:1\)"):
+        read(write)
+
+
+def test_load_refuses_two_files_with_one_name(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text(GOOD)
+    (tmp_path / "b.sql").write_text("-- version: 1\n" + GOOD.replace("-- version: 2\n", ""))
+    with pytest.raises(DefinitionError) as refused:
+        catalog.load(tmp_path)
+    assert str(refused.value) == (
+        f"the name punctuality is taken by a.sql ({tmp_path / 'b.sql'}:2);"
+        " give each projection a name of its own"
+    )
+
+
+def test_select_names_what_exists_when_a_projection_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text(GOOD)
+    assert [one.name for one in catalog.select(tmp_path, [])] == ["punctuality"]
+    with pytest.raises(InvalidInput) as refused:
+        catalog.select(tmp_path, ["punctuality", "speed"])
+    assert str(refused.value) == (
+        f"no projection is named speed (--projection); {tmp_path} has punctuality"
+    )
+
+
+def test_load_refuses_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="there is no such directory"):
+        catalog.load(tmp_path / "nowhere")
+
+
+def test_the_shipped_definitions_are_good() -> None:
+    shipped = catalog.load(REPOSITORY / "include" / "sql" / "projections")
+    assert [(one.name, one.tags, one.mode) for one in shipped] == [
+        ("aircraft_state", None, Mode.UPSERT),
+        ("daily_punctuality", ("EWR", "JFK", "LGA"), Mode.BUCKET),
+    ]
