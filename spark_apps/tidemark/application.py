@@ -40,16 +40,18 @@ class Outcome:
     """How the work ended.
 
     Attributes:
-        state: DONE, NOTHING (no piece was to do) or PLANNED (a dry run).
+        state: DONE, NOTHING (no piece was to do), PLANNED (a dry run) or FAILED.
         pieces: number of pieces by PIECE_STATES; what is missing is 0.
         counts: what was read, written and found, each under its own name.
         lines: for people, one fact a line.
+        error: why the work FAILED, when it has counts to report nevertheless.
     """
 
     state: str
     pieces: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    error: TidemarkError | None = None
 
 
 class Run:
@@ -114,6 +116,8 @@ class _Report:
         self.content["pieces"] |= outcome.pieces
         self.content["counts"] = dict(outcome.counts)
         self.lines = outcome.lines
+        if outcome.error is not None:
+            self.foreseen(outcome.error)
 
     def foreseen(self, error: TidemarkError) -> None:
         self.status = error.exit_status

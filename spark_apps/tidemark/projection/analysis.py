@@ -1,0 +1,137 @@
+"""Spark's own parser and analyzer on a definition, against an empty table `events`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from tidemark.errors import DefinitionError
+from tidemark.projection.definition import Definition
+
+EVENTS = "events"
+ENVELOPE = T.StructType(
+    [
+        T.StructField("persistence_id", T.StringType()),
+        T.StructField("sequence_nr", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("time_bucket", T.LongType()),
+        T.StructField("entity_type", T.StringType()),
+        T.StructField("slice", T.IntegerType()),
+        T.StructField("tags", T.ArrayType(T.StringType())),
+    ]
+)
+"""What every event has; the fields of its payload come after it."""
+SOURCE_COLUMN = "_source"
+UNREADABLE_COLUMN = "_unreadable"
+_RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
+
+_POSITION = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
+_UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
+_UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A definition that Spark accepts, with its payload's fields and its result's columns."""
+
+    definition: Definition
+    event: T.StructType
+    result: T.StructType
+
+
+def check(spark: SparkSession, definition: Definition) -> Checked:
+    """Parse and analyze; nothing is read.
+
+    Raises:
+        DefinitionError: naming the file, the line, the column where Spark gives it, and what
+            would be right.
+    """
+    event = _event_fields(spark, definition)
+    schema = T.StructType([*ENVELOPE.fields, *event.fields])
+    result = _analyzed(spark, definition, schema)
+    repeated = [name for name, times in Counter(result.names).items() if times > 1]
+    if repeated:
+        raise definition.error(
+            f"the result has more than one column {', '.join(repeated)}",
+            "name each of them once, with AS",
+            definition.body_line,
+        )
+    return Checked(definition, event, result)
+
+
+def apply(definition: Definition, events: DataFrame) -> DataFrame:
+    """The result of the definition's SELECT over `events`; replaces the session's view of them."""
+    events.createOrReplaceTempView(EVENTS)
+    # In parentheses nothing but a query is possible. The body keeps its lines: it starts with as
+    # many line ends as its file has above it.
+    return events.sparkSession.sql(f"SELECT * FROM ({definition.body}\n)")
+
+
+def _event_fields(spark: SparkSession, definition: Definition) -> T.StructType:
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a session has one until it is stopped
+    remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
+    try:
+        ddl = jvm.org.apache.spark.sql.types.StructType.fromDDL(definition.event)
+    except PySparkException as error:
+        raise _refused(
+            definition, "the event's fields", error, remedy, definition.header_lines["event"]
+        ) from None
+    fields = T.StructType.fromJson(json.loads(ddl.json()))
+    names = [name.lower() for name in fields.names]
+    taken = sorted(_RESERVED.intersection(names))
+    if taken or len(set(names)) < len(names):
+        what = f"every event has {', '.join(taken)} already" if taken else "a field is named twice"
+        raise definition.error(what, "rename the field", definition.header_lines["event"])
+    return fields
+
+
+def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType) -> T.StructType:
+    columns = f"the columns of {EVENTS} are {', '.join(schema.names)}"
+    line = definition.body_line
+    try:
+        # By itself first: in parentheses a syntax error would be described by them.
+        spark._jsparkSession.sessionState().sqlParser().parsePlan(definition.body)
+        return apply(definition, spark.createDataFrame([], schema)).schema
+    except ParseException as error:
+        raise _refused(definition, "the SQL", error, "correct it", line) from None
+    except AnalysisException as error:
+        cause = error.getErrorClass() or ""
+        parameters = error.getMessageParameters() or {}
+        if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
+            name = parameters["objectName"].replace("`", "")
+            raise _located(definition, f"unknown column {name}", columns, error, line) from None
+        if cause == _UNKNOWN_TABLE:
+            name = parameters["relationName"].replace("`", "")
+            remedy = f"the only table is {EVENTS}"
+            raise _located(definition, f"unknown table {name}", remedy, error, line) from None
+        raise _refused(definition, "the SQL", error, columns, line) from None
+
+
+def _refused(
+    definition: Definition, what: str, error: PySparkException, do: str, line: int
+) -> DefinitionError:
+    return _located(definition, f"Spark refuses {what}: {_sentence(error)}", do, error, line)
+
+
+def _located(
+    definition: Definition, what: str, do: str, error: PySparkException, line: int
+) -> DefinitionError:
+    position = _POSITION.search(str(error))
+    if position is None:
+        return definition.error(what, do, line)
+    found_line, found_position = (int(part) for part in position.groups() if part is not None)
+    return definition.error(what, do, found_line, found_position + 1)
+
+
+def _sentence(error: PySparkException) -> str:
+    """The first line of Spark's message, without its code, its place and its plan."""
+    text = str(error).strip().splitlines()[0]
+    text = re.sub(r"^\[[A-Z_.0-9]+\] ", "", text)
+    return _POSITION.split(text)[0].rstrip(" ;.(")

@@ -1,0 +1,54 @@
+"""The projection files of a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidemark.errors import InvalidInput
+from tidemark.projection.definition import Definition, read
+
+
+def load(directory: Path) -> list[Definition]:
+    """Every definition in `directory`, by name.
+
+    Raises:
+        InvalidInput: there is no such directory.
+        DefinitionError: a file cannot be used, or two have the same name.
+    """
+    if not directory.is_dir():
+        raise InvalidInput(
+            "there is no such directory",
+            where=str(directory),
+            do="set TIDEMARK_PROJECTIONS_DIR to the directory of the projection files",
+        )
+    found: dict[str, Definition] = {}
+    for file in sorted(directory.glob("*.sql")):
+        definition = read(file)
+        if definition.name in found:
+            raise definition.error(
+                f"the name {definition.name} is taken by {found[definition.name].file.name}",
+                "give each projection a name of its own",
+                definition.header_lines["name"],
+            )
+        found[definition.name] = definition
+    return [found[name] for name in sorted(found)]
+
+
+def select(directory: Path, names: Sequence[str]) -> list[Definition]:
+    """The definitions of those names; all of them if there is none.
+
+    Raises:
+        InvalidInput: there is no such directory or name.
+        DefinitionError: any file of the directory cannot be used.
+    """
+    definitions = load(directory)
+    known = [definition.name for definition in definitions]
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise InvalidInput(
+            f"no projection is named {', '.join(unknown)}",
+            where="--projection",
+            do=f"{directory} has {', '.join(known) or 'none'}",
+        )
+    return [definition for definition in definitions if not names or definition.name in names]

@@ -1,0 +1,36 @@
+"""What the projections have processed, for those who want to delete what they read."""
+
+from __future__ import annotations
+
+from tidemark.cassandra.control import Control
+from tidemark.ledger.pieces import Pieces, State
+from tidemark.projection import catalog
+from tidemark.projection.plan import APPLICATION
+from tidemark.retention.plan import Need
+from tidemark.settings import Settings
+
+
+def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
+    """Every projection that reads tag views, with its tags and the time buckets it is done with.
+
+    A time bucket that an older definition processed is not done: it will be processed again. A
+    projection that never ran has none.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+        CassandraUnavailable: a statement failed.
+    """
+    needs = []
+    for definition in catalog.load(settings.projections_dir):
+        if definition.tags is None:
+            continue
+        subject = definition.subject(settings.journal_keyspace)
+        entries = Pieces(control, settings.keyspace, APPLICATION, subject).entries()
+        done = frozenset(
+            entry.time_bucket
+            for entry in entries
+            if entry.state is State.DONE and entry.definition_version == definition.fingerprint
+        )
+        needs.append(Need(definition.name, frozenset(definition.tags), done))
+    return needs

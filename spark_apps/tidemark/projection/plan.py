@@ -1,0 +1,96 @@
+"""What a run of project would do, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemark.application import Run
+from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.projection.definition import Definition, Mode
+from tidemark.settings import Settings
+from tidemark.window import Window, from_millis
+
+APPLICATION = "project"
+NOT_VALIDATED = "not validated"
+_VALIDATE = "validate"
+
+
+@dataclass(frozen=True)
+class Work:
+    """The pieces of one projection; those in `held` wait for validate."""
+
+    definition: Definition
+    ledger: Pieces
+    pieces: Sequence[Piece]
+    held: frozenset[int]
+
+    @property
+    def time_buckets(self) -> list[int]:
+        """The time buckets to process, ascending."""
+        return [piece.time_bucket for piece in self.pieces if piece.time_bucket not in self.held]
+
+    def lines(self) -> list[str]:
+        """The plan for people: each piece, why it is in it, and whether it is held."""
+        return [
+            f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
+            f"  {piece.reason}"
+            + (f", held: {NOT_VALIDATED}" if piece.time_bucket in self.held else "")
+            for piece in self.pieces
+        ]
+
+
+def ledger(run: Run, definition: Definition) -> Pieces:
+    """The pieces of one projection on one journal: one for each time bucket."""
+    return Pieces(
+        run.control,
+        run.settings.keyspace,
+        APPLICATION,
+        definition.subject(run.settings.journal_keyspace),
+        definition.fingerprint,
+    )
+
+
+def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Work:
+    """The projection's pieces in the window, and older ones left unfinished.
+
+    A piece is held until validate is done with its time bucket. `force` runs those of the window
+    all the same, and those that are done again.
+
+    Raises:
+        DefinitionError: an upsert projection changed without a higher version.
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    pieces_ledger = ledger(run, definition)
+    if definition.mode is Mode.UPSERT:
+        _require_new_version(definition, pieces_ledger.entries())
+    in_window = set(window.buckets(settings.bucket_size))
+    pieces = pieces_ledger.plan(in_window, force=force)
+    ready = _validated(run, settings) | (in_window if force else set())
+    held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
+    return Work(definition, pieces_ledger, pieces, held)
+
+
+def _validated(run: Run, settings: Settings) -> set[int]:
+    return Pieces(run.control, settings.keyspace, _VALIDATE, settings.journal_keyspace).done()
+
+
+def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> None:
+    """The version decides between two rows of one sequence nr, so it must tell them apart."""
+    used = {
+        entry.definition_version
+        for entry in entries
+        if entry.definition_version and entry.state is not State.HELD
+    }
+    highest = max((int(version.split("-")[0]) for version in used), default=0)
+    is_changed = any(
+        version != definition.fingerprint and int(version.split("-")[0]) >= definition.version
+        for version in used
+    )
+    if is_changed:
+        raise definition.error(
+            f"{definition.name} has changed, but version {highest} was used before",
+            f"write version {highest + 1}, so that its rows replace those of the old definition",
+            definition.header_lines["version"],
+        )

@@ -1,0 +1,74 @@
+"""The events of a projection's source, as the journal holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import spark_io
+from tidemark.journal import frames, tables
+from tidemark.partitioning import columns
+from tidemark.projection.definition import Definition
+from tidemark.settings import Settings
+
+PAYLOAD = ("ser_id", "ser_manifest", "event")
+
+
+def source_table(definition: Definition, settings: Settings) -> str:
+    """The table that the events come from, as `keyspace.table`."""
+    name = tables.MESSAGES if definition.tags is None else tables.TAG_VIEWS
+    return f"{settings.journal_keyspace}.{name}"
+
+
+def source_rows(
+    spark: SparkSession, settings: Settings, definition: Definition, time_buckets: Sequence[int]
+) -> DataFrame:
+    """The source's rows in those time buckets; an event of several tags comes once for each.
+
+    Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks (bigint,
+    100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, may be null), ser_id,
+    ser_manifest, event (binary).
+    """
+    if definition.tags is None:
+        rows = _messages(spark, settings, time_buckets)
+    else:
+        rows = _tag_views(spark, settings, definition.tags, time_buckets)
+    return rows.select(
+        "persistence_id", "sequence_nr", "timestamp", "ticks", "time_bucket", "tags", *PAYLOAD
+    )
+
+
+def _messages(spark: SparkSession, settings: Settings, time_buckets: Sequence[int]) -> DataFrame:
+    wanted = spark.createDataFrame([(bucket,) for bucket in time_buckets], "time_bucket bigint")
+    end = max(time_buckets) + settings.bucket_size.milliseconds
+    messages = frames.messages_between(spark, settings, min(time_buckets), end)
+    return messages.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+
+
+def _tag_views(
+    spark: SparkSession, settings: Settings, tags: Sequence[str], time_buckets: Sequence[int]
+) -> DataFrame:
+    keys = spark.createDataFrame(
+        [(tag, bucket) for bucket in time_buckets for tag in tags],
+        "tag_name string, timebucket bigint",
+    )
+    rows = spark_io.read_partitions(
+        keys,
+        settings.journal_keyspace,
+        tables.TAG_VIEWS,
+        "tag_name",
+        "timebucket",
+        "persistence_id",
+        "sequence_nr",
+        "timestamp",
+        *PAYLOAD,
+    )
+    return rows.withColumns(
+        {
+            "ticks": columns.timeuuid_ticks(F.col("timestamp")),
+            "time_bucket": F.col("timebucket"),
+            "tags": F.array("tag_name"),
+        }
+    )

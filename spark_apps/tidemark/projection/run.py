@@ -1,0 +1,131 @@
+"""project from plan to report."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.errors import TidemarkError
+from tidemark.journal import tables
+from tidemark.projection import analysis, catalog
+from tidemark.projection.analysis import Checked
+from tidemark.projection.plan import NOT_VALIDATED, Work, plan
+from tidemark.projection.process import COUNTS, process
+from tidemark.projection.target import require_target
+from tidemark.tagging import layout
+from tidemark.window import Window
+
+
+@dataclass
+class _Tally:
+    """What the projections of a run did, one after the other."""
+
+    pieces: dict[str, int] = field(
+        default_factory=lambda: {"planned": 0, "done": 0, "held": 0, "failed": 0}
+    )
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    lines: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def outcome(self) -> Outcome:
+        state = FAILED if self.errors else DONE if self.pieces["done"] else NOTHING
+        error = TidemarkError("; ".join(self.errors)) if self.errors else None
+        return Outcome(state, self.pieces, self.counts, self.lines, error)
+
+
+def run_window(
+    run: Run, window: Window, *, names: Sequence[str], force: bool, dry_run: bool
+) -> Outcome:
+    """Bring the read models up to the window.
+
+    Every definition is checked against Spark and its target before the first event is read. A
+    projection that fails afterwards does not stop the others; the outcome names it.
+
+    Args:
+        run: the application's frame.
+        window: whole time buckets that are over.
+        names: the projections to run; all if empty.
+        force: also do buckets that are done, and those that validate has not passed.
+        dry_run: check and plan only.
+
+    Raises:
+        InvalidInput: the window does not fit the bucket size, or lies in the future; a
+            projection is unknown.
+        DefinitionError: a projection file cannot be used.
+        SchemaMismatch: the journal's tables, or a target, are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    settings = run.settings
+    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
+    definitions = catalog.select(settings.projections_dir, names)
+    tables.require_journal(run.control, settings)
+    layout.require_bucket_size(run.control, settings)
+    create_own_tables(run.control, settings)
+    works = [plan(run, definition, window, force=force) for definition in definitions]
+    works = [work for work in works if work.pieces]
+    if not works:
+        return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
+    checked = _check(run, works)
+    if dry_run:
+        pieces = {
+            "planned": sum(len(work.pieces) for work in works),
+            "held": sum(len(work.held) for work in works),
+        }
+        return Outcome(PLANNED, pieces, lines=[line for work in works for line in work.lines()])
+    tally = _Tally()
+    for work in works:
+        _attempt(run, work, checked.get(work.definition.name), tally)
+    return tally.outcome()
+
+
+def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
+    """Those with something to process, by name. Without any, Spark is not started."""
+    checked = {}
+    for work in works:
+        if work.time_buckets:
+            name = work.definition.name
+            checked[name] = analysis.check(run.spark, work.definition)
+            require_target(run.control, checked[name])
+    return checked
+
+
+def _attempt(run: Run, work: Work, checked: Checked | None, tally: _Tally) -> None:
+    name = work.definition.name
+    tally.pieces["planned"] += len(work.pieces)
+    try:
+        totals = process(run, work, checked)
+    except TidemarkError as error:
+        _failed(work, str(error), tally)
+    except Exception as error:
+        # The trace is what a bug report needs; the report's one line is what everybody reads.
+        traceback.print_exc(file=sys.stderr)
+        _failed(work, _reason(error), tally)
+    else:
+        tally.pieces["done"] += len(work.time_buckets)
+        tally.pieces["held"] += len(work.held)
+        for key, number in totals.items():
+            tally.counts[key] += number
+        numbers = ", ".join(f"{number:,} {key.replace('_', ' ')}" for key, number in totals.items())
+        held = f", {len(work.held)} held: {NOT_VALIDATED}" if work.held else ""
+        tally.lines.append(f"{name}: {len(work.time_buckets)} buckets, {numbers}{held}")
+
+
+def _failed(work: Work, why: str, tally: _Tally) -> None:
+    tally.pieces["failed"] += len(work.pieces)
+    tally.errors.append(f"projection {work.definition.name} failed: {why}")
+    tally.lines.append(f"{work.definition.name}: failed")
+
+
+def _reason(error: Exception) -> str:
+    """The root cause in one line; for a failed Spark job that is the JVM's."""
+    cause = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    if cause is not None:
+        return str(cause.toString()).splitlines()[0]
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"

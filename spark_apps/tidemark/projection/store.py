@@ -1,0 +1,126 @@
+"""The writes of project, one function for each kind, in the order in which they are promised.
+
+Result, then offsets, then cursors; the ledger comes last. A crash between any two leaves offsets
+that lag, and the next run writes the same rows again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import spark_io
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.projection.definition import Definition
+from tidemark.projection.transform import WRITE_TIME
+from tidemark.settings import Settings
+from tidemark.window import from_millis, to_millis
+
+_OFFSET, _CURSOR, _CONTROL = "projection_offset", "projection_cursor", "projection_control"
+
+
+def write_quarantine(rows: DataFrame, settings: Settings) -> None:
+    """Before the result: the rows of `transform.quarantine_rows`."""
+    spark_io.write(rows, settings.keyspace, "quarantine")
+
+
+def next_write_time(control: Control, settings: Settings, subject: str) -> int:
+    """A write timestamp (microseconds) above all that this projection used; stored before use.
+
+    It grows even if the clock goes back, and if the run that took the last one died.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    name = table(settings.keyspace, _CONTROL)
+    rows = control.execute(f"SELECT last_write_time FROM {name} WHERE projection = ?", (subject,))
+    last = (rows[0]["last_write_time"] if rows else None) or 0
+    write_time = max(time.time_ns() // 1000, last + 2)
+    control.execute(
+        f"INSERT INTO {name} (projection, last_write_time) VALUES (?, ?)", (subject, write_time)
+    )
+    return write_time
+
+
+def write_bucket_rows(rows: DataFrame, definition: Definition, write_time: int) -> None:
+    """First of a bucket's replacement: the new rows beside the old ones."""
+    spark_io.write(
+        rows.withColumn(WRITE_TIME, F.lit(write_time)),
+        definition.keyspace,
+        definition.table,
+        write_time=WRITE_TIME,
+    )
+
+
+def delete_older_rows(
+    control: Control, definition: Definition, time_buckets: Iterable[int], write_time: int
+) -> None:
+    """Second of a bucket's replacement: everything in it that is older than the new rows.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    control.execute_many(
+        f"DELETE FROM {table(definition.keyspace, definition.table)}"
+        " USING TIMESTAMP ? WHERE time_bucket = ?",
+        [(write_time - 1, time_bucket) for time_bucket in time_buckets],
+    )
+
+
+def write_newest(rows: DataFrame, definition: Definition) -> None:
+    """The rows of `transform.newest`. Nulls are written, or an older value would stay."""
+    spark_io.write(
+        rows, definition.keyspace, definition.table, keep_nulls=True, write_time=WRITE_TIME
+    )
+
+
+def stored_offsets(spark: SparkSession, settings: Settings, subject: str) -> DataFrame:
+    """What was consumed before. Columns: slice, persistence_id, stored_sequence_nr (bigint)."""
+    # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
+    keys = [(subject, number) for number in range(NUMBER_OF_SLICES)]
+    slices = spark.createDataFrame(keys, "projection string, slice int")
+    stored = spark_io.read_partitions(
+        slices, settings.keyspace, _OFFSET, "slice", "persistence_id", "sequence_nr"
+    )
+    return stored.withColumnRenamed("sequence_nr", "stored_sequence_nr")
+
+
+def write_offsets(rows: DataFrame, settings: Settings, subject: str, now: datetime) -> None:
+    """After the result: the rows of `transform.offset_rows`."""
+    with_key = rows.withColumns({"projection": F.lit(subject), "consumed_at": F.lit(now)})
+    spark_io.write(with_key, settings.keyspace, _OFFSET)
+
+
+def write_cursors(
+    control: Control,
+    settings: Settings,
+    subject: str,
+    newest: Mapping[int, int],
+    now: datetime,
+) -> None:
+    """After the offsets: the newest event time (epoch ms) by slice, where it moves forward.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    name = table(settings.keyspace, _CURSOR)
+    stored = {
+        row["slice"]: to_millis(row["timestamp"].replace(tzinfo=UTC))
+        for row in control.execute(
+            f"SELECT slice, timestamp FROM {name} WHERE projection = ?", (subject,)
+        )
+    }
+    control.execute_many(
+        f"INSERT INTO {name} (projection, slice, timestamp, updated_at) VALUES (?, ?, ?, ?)",
+        [
+            (subject, number, from_millis(epoch_ms), now)
+            for number, epoch_ms in newest.items()
+            if number not in stored or epoch_ms > stored[number]
+        ],
+    )

@@ -1,0 +1,181 @@
+"""From the source's rows to events, and from a result to the rows to store, as pure functions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.partitioning import columns, keys
+from tidemark.projection.analysis import ENVELOPE, SOURCE_COLUMN, UNREADABLE_COLUMN
+from tidemark.projection.definition import MAX_VERSION
+
+WRITE_TIME = "tidemark_write_time"
+_RANK = "_rank"
+_TICKS_PER_MICROSECOND = 10
+
+
+def distinct_events(rows: DataFrame) -> DataFrame:
+    """One row for each (persistence_id, sequence_nr); `tags` are those of all its rows, sorted.
+
+    If the journal holds an event at two times, the earlier one counts.
+
+    Columns in and out: those of `read.source_rows`; tags is empty when there is none.
+    """
+    rest = ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event"]
+    return (
+        rows.groupBy("persistence_id", "sequence_nr")
+        .agg(
+            F.min(F.struct(*rest)).alias("first"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set("tags")))).alias("tags"),
+        )
+        .select("persistence_id", "sequence_nr", "first.*", "tags")
+    )
+
+
+def decode(events: DataFrame, fields: T.StructType) -> DataFrame:
+    """The payload as columns.
+
+    Columns in: those of `distinct_events`.
+    Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds; the
+    `fields`; and `_source`: timeuuid, ser_id, ser_manifest, and for an event whose payload cannot
+    be read cause and event (binary), which are null otherwise.
+    """
+    parsed = events.withColumn("parsed", _parsed(F.decode("event", "UTF-8"), fields)).withColumn(
+        "cause", _cause()
+    )
+    microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
+    timestamp = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
+    source = F.struct(
+        F.col("timestamp").alias("timeuuid"),
+        "ser_id",
+        "ser_manifest",
+        "cause",
+        F.when(F.col("cause").isNotNull(), F.col("event")).alias("event"),
+    )
+    return parsed.select(
+        "persistence_id",
+        "sequence_nr",
+        timestamp.alias("timestamp"),
+        "time_bucket",
+        "tags",
+        *[F.col("parsed").getField(name).alias(name) for name in fields.names],
+        source.alias(SOURCE_COLUMN),
+    )
+
+
+def readable(decoded: DataFrame) -> DataFrame:
+    """The table `events` of the definitions: what could be read, `analysis.ENVELOPE` first.
+
+    Columns in: those of `decode`. A slice costs more than a payload does, so it is not computed
+    before: Spark leaves it out where a definition does not use it.
+    """
+    fields = [name for name in decoded.columns if name not in {*ENVELOPE.names, SOURCE_COLUMN}]
+    persistence_id = F.col("persistence_id")
+    return (
+        decoded.where(_source("cause").isNull())
+        .withColumn("entity_type", columns.entity_type(persistence_id))
+        .withColumn("slice", columns.slice_of(persistence_id))
+        .select(*ENVELOPE.names, *fields)
+    )
+
+
+def quarantine_rows(
+    decoded: DataFrame, *, source: str, application: str, run_id: str, found_at: datetime
+) -> DataFrame:
+    """The rows of the table quarantine: the events whose payload cannot be read.
+
+    Columns in: those of `decode`.
+    """
+    return decoded.where(_source("cause").isNotNull()).select(
+        F.lit(source).alias("source"),
+        F.lit(application).alias("application"),
+        "persistence_id",
+        "sequence_nr",
+        _source("timeuuid").alias("timestamp"),
+        *[_source(name).alias(name) for name in ("cause", "ser_id", "ser_manifest", "event")],
+        F.lit(run_id).alias("run_id"),
+        F.lit(found_at).alias("found_at"),
+    )
+
+
+def counts_by_bucket(decoded: DataFrame) -> DataFrame:
+    """Columns: time_bucket, events_read, quarantined (bigint). Columns in: those of `decode`."""
+    return decoded.groupBy("time_bucket").agg(
+        F.count(F.lit(1)).alias("events_read"),
+        F.count(_source("cause")).alias("quarantined"),
+    )
+
+
+def newest(result: DataFrame, version: int) -> DataFrame:
+    """The rows with the highest sequence_nr of each persistence id, and their write timestamp.
+
+    The write timestamp makes Cassandra keep the newest of all runs: a higher sequence nr always
+    has a higher one, and for one sequence nr the definition's newer version has.
+
+    Columns in: the result's, among them persistence_id and sequence_nr (bigint).
+    Columns out: and tidemark_write_time (bigint). More than one row of a persistence id comes out
+    if the result has more than one row for that sequence nr.
+    """
+    by_id = Window.partitionBy("persistence_id").orderBy(F.col("sequence_nr").desc_nulls_first())
+    write_time = F.col("sequence_nr") * (MAX_VERSION + 1) + version
+    return (
+        result.withColumn(_RANK, F.rank().over(by_id))
+        .where(F.col(_RANK) == 1)
+        .drop(_RANK)
+        .withColumn(WRITE_TIME, write_time)
+    )
+
+
+def offset_rows(decoded: DataFrame, stored: DataFrame) -> DataFrame:
+    """The offsets that move forward: the highest sequence nr consumed of each persistence id.
+
+    Columns in: those of `decode`; `stored` has slice, persistence_id, stored_sequence_nr.
+    Columns out: slice, persistence_id, sequence_nr, timestamp (timeuuid text).
+    """
+    last = F.max(F.struct("sequence_nr", _source("timeuuid").alias("timestamp"))).alias("last")
+    by_id = decoded.groupBy("persistence_id").agg(last)
+    consumed = by_id.withColumn("slice", columns.slice_of(F.col("persistence_id")))
+    is_ahead = F.col("stored_sequence_nr").isNull() | (
+        F.col("last.sequence_nr") > F.col("stored_sequence_nr")
+    )
+    return (
+        consumed.join(stored, on=["slice", "persistence_id"], how="left")
+        .where(is_ahead)
+        .select("slice", "persistence_id", "last.*")
+    )
+
+
+def newest_by_slice(decoded: DataFrame) -> DataFrame:
+    """The newest event time of each slice. Columns out: slice (int), epoch_ms (bigint)."""
+    by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))
+    by_slice = by_id.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
+    return by_slice.agg(F.unix_millis(F.max("timestamp")).alias("epoch_ms"))
+
+
+def _parsed(text: Column, fields: T.StructType) -> Column:
+    with_unreadable = T.StructType(
+        [*fields.fields, T.StructField(UNREADABLE_COLUMN, T.StringType())]
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE_COLUMN}
+    return F.from_json(text, with_unreadable, options)
+
+
+def _cause() -> Column:
+    """Why a payload cannot be read, or null."""
+    text = F.decode("event", "UTF-8")
+    is_unreadable = F.col("parsed").isNull() | F.col(f"parsed.{UNREADABLE_COLUMN}").isNotNull()
+    is_json = F.get_json_object(text, "$").isNotNull()
+    return (
+        F.when(F.col("event").isNull(), F.lit("no payload"))
+        # Spark decodes bytes that are not UTF-8 as U+FFFD, which would go unnoticed.
+        .when(F.encode(text, "UTF-8") != F.col("event"), F.lit("not UTF-8"))
+        .when(is_unreadable & ~is_json, F.lit("not JSON"))
+        .when(is_unreadable, F.lit("not a JSON object whose fields have the declared types"))
+    )
+
+
+def _source(name: str) -> Column:
+    return F.col(f"{SOURCE_COLUMN}.{name}")
