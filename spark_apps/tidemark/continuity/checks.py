@@ -1,0 +1,80 @@
+"""The checks of sequence continuity: what each of them holds to be a finding, and why.
+
+Sources are sections of facts: pekko-cassandra; "reader" is Pekko's EventsByTagStage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SEQUENCE_NR_GAP = "sequence_nr_gap"
+"""Numbers are missing between two events of a persistence id, above deleted_to (§1, §6 Cleanup)."""
+
+SEQUENCE_NR_MISSING_HEAD = "sequence_nr_missing_head"
+"""The lowest sequence nr is above deleted_to + 1; deleted_to is 0 without a row (§1, §6)."""
+
+SEQUENCE_NR_DUPLICATE = "sequence_nr_duplicate"
+"""One sequence nr has two events, in two timestamps or partitions: two writers (§1, §2)."""
+
+SEQUENCE_NR_LOST_TAIL = "sequence_nr_lost_tail"
+"""tag_write_progress or tag_scanning, which may lag but never lead, is past messages (§3)."""
+
+TAG_PID_SEQUENCE_NR_GAP = "tag_pid_sequence_nr_gap"
+"""Numbers are missing between two rows of a (persistence id, tag): a reader fails there (§5.5)."""
+
+TAG_PID_SEQUENCE_NR_MISSING_HEAD = "tag_pid_sequence_nr_missing_head"
+"""The lowest number of a (persistence id, tag) is above 1: readers search for the rest (§5.4)."""
+
+TAG_PID_SEQUENCE_NR_DUPLICATE = "tag_pid_sequence_nr_duplicate"
+"""One number on two rows, which a reader drops, or one event under two numbers (§5.5, §8)."""
+
+TAG_PID_SEQUENCE_NR_LOST_TAIL = "tag_pid_sequence_nr_lost_tail"
+"""tag_write_progress counts more rows than the highest number in tag_views (§3, §4)."""
+
+UNTAGGED_EVENT = "untagged_event"
+"""An event that carries a tag has no row under it: no reader of that tag ever sees it (§4)."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check by its name, with its rule in one line for people."""
+
+    name: str
+    rule: str
+
+
+CHECKS = (
+    Check(SEQUENCE_NR_GAP, "No sequence nr is missing between two events of a persistence id."),
+    Check(
+        SEQUENCE_NR_MISSING_HEAD,
+        "The first event of a persistence id has sequence nr 1, or the one after deleted_to.",
+    ),
+    Check(SEQUENCE_NR_DUPLICATE, "No sequence nr of a persistence id belongs to two events."),
+    Check(
+        SEQUENCE_NR_LOST_TAIL,
+        "messages holds every event that tag_write_progress and tag_scanning know of.",
+    ),
+    Check(
+        TAG_PID_SEQUENCE_NR_GAP,
+        "No tag pid sequence nr is missing between two rows of a persistence id and tag,"
+        " unless it was purged.",
+    ),
+    Check(
+        TAG_PID_SEQUENCE_NR_MISSING_HEAD,
+        "The first row of a persistence id and tag has tag pid sequence nr 1, unless rows before"
+        " it were purged.",
+    ),
+    Check(
+        TAG_PID_SEQUENCE_NR_DUPLICATE,
+        "No tag pid sequence nr is on two rows of a persistence id and tag, and no event has two.",
+    ),
+    Check(
+        TAG_PID_SEQUENCE_NR_LOST_TAIL,
+        "tag_views holds the last row that tag_write_progress counts, unless it was purged.",
+    ),
+    Check(
+        UNTAGGED_EVENT,
+        "Every event that carries a tag has its row in tag_views, unless its bucket was purged.",
+    ),
+)
+"""All checks, in the order in which they are shown."""

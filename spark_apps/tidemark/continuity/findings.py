@@ -1,0 +1,94 @@
+"""The shape of a finding, and the small tables that are made of all findings of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+KEY = ("time_bucket", "check_name", "persistence_id", "tag", "number")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What makes a row a finding, and what the finding says.
+
+    Attributes:
+        check: the name of the check.
+        is_broken: whether the row is a finding; null is no.
+        number: the number found.
+        expected: the number that should have been; may be null.
+        detail: a clause for people.
+    """
+
+    check: str
+    is_broken: Column
+    number: Column
+    expected: Column
+    detail: Column
+
+
+def findings_of(rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+    """A finding for each rule that a row breaks, in one pass over the rows.
+
+    Columns in: time_bucket (bigint, epoch ms), persistence_id, and tag where a tag is concerned.
+    Columns out: KEY (tag is "" where none is concerned, number is bigint), expected (bigint, may
+    be null), detail.
+    """
+    broken = [
+        F.when(
+            rule.is_broken,
+            F.struct(
+                F.lit(rule.check).alias("check_name"),
+                rule.number.cast("bigint").alias("number"),
+                rule.expected.cast("bigint").alias("expected"),
+                rule.detail.alias("detail"),
+            ),
+        )
+        for rule in rules
+    ]
+    tag = F.col("tag") if "tag" in rows.columns else F.lit("")
+    return rows.select(
+        "time_bucket",
+        "persistence_id",
+        tag.alias("tag"),
+        F.explode(F.array_compact(F.array(*broken))).alias("finding"),
+    ).select("time_bucket", "persistence_id", "tag", "finding.*")
+
+
+def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
+    """All findings of those time buckets, one for each KEY.
+
+    Columns in and out: those of `findings_of`.
+    """
+    found = reduce(DataFrame.unionByName, parts)
+    spark = found.sparkSession
+    wanted = spark.createDataFrame([(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
+    return (
+        found.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+        # Two rules of one check can meet in the same number.
+        .groupBy(*KEY)
+        .agg(F.min("expected").alias("expected"), F.min("detail").alias("detail"))
+    )
+
+
+def counts(found: DataFrame) -> dict[tuple[int, str], int]:
+    """Number of findings by time bucket and check; only those that have any.
+
+    Columns in: those of `findings_of`.
+    """
+    rows = found.groupBy("time_bucket", "check_name").agg(F.count("*").alias("findings")).collect()
+    return {(row["time_bucket"], row["check_name"]): row["findings"] for row in rows}
+
+
+def rows_by_bucket(rows: DataFrame, buckets: Iterable[int]) -> dict[int, int]:
+    """Number of rows in each of those time buckets that has any.
+
+    Columns in: time_bucket (bigint).
+    """
+    found = rows.groupBy("time_bucket").agg(F.count("*").alias("rows")).collect()
+    wanted = set(buckets)
+    return {row["time_bucket"]: row["rows"] for row in found if row["time_bucket"] in wanted}

@@ -1,0 +1,172 @@
+"""Great Expectations judges the counts of findings, and publishes them as Data Docs.
+
+It is given one row for each time bucket and one column for each check, never the events: one
+expectation in GX costs several passes over its data (facts: spark-cassandra-bulk §6).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from tidemark.continuity.checks import CHECKS
+from tidemark.settings import Settings
+from tidemark.window import from_millis, iso
+
+if TYPE_CHECKING:
+    from great_expectations import ExpectationSuite
+    from great_expectations.data_context.data_context.abstract_data_context import (
+        AbstractDataContext,
+    )
+
+SUITE = "sequence continuity"
+KEPT_RUNS = 200
+_RESULTS = "results"
+_PAGES = "validations"
+_UNSAFE_IN_PATH = re.compile(r"[^A-Za-z0-9_.:+-]")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What Great Expectations says, and the start page of its Data Docs."""
+
+    passed: bool
+    data_docs: Path
+
+
+def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) -> pd.DataFrame:
+    """One row for each time bucket, one column for each check with its number of findings.
+
+    Columns out: time_bucket (ISO 8601 text, UTC, for people), and one int64 by each check's name.
+    """
+    return pd.DataFrame(
+        [
+            {
+                "time_bucket": iso(from_millis(bucket)),
+                **{check.name: counts.get((bucket, check.name), 0) for check in CHECKS},
+            }
+            for bucket in sorted(buckets)
+        ]
+    )
+
+
+def judge(table: pd.DataFrame, settings: Settings, run_id: str) -> Verdict:
+    """Validate `counts_table`, and build its page of the Data Docs under `data_docs_dir`.
+
+    The pages of the last KEPT_RUNS runs are kept. Loading Great Expectations takes seconds, so
+    that only a run with something to judge does it.
+    """
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    # It warns about its own internals; a page that could not be rendered is an error.
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    import great_expectations as gx
+    from great_expectations.checkpoint.actions import UpdateDataDocsAction
+    from great_expectations.core import RunIdentifier
+
+    directory = settings.data_docs_dir.absolute()
+    directory.mkdir(parents=True, exist_ok=True)
+    _drop_old_runs(directory)
+    context = _context(directory)
+    batch = (
+        context.data_sources.add_pandas("journal")
+        .add_dataframe_asset(settings.journal_keyspace)
+        .add_batch_definition_whole_dataframe("time buckets")
+    )
+    validation = context.validation_definitions.add(
+        gx.ValidationDefinition(name=SUITE, data=batch, suite=context.suites.add(_suite()))
+    )
+    checkpoint = context.checkpoints.add(
+        gx.Checkpoint(
+            name=SUITE,
+            validation_definitions=[validation],
+            actions=[UpdateDataDocsAction(name="data docs")],
+            result_format={
+                "result_format": "COMPLETE",
+                "unexpected_index_column_names": ["time_bucket"],
+                "return_unexpected_index_query": False,
+            },
+        )
+    )
+    result = checkpoint.run(
+        batch_parameters={"dataframe": table},
+        run_id=RunIdentifier(run_name=_UNSAFE_IN_PATH.sub("_", run_id)),
+    )
+    return Verdict(bool(result.success), directory / "index.html")
+
+
+def _suite() -> ExpectationSuite:
+    from great_expectations import ExpectationSuite
+    from great_expectations.expectations.core.expect_column_values_to_be_in_set import (
+        ExpectColumnValuesToBeInSet,
+    )
+
+    return ExpectationSuite(
+        name=SUITE,
+        expectations=[
+            ExpectColumnValuesToBeInSet(column=check.name, value_set=[0], description=check.rule)
+            for check in CHECKS
+        ],
+    )
+
+
+def _context(directory: Path) -> AbstractDataContext:
+    """A context that keeps its results in files, so that the start page lists earlier runs."""
+    import great_expectations as gx
+    from great_expectations.data_context.types.base import (
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    defaults = InMemoryStoreBackendDefaults()
+    defaults.stores[defaults.validation_results_store_name]["store_backend"] = {
+        "class_name": "TupleFilesystemStoreBackend",
+        "base_directory": str(directory / _RESULTS),
+        "suppress_store_backend_id": True,
+    }
+    defaults.data_docs_sites = {SUITE: _site(directory)}
+    return gx.get_context(
+        mode="ephemeral",
+        project_config=DataContextConfig(
+            store_backend_defaults=defaults,
+            analytics_enabled=False,
+            progress_bars=ProgressBarsConfig(globally=False),
+        ),
+    )
+
+
+def _site(directory: Path) -> dict[str, Any]:
+    from tidemark.continuity.data_docs import RENDERER, VIEW
+
+    return {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", "view": VIEW},
+        "site_section_builders": {
+            "expectations": {"view": VIEW},
+            "validations": {"view": VIEW, "renderer": RENDERER},
+            "profiling": "None",
+        },
+        "store_backend": {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": str(directory),
+        },
+    }
+
+
+def _drop_old_runs(directory: Path) -> None:
+    """Keep the newest runs; their folders are <results or pages>/<suite>/<run name>/<run time>."""
+    times = sorted((directory / _RESULTS).glob("*/*/*"), key=lambda path: path.name, reverse=True)
+    for old in times[KEPT_RUNS:]:
+        for part in (_RESULTS, _PAGES):
+            shutil.rmtree(
+                directory / part / old.relative_to(directory / _RESULTS), ignore_errors=True
+            )

@@ -1,0 +1,222 @@
+"""validate from plan to report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame
+from pyspark.storagelevel import StorageLevel
+
+from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.continuity import findings, judge, plan, read, store, tag_sequence
+from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT
+from tidemark.continuity.plan import APPLICATION
+from tidemark.continuity.transform import Keys, all_findings
+from tidemark.errors import TidemarkError, ValidationFailed
+from tidemark.journal import frames, tables
+from tidemark.ledger.claim import Claim, claim
+from tidemark.ledger.pieces import Piece, Reason, State
+from tidemark.tagging import layout
+from tidemark.window import Window, from_millis, iso, to_millis
+
+EXAMPLES = 20
+READ_COUNTS = ("messages_checked", "tag_rows_checked")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What was read and found, by time bucket; `examples` are lines for people."""
+
+    read: Mapping[str, Mapping[int, int]]
+    by_check: Mapping[tuple[int, str], int]
+    examples: list[str]
+
+    def of_bucket(self, bucket: int) -> dict[str, int]:
+        checks = {name: count for (where, name), count in self.by_check.items() if where == bucket}
+        read = {name: self.read[name].get(bucket, 0) for name in READ_COUNTS}
+        return {**read, "findings": sum(checks.values()), **checks}
+
+    def totals(self) -> dict[str, int]:
+        checks = self.per_check()
+        read = {name: sum(self.read[name].values()) for name in READ_COUNTS}
+        return {**read, "findings": sum(checks.values()), **checks}
+
+    def per_check(self) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for (_, name), count in self.by_check.items():
+            total[name] += count
+        return {check.name: total[check.name] for check in CHECKS if total[check.name]}
+
+    def bad_buckets(self) -> set[int]:
+        return {bucket for bucket, _ in self.by_check}
+
+
+def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outcome:
+    """Check the sequence continuity of the window's time buckets.
+
+    The outcome of a failed check is FAILED with a `ValidationFailed`; the pieces with findings
+    end as failed, and the next run takes them up again.
+
+    Args:
+        run: the application's frame.
+        window: whole time buckets that are over.
+        force: also check buckets that passed before.
+        dry_run: plan only.
+
+    Raises:
+        InvalidInput: the window does not fit the bucket size, or lies in the future.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+        LockHeld: another run validates one of the days.
+    """
+    settings = run.settings
+    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
+    tables.require_journal(run.control, settings)
+    layout.require_bucket_size(run.control, settings)
+    create_own_tables(run.control, settings)
+    ledger = plan.ledger(run)
+    pieces = ledger.plan(window.buckets(settings.bucket_size), force=force)
+    if not pieces:
+        return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
+    if dry_run:
+        return Outcome(PLANNED, {"planned": len(pieces)}, lines=_describe(pieces))
+    run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
+    with claim(
+        run.control,
+        settings,
+        ledger,
+        pieces,
+        resource=f"{APPLICATION}/{settings.journal_keyspace}",
+        owner=run.owner,
+        run_id=run.run_id,
+        on_lost=run.stop_jobs,
+    ) as claimed:
+        write_time = plan.write_time(ledger, pieces)
+        found = _check(run, claimed, write_time)
+        run.say("judging the findings")
+        table = judge.counts_table((piece.time_bucket for piece in pieces), found.by_check)
+        verdict = judge.judge(table, settings, run.run_id)
+        _require_agreement(found, verdict)
+        error = None if verdict.passed else _failure(run, found, verdict, len(pieces))
+        _finish(claimed, found, error)
+    return _outcome(found, verdict, error, len(pieces))
+
+
+def _check(run: Run, claimed: Claim, write_time: int) -> _Found:
+    buckets = [piece.time_bucket for piece in claimed.pieces]
+    kept: list[DataFrame] = []
+    try:
+        found, read_counts = _findings(run, buckets, kept)
+        by_check = findings.counts(found)
+        claimed.check()
+        if by_check:
+            store.write_findings(found, run.settings, run.run_id, write_time)
+        # A bucket that was never taken up has no findings, and needs no tombstone.
+        seen = [p.time_bucket for p in claimed.pieces if p.reason is not Reason.NEW]
+        claimed.check()
+        store.delete_older(run.control, run.settings, seen, write_time)
+        return _Found(read_counts, by_check, _examples(found) if by_check else [])
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _findings(
+    run: Run, buckets: Sequence[int], kept: list[DataFrame]
+) -> tuple[DataFrame, dict[str, dict[int, int]]]:
+    """All findings, and what was read; `kept` receives the frames that are in memory."""
+    spark, settings = run.spark, run.settings
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
+
+    run.say("reading the keys of tag_write_progress, messages and tag_views")
+    progress = keep(read.progress(spark, settings))
+    scanning = keep(frames.scanning(spark, settings))
+    progress.count()
+    scanning.count()
+    index = keep(frames.message_index(spark, settings))
+    messages_checked = findings.rows_by_bucket(index, buckets)
+    rows = keep(read.tag_rows(spark, settings))
+    read_counts = {
+        "messages_checked": messages_checked,
+        "tag_rows_checked": findings.rows_by_bucket(rows, buckets),
+    }
+    run.say("comparing the numbers")
+    removed = plan.removed(run, to_millis(datetime.now(UTC)))
+    absent = keep(tag_sequence.absent_events(index, rows, removed))
+    keys = Keys(
+        index,
+        rows,
+        progress,
+        scanning,
+        deleted=read.deleted(spark, settings),
+        listed=read.listed(spark, settings, run.control),
+    )
+    return keep(all_findings(keys, absent, removed, buckets)), read_counts
+
+
+def _examples(found: DataFrame) -> list[str]:
+    rows = found.orderBy(*findings.KEY).limit(EXAMPLES).collect()
+    return [
+        f"{row['check_name']}: {row['persistence_id']}"
+        f"{' tag ' + row['tag'] if row['tag'] else ''}: {row['detail']}"
+        f" in bucket {iso(from_millis(row['time_bucket']))}"
+        for row in rows
+    ]
+
+
+def _finish(claimed: Claim, found: _Found, error: ValidationFailed | None) -> None:
+    counts = {piece.time_bucket: found.of_bucket(piece.time_bucket) for piece in claimed.pieces}
+    if error is not None:
+        claimed.finish_some(found.bad_buckets(), State.FAILED, counts, str(error)[:2000])
+    claimed.finish(State.DONE, counts)
+
+
+def _require_agreement(found: _Found, verdict: judge.Verdict) -> None:
+    if verdict.passed == bool(found.by_check):
+        raise TidemarkError(
+            f"Great Expectations {'passed' if verdict.passed else 'failed'} the window, but"
+            f" {sum(found.by_check.values())} findings were counted",
+            where=str(verdict.data_docs),
+            do="this is a defect of Tidemark; please report it with those Data Docs",
+        )
+
+
+def _failure(run: Run, found: _Found, verdict: judge.Verdict, planned: int) -> ValidationFailed:
+    per_check = found.per_check()
+    kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
+    repair = (
+        "run tag_write.py --force over those buckets"
+        if UNTAGGED_EVENT in per_check
+        else ("repair the rows they name")
+    )
+    return ValidationFailed(
+        f"{sum(per_check.values()):,} findings in {len(found.bad_buckets())} of {planned} buckets"
+        f" ({kinds}); first: {found.examples[0]}",
+        where=run.settings.journal_keyspace,
+        do=f"see {verdict.data_docs} and the table {run.settings.keyspace}.{store.FINDING};"
+        f" {repair}, then run validate again",
+    )
+
+
+def _outcome(
+    found: _Found, verdict: judge.Verdict, error: ValidationFailed | None, planned: int
+) -> Outcome:
+    failed = len(found.bad_buckets()) if error else 0
+    return Outcome(
+        FAILED if error else DONE,
+        {"planned": planned, "done": planned - failed, "failed": failed},
+        found.totals(),
+        [*found.examples, f"Data Docs: {verdict.data_docs}"],
+        error,
+    )
+
+
+def _describe(pieces: Sequence[Piece]) -> list[str]:
+    return [f"{from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}" for piece in pieces]

@@ -1,0 +1,116 @@
+"""The checks of sequence nr, per persistence id, as pure transformations."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.continuity import checks
+from tidemark.continuity.findings import Rule, findings_of
+
+
+def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Gaps, missing heads and duplicates, each in the time bucket of the event that shows it.
+
+    Columns in: persistence_id, sequence_nr, ticks, time_bucket of all messages; `deleted` is
+    unique in persistence_id and has deleted_to. Columns out: those of `findings.findings_of`;
+    number is the sequence nr found, expected the lowest one missing (in a duplicate: the same).
+    """
+    in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
+    followed = (
+        index.select("persistence_id", "sequence_nr", "ticks", "time_bucket")
+        .join(deleted, on="persistence_id", how="left")
+        .withColumn("previous", F.lag("sequence_nr").over(in_order))
+        .withColumn("expected", _reached(F.col("previous"), F.col("deleted_to")) + 1)
+    )
+    number, expected, previous = F.col("sequence_nr"), F.col("expected"), F.col("previous")
+    is_first, is_behind = previous.isNull(), number > expected
+    missing = F.format_string(
+        "expected %d, found %d: %d missing", expected, number, number - expected
+    )
+    repeated = F.format_string("%d belongs to more than one event", number)
+    return findings_of(
+        followed,
+        [
+            Rule(checks.SEQUENCE_NR_GAP, is_behind & ~is_first, number, expected, missing),
+            Rule(checks.SEQUENCE_NR_MISSING_HEAD, is_behind & is_first, number, expected, missing),
+            Rule(checks.SEQUENCE_NR_DUPLICATE, number == previous, number, number, repeated),
+        ],
+    )
+
+
+def lost_tails(
+    index: DataFrame,
+    progress: DataFrame,
+    scanning: DataFrame,
+    deleted: DataFrame,
+    listed: DataFrame,
+    last_bucket: int,
+) -> DataFrame:
+    """Persistence ids of which more is known than messages holds.
+
+    A tail that tag_write_progress knows lies in the time bucket of its offset, where the lost
+    event was. tag_scanning has no time: its tail lies in `last_bucket`, the newest of the run,
+    unless the persistence id has events after that bucket; so it is reported until it is repaired.
+    A persistence id without any event, metadata or entry in all_persistence_ids was cleaned up
+    for good ("never use again") and has lost nothing.
+
+    Columns in: those of `read.progress`, `journal.frames.scanning`, `read.deleted`, `read.listed`,
+    and of `index` persistence_id, sequence_nr, time_bucket. Columns out: those of
+    `findings.findings_of`; number is the highest sequence nr there is, expected the one known.
+    """
+    held = index.groupBy("persistence_id").agg(
+        F.max("sequence_nr").alias("highest"), F.max("time_bucket").alias("newest_bucket")
+    )
+    tagged = progress.groupBy("persistence_id").agg(
+        F.max(F.struct("progress_sequence_nr", "progress_bucket")).alias("tagged")
+    )
+    known = (
+        tagged.join(scanning, on="persistence_id", how="full")
+        .join(held, on="persistence_id", how="left")
+        .join(deleted, on="persistence_id", how="left")
+        .join(listed.withColumn("is_listed", F.lit(True)), on="persistence_id", how="left")
+        .withColumn("reached", _reached(F.col("highest"), F.col("deleted_to")))
+    )
+    is_in_use = F.coalesce("highest", "deleted_to").isNotNull() | F.col("is_listed")
+    is_tag_ahead = F.coalesce(F.col("tagged.progress_sequence_nr") > F.col("reached"), F.lit(False))
+    is_scan_ahead = (F.col("scanned_to") > F.col("reached")) & (
+        F.col("newest_bucket").isNull() | (F.col("newest_bucket") <= last_bucket)
+    )
+    lost = (
+        known.where(is_in_use)
+        .withColumn("is_tag_ahead", is_tag_ahead)
+        .where(F.col("is_tag_ahead") | is_scan_ahead)
+        .withColumns(
+            {
+                "time_bucket": F.when(
+                    F.col("is_tag_ahead"), F.col("tagged.progress_bucket")
+                ).otherwise(F.lit(last_bucket)),
+                "source": F.when(F.col("is_tag_ahead"), F.lit("tag_write_progress")).otherwise(
+                    F.lit("tag_scanning")
+                ),
+                "known": F.greatest(F.col("tagged.progress_sequence_nr"), F.col("scanned_to")),
+            }
+        )
+    )
+    detail = F.format_string(
+        "%s knows %d, messages ends at %d", F.col("source"), F.col("known"), F.col("reached")
+    )
+    return findings_of(
+        lost,
+        [
+            Rule(
+                checks.SEQUENCE_NR_LOST_TAIL,
+                F.lit(True),
+                F.col("reached"),
+                F.col("known"),
+                detail,
+            )
+        ],
+    )
+
+
+def _reached(sequence_nr: Column, deleted_to: Column) -> Column:
+    return F.greatest(F.coalesce(sequence_nr, F.lit(0)), F.coalesce(deleted_to, F.lit(0))).cast(
+        "bigint"
+    )

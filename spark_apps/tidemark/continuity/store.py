@@ -1,0 +1,46 @@
+"""The writes of validate: new findings first, then the older ones of the same time buckets go.
+
+The new rows carry a write time, and the partitions are deleted up to just before it. So a reader
+sees the old findings, then both, then the new, and never none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import spark_io
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.settings import Settings
+
+FINDING = "finding"
+
+
+def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time: int) -> None:
+    """First: the rows of `findings.of_buckets`, at `write_time` (microseconds)."""
+    rows = found.withColumns(
+        {
+            "journal_keyspace": F.lit(settings.journal_keyspace),
+            "run_id": F.lit(run_id),
+            "write_time": F.lit(write_time),
+        }
+    )
+    spark_io.write(rows, settings.keyspace, FINDING, write_time="write_time")
+
+
+def delete_older(
+    control: Control, settings: Settings, buckets: Iterable[int], write_time: int
+) -> None:
+    """Second: the findings of those time buckets that were written before `write_time`.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    control.execute_many(
+        f"DELETE FROM {table(settings.keyspace, FINDING)} USING TIMESTAMP ?"
+        " WHERE journal_keyspace = ? AND time_bucket = ?",
+        [(write_time - 1, settings.journal_keyspace, bucket) for bucket in buckets],
+    )

@@ -1,0 +1,175 @@
+"""The checks of tag pid sequence nr, per persistence id and tag, as pure transformations.
+
+Rows that purge or a TTL removed are no findings. A number missing before a row is explained
+
+- one for one by the events in messages that carry the tag, have no row, lie in a removed time
+  bucket, and stand between the row before and this row in sequence nr order; or
+- by events that messages no longer tells of: the row before (or the start) lies below the
+  persistence id's deleted_to, and there is a removed bucket not before the row before's and
+  before this row's own.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.continuity import checks
+from tidemark.continuity.findings import Rule, findings_of
+from tidemark.continuity.plan import Removed
+
+_TAGGED = ["persistence_id", "tag"]
+
+
+def absent_events(index: DataFrame, rows: DataFrame, removed: Removed) -> DataFrame:
+    """The (event, tag) pairs of messages without a row in tag_views.
+
+    Columns in: persistence_id, sequence_nr, timestamp, time_bucket, tags of all messages; those
+    of `read.tag_rows`. Columns out: persistence_id, tag, sequence_nr, timestamp, time_bucket,
+    is_removed (its row may be gone on purpose).
+    """
+    tagged = index.select(
+        "persistence_id", "sequence_nr", "timestamp", "time_bucket", F.explode("tags").alias("tag")
+    )
+    absent = tagged.join(
+        rows.select(*_TAGGED, "sequence_nr"), on=[*_TAGGED, "sequence_nr"], how="left_anti"
+    )
+    return _with_is_removed(absent, "time_bucket", removed)
+
+
+def untagged_events(absent: DataFrame) -> DataFrame:
+    """Events that no reader of their tag sees; number is the sequence nr of the event.
+
+    Columns in: those of `absent_events`. Columns out: those of `findings.findings_of`.
+    """
+    detail = F.format_string(
+        "the event with sequence nr %d and timestamp %s has no row in tag_views",
+        F.col("sequence_nr"),
+        F.col("timestamp"),
+    )
+    is_lost = ~F.col("is_removed")
+    rule = Rule(checks.UNTAGGED_EVENT, is_lost, F.col("sequence_nr"), F.lit(None), detail)
+    return findings_of(absent, [rule])
+
+
+def tag_sequence_findings(
+    rows: DataFrame, absent: DataFrame, deleted: DataFrame, removed: Removed
+) -> DataFrame:
+    """Gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
+
+    Columns in: those of `read.tag_rows`, `absent_events`, `read.deleted`. Columns out: those of
+    `findings.findings_of`; number is the tag pid sequence nr found, expected the lowest one missing
+    (in a duplicate: the same, or the event's other number).
+    """
+    number, expected, previous = (
+        F.col("tag_pid_sequence_nr"),
+        F.col("expected"),
+        F.col("previous"),
+    )
+    followed = _followed(rows, absent).join(deleted, on="persistence_id", how="left")
+    is_first = previous.isNull()
+    is_behind = (number > expected) & ~_is_explained(removed)
+    event, number_before = F.col("sequence_nr"), F.col("number_before")
+    is_renumbered = (F.col("event_before") == event) & (number_before != number)
+    missing = F.format_string(
+        "expected %d, found %d: %d missing", expected, number, number - expected
+    )
+    repeated = F.format_string("%d is on more than one row", number)
+    renumbered = F.format_string(
+        "the event with sequence nr %d has the numbers %d and %d", event, number_before, number
+    )
+    gap, head, duplicate = (
+        checks.TAG_PID_SEQUENCE_NR_GAP,
+        checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD,
+        checks.TAG_PID_SEQUENCE_NR_DUPLICATE,
+    )
+    return findings_of(
+        followed,
+        [
+            Rule(gap, is_behind & ~is_first, number, expected, missing),
+            Rule(head, is_behind & is_first, number, expected, missing),
+            Rule(duplicate, number == previous, number, number, repeated),
+            Rule(duplicate, is_renumbered, number, number_before, renumbered),
+        ],
+    )
+
+
+def lost_tag_tails(rows: DataFrame, progress: DataFrame, removed: Removed) -> DataFrame:
+    """(persistence id, tag) pairs whose progress counts more rows than there are.
+
+    Each lies in the time bucket of the progress's offset, where the last row should be; when that
+    bucket is removed, the row is rightly absent. Columns in: those of `read.tag_rows` and
+    `read.progress`. Columns out: those of `findings.findings_of`; number is the highest there is (0
+    without a row), expected the progress's.
+    """
+    held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
+    known = _with_is_removed(progress, "progress_bucket", removed)
+    number = F.coalesce(F.col("highest"), F.lit(0))
+    lost = known.join(held, on=_TAGGED, how="left").withColumn(
+        "time_bucket", F.col("progress_bucket")
+    )
+    is_lost = (F.col("progress_number") > number) & ~F.col("is_removed")
+    detail = F.format_string(
+        "tag_write_progress counts %d, tag_views ends at %d", F.col("progress_number"), number
+    )
+    rule = Rule(
+        checks.TAG_PID_SEQUENCE_NR_LOST_TAIL, is_lost, number, F.col("progress_number"), detail
+    )
+    return findings_of(lost, [rule])
+
+
+def _followed(rows: DataFrame, absent: DataFrame) -> DataFrame:
+    """Each row with the row before it, by number, and with the event before it, by sequence nr."""
+    gone = absent.where("is_removed").select(*_TAGGED, "sequence_nr", "time_bucket")
+    in_sequence = Window.partitionBy(*_TAGGED).orderBy(
+        "sequence_nr", F.col("tag_pid_sequence_nr").asc_nulls_first(), "ticks"
+    )
+    to_here = in_sequence.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    in_number = Window.partitionBy(*_TAGGED).orderBy("tag_pid_sequence_nr", "ticks")
+    is_gone = F.col("tag_pid_sequence_nr").isNull()
+    ordered = rows.unionByName(gone, allowMissingColumns=True).withColumns(
+        {
+            "gone_before": F.count(F.when(is_gone, True)).over(to_here),
+            "event_before": F.lag("sequence_nr").over(in_sequence),
+            "number_before": F.lag("tag_pid_sequence_nr").over(in_sequence),
+        }
+    )
+    return ordered.where(~is_gone).withColumns(
+        {
+            "previous": F.lag("tag_pid_sequence_nr").over(in_number),
+            "previous_sequence_nr": F.lag("sequence_nr", 1, 0).over(in_number),
+            "previous_bucket": F.lag("time_bucket").over(in_number),
+            "gone_between": F.col("gone_before") - F.lag("gone_before", 1, 0).over(in_number),
+            "expected": F.lag("tag_pid_sequence_nr", 1, 0).over(in_number) + 1,
+        }
+    )
+
+
+def _is_explained(removed: Removed) -> Column:
+    missing = F.col("tag_pid_sequence_nr") - F.col("expected")
+    is_told = F.col("gone_between") >= missing
+    span = removed.span()
+    if span is None:
+        return is_told
+    first, last = span
+    is_deleted = F.coalesce(F.col("previous_sequence_nr") < F.col("deleted_to"), F.lit(False))
+    is_removed_between = (F.col("time_bucket") > first) & F.coalesce(
+        F.col("previous_bucket") <= last, F.lit(True)
+    )
+    return is_told | (is_deleted & is_removed_between)
+
+
+def _with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFrame:
+    is_expired = (
+        F.lit(False) if removed.expired_before is None else F.col(bucket) < removed.expired_before
+    )
+    if not removed.buckets:
+        return frame.withColumn("is_removed", is_expired)
+    purged = frame.sparkSession.createDataFrame(
+        [(one, True) for one in sorted(removed.buckets)], f"{bucket} bigint, is_purged boolean"
+    )
+    return (
+        frame.join(F.broadcast(purged), on=bucket, how="left")
+        .withColumn("is_removed", F.col("is_purged").isNotNull() | is_expired)
+        .drop("is_purged")
+    )

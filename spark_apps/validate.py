@@ -1,0 +1,40 @@
+"""Check sequence continuity of a window: messages and tag views, before anything downstream."""
+
+from __future__ import annotations
+
+from tidemark import options
+from tidemark.application import run_application
+from tidemark.continuity.plan import APPLICATION
+from tidemark.continuity.run import run_window
+from tidemark.window import Window
+
+
+def main(
+    window_start: options.WindowStart = None,
+    window_end: options.WindowEnd = None,
+    force: options.Force = False,
+    dry_run: options.DryRun = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
+
+    What is found goes to the table `finding` and into Data Docs. Any finding ends the run with
+    exit status 1, so that nothing downstream starts.
+
+    Settings are TIDEMARK_* environment variables, see docs/settings.md.
+    """
+    run_application(
+        APPLICATION,
+        lambda run: run_window(
+            run, Window.parse(window_start, window_end), force=force, dry_run=dry_run
+        ),
+        window=lambda: Window.parse(window_start, window_end),
+        run_id=run_id,
+        report_file=report,
+        dry_run=dry_run,
+    )
+
+
+if __name__ == "__main__":
+    options.start(main)
