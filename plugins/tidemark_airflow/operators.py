@@ -18,7 +18,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 POOL = "tidemark"
 # Longer than TIDEMARK_LOCK_TTL (60 s): the locks of a run that died have expired by then.
 RETRY_DELAY = timedelta(seconds=75)
-_USAGE_ERROR = re.compile(r"Error code is: 2\b")
+# 2: the input is refused; 3: the data must be put right first (tidemark.errors).
+_NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 
 
 class TidemarkOperator(SparkSubmitOperator):
@@ -35,7 +36,7 @@ class TidemarkOperator(SparkSubmitOperator):
         dry_by_default: the application only plans unless it is given `--apply`.
 
     Raises:
-        AirflowFailException: the application refused its input; it is not retried.
+        AirflowFailException: the application refused its input or its data; it is not retried.
         AirflowException: the application failed; the text is its own error line if it left one.
     """
 
@@ -171,7 +172,7 @@ def read_report(file: Path) -> dict[str, Any] | None:
 
 def _explained(failure: AirflowException, report: Mapping[str, Any] | None) -> AirflowException:
     """The application's own error line in place of "Cannot execute", if it left a report."""
-    kind = AirflowFailException if _USAGE_ERROR.search(str(failure)) else AirflowException
+    kind = AirflowFailException if _NO_RETRY_HELPS.search(str(failure)) else AirflowException
     if report is None or not report["error"]:
         return kind(f"{failure} The application's error is in the log above.")
     return kind(f"{report['application']}: {report['error']}")

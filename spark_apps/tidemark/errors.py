@@ -2,16 +2,17 @@
 
 ::
 
-    TidemarkError                 exit status 1
-    ├── InvalidInput              2  parameters, windows, settings
-    │   └── DefinitionError       2  a projection file
+    TidemarkError                 exit status 1: another try may help
     ├── CassandraUnavailable      1  unreachable, refused, timed out
-    ├── SchemaMismatch            1  keyspace, table or column missing or of another shape
-    ├── BucketSizeMismatch        1  tag views were built with another bucket size
-    ├── JournalDamaged            1  the journal contradicts itself
     ├── LockHeld                  1  somebody else works on the same piece
     ├── LockLost                  1  our own lock ran out while we worked
-    └── ValidationFailed          1  findings that must stop what is downstream
+    ├── InvalidInput              2  parameters, windows, settings
+    │   └── DefinitionError       2  a projection file
+    └── WrongData                 3  the data must be put right first; no retry helps
+        ├── SchemaMismatch           keyspace, table or column missing or of another shape
+        ├── BucketSizeMismatch       tag views were built with another bucket size
+        ├── JournalDamaged           the journal contradicts itself
+        └── ValidationFailed         findings that must stop what is downstream
 """
 
 from __future__ import annotations
@@ -62,15 +63,21 @@ class CassandraUnavailable(TidemarkError):
     """Cassandra did not answer, refused us, or timed out."""
 
 
-class SchemaMismatch(TidemarkError):
+class WrongData(TidemarkError):
+    """Tables or rows must be put right before any retry can help."""
+
+    exit_status = 3
+
+
+class SchemaMismatch(WrongData):
     """A keyspace, table or column is missing or has another shape than expected."""
 
 
-class BucketSizeMismatch(TidemarkError):
+class BucketSizeMismatch(WrongData):
     """The tag views were built with another bucket size than the one that is set."""
 
 
-class JournalDamaged(TidemarkError):
+class JournalDamaged(WrongData):
     """The tables of the journal contradict each other, so that numbering would guess."""
 
 
@@ -82,5 +89,5 @@ class LockLost(TidemarkError):
     """Our lock ran out or was taken while we worked; nothing may be written any more."""
 
 
-class ValidationFailed(TidemarkError):
+class ValidationFailed(WrongData):
     """Sequence continuity does not hold; what is downstream must not move."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import re
@@ -15,24 +16,23 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
-from tidemark.cassandra import spark_io
+from pyspark.sql import SparkSession
+
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
 from tidemark.settings import Settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 REPLICATION = {"class": "SimpleStrategy", "replication_factor": "1"}
 DATA = Path(__file__).parent / "data"
 TAG_TABLES = ("tag_views", "tag_write_progress", "tag_scanning")
 POLL_S = 0.2
+# The connector shares connections between equal settings: another timeout is another connection.
+_TIMEOUTS_MS = itertools.count(20_000)
 
 
 @dataclass
@@ -108,10 +108,14 @@ class Journal:
         return Settings(**values)  # type: ignore[arg-type]
 
     def run(self, application: str, *arguments: str, **variables: str) -> Result:
-        """Run `spark_apps/<application>.py` and wait for its end."""
-        return run_script(
-            ROOT / "spark_apps" / f"{application}.py", arguments, self._with(variables)
-        )
+        """Run `spark_apps/<application>.py` inside this process, on the tests' Spark session."""
+        script = ROOT / "spark_apps" / f"{application}.py"
+        return run_inside(script, arguments, self._with(variables))
+
+    def run_alone(self, application: str, *arguments: str, **variables: str) -> Result:
+        """Run `spark_apps/<application>.py` as a process of its own."""
+        script = ROOT / "spark_apps" / f"{application}.py"
+        return run_script(script, arguments, self._with(variables))
 
     def start(self, script: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         """Start a script in a process group of its own, so that all of it can be killed."""
@@ -155,8 +159,11 @@ class Result:
 def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
     """Run a script as its own process would, but let it find the Spark session that is there.
 
-    A session costs ten seconds of the two cores that all tests share.
+    A session costs ten seconds of the two cores that all tests share. The connector gets a new
+    connection, since an old one hears of new tables only after a second.
     """
+    if (spark := SparkSession.getActiveSession()) is not None:
+        spark.conf.set("spark.cassandra.connection.timeoutMS", str(next(_TIMEOUTS_MS)))
     stdout, stderr = io.StringIO(), io.StringIO()
     status: int | str | None = 0
     handler = signal.getsignal(signal.SIGTERM)
@@ -198,25 +205,6 @@ def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> 
         if time.monotonic() > until:
             raise TimeoutError(f"after {deadline_s} s still waiting for {what}")
         time.sleep(POLL_S)
-
-
-def wait_until_spark_sees(spark: SparkSession, settings: Settings, *tables: str) -> None:
-    """Wait until a session that was there before a journal knows these tables of it.
-
-    The connector's driver hears of new tables by an event, and gathers events for a second.
-    """
-    from pyspark.errors import AnalysisException
-
-    spark_io.connect(spark, settings)
-
-    def is_seen(keyspace: str, name: str) -> bool:
-        try:
-            return bool(spark_io.read(spark, keyspace, name, "*").columns)
-        except AnalysisException:
-            return False
-
-    for full_name in tables:
-        wait_until(f"Spark to see {full_name}", partial(is_seen, *full_name.split(".")))
 
 
 def pekko_sample() -> dict[str, list[Row]]:

@@ -385,7 +385,7 @@ def test_purge_is_told_what_is_processed_by_the_present_definition(
         (
             "count(*) AS n,",
             "'1' AS n, 1 AS m,",
-            1,
+            3,
             "projection totals does not fit {keyspace}.totals:"
             " n is string in the result and bigint in the table;"
             " the table has no column m (int in the result)",
@@ -393,7 +393,7 @@ def test_purge_is_told_what_is_processed_by_the_present_definition(
         (
             ".totals\n",
             ".sums\n",
-            1,
+            3,
             "the target {keyspace}.sums of projection totals does not exist ({file});",
         ),
     ],

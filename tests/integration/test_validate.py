@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tests.integration.support import ROOT, Journal, Result, run_inside, wait_until_spark_sees
+from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.keys import BucketSize, time_bucket
@@ -116,21 +115,17 @@ def states(journal: Journal) -> dict[int, str]:
 
 
 @pytest.fixture
-def days(make_journal: Callable[..., Journal], spark: SparkSession, tmp_path: Path) -> Journal:
+def days(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
     """A whole journal of two persistence ids in Day buckets."""
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
     fill(journal, "one", "two")
-    settings = journal.settings()
-    create_own_tables(journal.control, settings)
-    wait_until_spark_sees(
-        spark, settings, f"{journal.keyspace}.tag_scanning", f"{journal.own_keyspace}.finding"
-    )
+    create_own_tables(journal.control, journal.settings())
     return journal
 
 
 def validate(journal: Journal, *options: str) -> Result:
-    """Run it in this process, with the Spark session that is there."""
-    return run_inside(ROOT / "spark_apps" / "validate.py", (*WINDOW, *options), journal.environment)
+    """Run it over the whole journal."""
+    return journal.run("validate", *WINDOW, *options)
 
 
 def test_a_whole_journal_passes_once_and_is_then_left_alone(
@@ -179,7 +174,7 @@ def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: 
 
     failed = validate(days)
 
-    assert failed.status == 1, failed.stderr
+    assert failed.status == 3, failed.stderr
     assert findings(days) == {
         ("untagged_event", "one", "t", 3, None, bucket(1)),
         ("tag_pid_sequence_nr_gap", "one", "t", 4, 3, bucket(1)),
@@ -222,7 +217,7 @@ def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
 
     again = validate(days)
 
-    assert again.status == 1, again.stderr
+    assert again.status == 3, again.stderr
     assert findings(days) == {
         ("untagged_event", "two", "t", 3, None, bucket(1)),
         ("tag_pid_sequence_nr_gap", "two", "t", 4, 3, bucket(1)),
@@ -246,7 +241,7 @@ def test_rows_gone_without_a_purge_are_findings(days: Journal) -> None:
 
     lost = validate(days)
 
-    assert lost.status == 1, lost.stderr
+    assert lost.status == 3, lost.stderr
     assert lost.report["counts"]["untagged_event"] == 4
     assert lost.report["counts"]["tag_pid_sequence_nr_missing_head"] == 2
 

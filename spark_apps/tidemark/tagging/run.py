@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -98,9 +100,9 @@ def _write(run: Run, claimed: Claim, done: set[int]) -> dict[int, dict[str, int]
             spark, settings, min(with_rows), max(with_rows) + settings.bucket_size.milliseconds
         )
         claimed.check()
-        store.write_tag_views(
-            transform.tag_view_rows(transform.to_write(marked), messages), settings
-        )
+        view_rows = transform.tag_view_rows(transform.to_write(marked), messages)
+        with _damage_in_one_line(settings):
+            store.write_tag_views(view_rows, settings)
     run.say("writing tag_write_progress and tag_scanning")
     _write_completeness(run, claimed, marked)
     marked.unpersist()
@@ -113,6 +115,22 @@ def _write_completeness(run: Run, claimed: Claim, marked: DataFrame) -> None:
     claimed.check()
     scanning = frames.scanning(run.spark, run.settings)
     store.write_scanning(transform.scanning_rows(marked, scanning), run.settings)
+
+
+@contextmanager
+def _damage_in_one_line(settings: Settings) -> Iterator[None]:
+    """Turn what a transformation refused inside a Spark job into our own error."""
+    try:
+        yield
+    except Exception as error:
+        refused = re.search(rf"{transform.REFUSED}([^\n]+)", str(error))
+        if refused is None:
+            raise
+        raise JournalDamaged(
+            refused[1].strip(),
+            where=f"{settings.journal_keyspace}.{tables.MESSAGES}",
+            do="every reader of its tags would fail on it: repair or delete that message",
+        ) from error
 
 
 def _buckets(spark: SparkSession, planned: set[int], done: set[int]) -> DataFrame:

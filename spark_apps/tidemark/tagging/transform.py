@@ -22,6 +22,8 @@ from tidemark.journal.tables import PAYLOAD_COLUMNS
 _TAGGED = ["persistence_id", "tag"]
 _EVENT_ORDER = ["sequence_nr", "ticks"]
 _NEVER_NULL = ("event", "ser_id")
+REFUSED = "tidemark refuses: "
+"""How the message of an error begins that a transformation raises inside a Spark job."""
 
 
 def number_tagged(index: DataFrame, progress: DataFrame) -> DataFrame:
@@ -95,8 +97,8 @@ def tag_view_rows(rows: DataFrame, messages: DataFrame) -> DataFrame:
 
     Columns in: those of `to_write`, and of `journal.frames.messages_between`.
     Columns out: tag_name, timebucket, timestamp, persistence_id, tag_pid_sequence_nr, sequence_nr
-    and the payload columns. Fails in the job at an event without a payload, which would make
-    every reader of the tag fail.
+    and the payload columns. Fails in the job, with a message that begins with REFUSED, at
+    an event without a payload, which would make every reader of the tag fail.
     """
     keys = rows.select(
         "persistence_id", "sequence_nr", "timestamp", "tag", "tag_pid_sequence_nr", "time_bucket"
@@ -190,5 +192,5 @@ def _before_first_open(marked: DataFrame, key: list[str]) -> DataFrame:
 
 
 def _required(name: str) -> Column:
-    event = F.concat_ws(" ", F.lit(f"tidemark: {name} is null:"), "persistence_id", "sequence_nr")
+    event = F.concat_ws(" ", F.lit(f"{REFUSED}{name} is null:"), "persistence_id", "sequence_nr")
     return F.coalesce(F.col(name), F.raise_error(event)).alias(name)
