@@ -27,14 +27,11 @@ from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, ROOT
 from embedded.progress import Progress
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
-from tidemark.continuity.plan import APPLICATION as VALIDATE
 from tidemark.flights.plan import load_window
+from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import Pieces
 from tidemark.projection import catalog
-from tidemark.projection.plan import APPLICATION as PROJECT
-from tidemark.retention.run import APPLICATION as PURGE
 from tidemark.settings import Settings
-from tidemark.tagging.run import APPLICATION as TAG_WRITE
 from tidemark.window import Window, iso
 
 PURGED_DAYS = 7

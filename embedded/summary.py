@@ -11,14 +11,12 @@ from rich.table import Table
 from embedded.defaults import READ_MODEL_KEYSPACE
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.continuity.plan import APPLICATION as VALIDATE
+from tidemark.continuity.checks import CHECKS
 from tidemark.flights.source import flights_file
+from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import Entry, Pieces, State
 from tidemark.projection import catalog
-from tidemark.projection.plan import APPLICATION as PROJECT
-from tidemark.retention.run import APPLICATION as PURGE
 from tidemark.settings import Settings
-from tidemark.tagging.run import APPLICATION as TAG_WRITE
 from tidemark.window import Window, to_millis
 
 MEASURES = ["departed", "delayed", "cancelled"]
@@ -27,6 +25,7 @@ MEASURES = ["departed", "delayed", "cancelled"]
 def show(control: Control, settings: Settings, window: Window) -> bool:
     """Print both; returns whether the read model agrees with the CSV."""
     console = Console(highlight=False)
+    console.print(f"\nFlights that left New York, event time {window}")
     console.print(_figures(control, settings, window))
     model = read_model(control, settings, window)
     counted = count_csv(window)
@@ -82,13 +81,14 @@ def _figures(control: Control, settings: Settings, window: Window) -> Table:
     journal = settings.journal_keyspace
     tagged, validated = done(TAG_WRITE, journal), done(VALIDATE, journal)
     purged = done(PURGE, journal)
-    figures = Table(title=f"Flights from New York {window}", title_justify="left")
+    figures = Table()
     figures.add_column("step")
     figures.add_column("what")
     figures.add_column("figure", justify="right")
     figures.add_row("tag-write", "events read", _sum(tagged, "events_read"))
     figures.add_row("", "tag rows written", _sum(tagged, "tag_rows_written"))
-    figures.add_row("validate", "time buckets that passed all checks", f"{len(validated):,}")
+    figures.add_row("validate", "checks on each time bucket", f"{len(CHECKS):,}")
+    figures.add_row("", "time buckets that passed them all", f"{len(validated):,}")
     for definition in catalog.load(settings.projections_dir):
         consumed = done(PROJECT, definition.subject(journal))
         figures.add_row("project", f"{definition.name}: events read", _sum(consumed, "events_read"))
@@ -107,15 +107,15 @@ def _sum(entries: Iterable[Entry], name: str) -> str:
 
 def _comparison(model: pd.DataFrame, counted: pd.DataFrame) -> Table:
     ours, theirs = model.groupby("carrier").sum(), counted.groupby("carrier").sum()
-    comparison = Table(title="Read model | CSV, by carrier", title_justify="left")
+    comparison = Table()
     comparison.add_column("carrier")
     for measure in MEASURES:
-        comparison.add_column(measure, justify="right")
+        comparison.add_column(f"{measure}: read model, CSV", justify="right")
     for carrier in theirs.sort_values("departed", ascending=False).index[:8]:
         comparison.add_row(
             str(carrier),
             *[
-                f"{ours[measure].get(carrier, 0):,} | {theirs[measure][carrier]:,}"
+                f"{ours[measure].get(carrier, 0):,}  {theirs[measure][carrier]:,}"
                 for measure in MEASURES
             ],
         )

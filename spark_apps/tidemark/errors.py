@@ -12,6 +12,7 @@
         ├── SchemaMismatch           keyspace, table or column missing or of another shape
         ├── BucketSizeMismatch       tag views were built with another bucket size
         ├── JournalDamaged           the journal contradicts itself
+        ├── HistoryPurged            events that are needed again were purged
         └── ValidationFailed         findings that must stop what is downstream
 """
 
@@ -79,6 +80,10 @@ class BucketSizeMismatch(WrongData):
 
 class JournalDamaged(WrongData):
     """The tables of the journal contradict each other, so that numbering would guess."""
+
+
+class HistoryPurged(WrongData):
+    """Events that a projection needs are no longer in the tag views."""
 
 
 class LockHeld(TidemarkError):

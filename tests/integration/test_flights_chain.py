@@ -102,3 +102,20 @@ def test_failed_check_holds_back_the_projections(loaded: FlightsJournal) -> None
     assert len(journal.rows("daily_punctuality")) == len(
         flights.expected_punctuality(loaded.events)
     )
+
+
+def test_projection_over_purged_buckets_is_refused_until_they_are_written_again(
+    loaded: FlightsJournal,
+) -> None:
+    """It would find them empty and replace a good result by nothing."""
+    journal = loaded.journal
+    loaded.run_chain(*CHAIN)
+    model = journal.rows("daily_punctuality")
+    assert journal.run("purge", *FIRST_TWO_DAYS, "--apply").status == 0
+    refused = journal.run("project", *WINDOW, "--force")
+    assert refused.status == 3
+    assert "whose tag views purge has deleted, the first is 2013-01-01" in refused.error_lines[0]
+    assert journal.rows("daily_punctuality") == model
+    assert journal.run("tag_write", *FIRST_TWO_DAYS, "--force").status == 0
+    assert journal.run("project", *WINDOW, "--force").status == 0
+    assert journal.rows("daily_punctuality") == model

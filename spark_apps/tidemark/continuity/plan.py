@@ -9,11 +9,12 @@ from datetime import UTC
 
 from tidemark.application import Run
 from tidemark.journal import tables
-from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Piece, Pieces
+from tidemark.retention.purged import purged_buckets
 from tidemark.window import to_millis
 
-APPLICATION = "validate"
-PURGE = "purge"
+APPLICATION = applications.VALIDATE
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,7 @@ def removed(run: Run, now_ms: int) -> Removed:
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
-    purge = Pieces(run.control, settings.keyspace, PURGE, settings.journal_keyspace)
-    begun = frozenset(
-        entry.time_bucket
-        for entry in purge.entries()
-        if entry.state in (State.RUNNING, State.DONE, State.FAILED)
-    )
+    begun = purged_buckets(run.control, settings)
     rows = run.control.execute(
         "SELECT default_time_to_live FROM system_schema.tables"
         " WHERE keyspace_name = ? AND table_name = ?",

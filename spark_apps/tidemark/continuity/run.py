@@ -10,17 +10,16 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
+from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.cassandra.schema import create_own_tables
 from tidemark.continuity import findings, judge, plan, read, store, tag_sequence
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT
 from tidemark.continuity.plan import APPLICATION
 from tidemark.continuity.transform import Keys, all_findings
 from tidemark.errors import TidemarkError, ValidationFailed
-from tidemark.journal import frames, tables
+from tidemark.journal import frames
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Piece, Reason, State
-from tidemark.tagging import layout
+from tidemark.ledger.pieces import Reason, State, describe
 from tidemark.window import Window, from_millis, iso, to_millis
 
 EXAMPLES = 20
@@ -74,16 +73,13 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         LockHeld: another run validates one of the days.
     """
     settings = run.settings
-    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
-    tables.require_journal(run.control, settings)
-    layout.require_bucket_size(run.control, settings)
-    create_own_tables(run.control, settings)
+    preflight.check(run, window)
     ledger = plan.ledger(run)
     pieces = ledger.plan(window.buckets(settings.bucket_size), force=force)
     if not pieces:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
     if dry_run:
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=_describe(pieces))
+        return Outcome(PLANNED, {"planned": len(pieces)}, lines=describe(pieces))
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
     with claim(
         run.control,
@@ -216,7 +212,3 @@ def _outcome(
         [*found.examples, f"Data Docs: {verdict.data_docs}"],
         error,
     )
-
-
-def _describe(pieces: Sequence[Piece]) -> list[str]:
-    return [f"{from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}" for piece in pieces]

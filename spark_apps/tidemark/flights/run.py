@@ -13,12 +13,13 @@ from tidemark.application import DONE, NOTHING, Outcome, Run
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.errors import InvalidInput
 from tidemark.flights import events, messages, plan, source, store
+from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
 
-APPLICATION = "load-flights"
+APPLICATION = applications.LOAD_FLIGHTS
 # A flight has no event more than two hours before its scheduled departure; a day is ample.
 _LOOK_AHEAD = timedelta(days=1)
 

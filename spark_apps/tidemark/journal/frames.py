@@ -17,16 +17,7 @@ def message_index(spark: SparkSession, settings: Settings) -> DataFrame:
     Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks (bigint,
     100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, null when untagged).
     """
-    index = spark_io.read(
-        spark,
-        settings.journal_keyspace,
-        tables.MESSAGES,
-        "persistence_id",
-        "sequence_nr",
-        "timestamp",
-        "tags",
-    )
-    return _with_times(index, settings)
+    return _messages(spark, settings)
 
 
 def messages_between(
@@ -36,18 +27,8 @@ def messages_between(
 
     Columns: those of `message_index`, and the payload columns of `tables.PAYLOAD_COLUMNS`.
     """
-    messages = spark_io.read(
-        spark,
-        settings.journal_keyspace,
-        tables.MESSAGES,
-        "persistence_id",
-        "sequence_nr",
-        "timestamp",
-        "tags",
-        *tables.PAYLOAD_COLUMNS,
-    )
     in_window = (F.col("time_bucket") >= first_bucket) & (F.col("time_bucket") < end_bucket)
-    return _with_times(messages, settings).where(in_window)
+    return _messages(spark, settings, *tables.PAYLOAD_COLUMNS).where(in_window)
 
 
 def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
@@ -81,7 +62,17 @@ def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     return scanned.select("persistence_id", F.col("sequence_nr").alias("scanned_to"))
 
 
-def _with_times(messages: DataFrame, settings: Settings) -> DataFrame:
+def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
+    messages = spark_io.read(
+        spark,
+        settings.journal_keyspace,
+        tables.MESSAGES,
+        "persistence_id",
+        "sequence_nr",
+        "timestamp",
+        "tags",
+        *payload,
+    )
     epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
     return messages.withColumns(
         {

@@ -241,3 +241,8 @@ def days(pieces: Iterable[Piece], prefix: str) -> Iterator[str]:
     """
     for day in sorted({piece.time_bucket // 86_400_000 for piece in pieces}):
         yield f"{prefix}/{from_millis(day * 86_400_000):%Y-%m-%d}"
+
+
+def describe(pieces: Iterable[Piece]) -> list[str]:
+    """A plan for people: each piece and why it is in it."""
+    return [f"{from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}" for piece in pieces]

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.application import Run
+from tidemark.errors import HistoryPurged
+from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
 from tidemark.projection.definition import Definition, Mode
+from tidemark.retention.purged import emptied_buckets
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis
 
-APPLICATION = "project"
+APPLICATION = applications.PROJECT
 NOT_VALIDATED = "not validated"
-_VALIDATE = "validate"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
 
     Raises:
         DefinitionError: an upsert projection changed without a higher version.
+        HistoryPurged: the tag views of a bucket to process were purged and not written again.
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
@@ -69,11 +72,28 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     pieces = pieces_ledger.plan(in_window, force=force)
     ready = _validated(run, settings) | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
-    return Work(definition, pieces_ledger, pieces, held)
+    work = Work(definition, pieces_ledger, pieces, held)
+    if definition.tags is not None:
+        _require_rows(work, emptied_buckets(run.control, settings))
+    return work
+
+
+def _require_rows(work: Work, emptied: frozenset[int]) -> None:
+    """A purged bucket reads as empty: its result would be replaced by nothing, or never be made."""
+    gone = [bucket for bucket in work.time_buckets if bucket in emptied]
+    if gone:
+        raise HistoryPurged(
+            f"projection {work.definition.name} would process {len(gone)} time buckets whose tag"
+            f" views purge has deleted, the first is {from_millis(gone[0]):%Y-%m-%d %H:%M}",
+            where=str(work.definition.file),
+            do="leave them out of the window, or write them again with tag_write.py --force",
+        )
 
 
 def _validated(run: Run, settings: Settings) -> set[int]:
-    return Pieces(run.control, settings.keyspace, _VALIDATE, settings.journal_keyspace).done()
+    return Pieces(
+        run.control, settings.keyspace, applications.VALIDATE, settings.journal_keyspace
+    ).done()
 
 
 def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> None:

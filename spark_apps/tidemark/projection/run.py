@@ -6,18 +6,15 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
+from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.cassandra.schema import create_own_tables
 from tidemark.errors import TidemarkError
-from tidemark.journal import tables
 from tidemark.projection import analysis, catalog
 from tidemark.projection.analysis import Checked
 from tidemark.projection.plan import NOT_VALIDATED, Work, plan
 from tidemark.projection.process import COUNTS, process
 from tidemark.projection.target import require_target
-from tidemark.tagging import layout
 from tidemark.window import Window
 
 
@@ -59,13 +56,11 @@ def run_window(
         DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables, or a target, are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
+        HistoryPurged: the tag views of a bucket to process were purged and not written again.
     """
     settings = run.settings
-    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
     definitions = catalog.select(settings.projections_dir, names)
-    tables.require_journal(run.control, settings)
-    layout.require_bucket_size(run.control, settings)
-    create_own_tables(run.control, settings)
+    preflight.check(run, window)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     works = [work for work in works if work.pieces]
     if not works:

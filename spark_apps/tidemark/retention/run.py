@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from tidemark import preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
-from tidemark.cassandra.schema import create_own_tables
 from tidemark.journal import tables
-from tidemark.ledger import audit
+from tidemark.ledger import applications, audit
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.projection.frontier import needs_of_projections
 from tidemark.retention import store
 from tidemark.retention.plan import Bucket, describe, plan_purge
-from tidemark.tagging import layout
 from tidemark.window import Window, to_millis
 
-APPLICATION = "purge"
+APPLICATION = applications.PURGE
 
 
 def run_window(run: Run, window: Window, *, retention_days: int | None, apply: bool) -> Outcome:
@@ -37,17 +36,14 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
         LockHeld: another run works on one of the days.
     """
     settings = run.settings
-    now = datetime.now(UTC)
-    window.require_whole_buckets(settings.bucket_size, now)
-    tables.require_journal(run.control, settings)
-    layout.require_bucket_size(run.control, settings)
-    create_own_tables(run.control, settings)
+    preflight.check(run, window)
+    kept_since = datetime.now(UTC) - timedelta(days=retention_days or settings.retention_days)
     ledger = Pieces(run.control, settings.keyspace, APPLICATION, settings.journal_keyspace)
     plan = plan_purge(
         store.partitions(run.control, settings),
         window,
         bucket_ms=settings.bucket_size.milliseconds,
-        oldest_kept=to_millis(now - timedelta(days=retention_days or settings.retention_days)),
+        oldest_kept=to_millis(kept_since),
         needs=needs_of_projections(run.control, settings),
         unfinished=[e.time_bucket for e in ledger.entries() if e.state is not State.DONE],
     )

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
+from tidemark import preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
-from tidemark.cassandra.schema import create_own_tables
 from tidemark.errors import JournalDamaged
 from tidemark.journal import frames, tables
+from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.pieces import Pieces, State, describe
 from tidemark.settings import Settings
 from tidemark.tagging import layout, store, transform
-from tidemark.window import Window, from_millis
+from tidemark.window import Window
 
-APPLICATION = "tag-write"
+APPLICATION = applications.TAG_WRITE
 COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
 
 
@@ -46,10 +46,7 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         LockHeld: another run works on one of the days.
     """
     settings = run.settings
-    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
-    tables.require_journal(run.control, settings)
-    layout.require_bucket_size(run.control, settings)
-    create_own_tables(run.control, settings)
+    preflight.check(run, window)
     pieces_ledger = ledger(run)
     pieces = pieces_ledger.plan(window.buckets(settings.bucket_size), force=force)
     if not pieces:
@@ -72,11 +69,6 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         claimed.finish(State.DONE, counts)
     totals = {name: sum(each[name] for each in counts.values()) for name in COUNTS}
     return Outcome(DONE, {"planned": len(pieces), "done": len(pieces)}, totals)
-
-
-def describe(pieces: Sequence[Piece]) -> list[str]:
-    """A plan for people: each piece and why it is in it."""
-    return [f"{from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}" for piece in pieces]
 
 
 def _write(run: Run, claimed: Claim, done: set[int]) -> dict[int, dict[str, int]]:

@@ -1,0 +1,26 @@
+"""What every application over a journal checks before it touches anything."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tidemark.application import Run
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.journal import tables
+from tidemark.tagging import layout
+from tidemark.window import Window
+
+
+def check(run: Run, window: Window) -> None:
+    """Refuse what cannot be worked on; then make Tidemark's own tables unless they exist.
+
+    Raises:
+        InvalidInput: the window does not fit the bucket size, or lies in the future.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    settings = run.settings
+    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
+    tables.require_journal(run.control, settings)
+    layout.require_bucket_size(run.control, settings)
+    create_own_tables(run.control, settings)
