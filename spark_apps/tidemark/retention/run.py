@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from tidemark import preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.errors import TidemarkError
 from tidemark.journal import tables
 from tidemark.ledger import applications, audit
 from tidemark.ledger.claim import claim
@@ -35,39 +36,47 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
         DefinitionError: a projection file cannot be read, so that its needs are unknown.
         LockHeld: another run works on one of the days.
     """
-    settings = run.settings
     preflight.check(run, window)
-    kept_since = datetime.now(UTC) - timedelta(days=retention_days or settings.retention_days)
-    ledger = Pieces(run.control, settings.keyspace, APPLICATION, settings.journal_keyspace)
-    plan = plan_purge(
-        store.partitions(run.control, settings),
-        window,
-        bucket_ms=settings.bucket_size.milliseconds,
-        oldest_kept=to_millis(kept_since),
-        needs=needs_of_projections(run.control, settings),
-        unfinished=[e.time_bucket for e in ledger.entries() if e.state is not State.DONE],
-    )
-    doomed = {bucket.time_bucket: bucket for bucket in plan if not bucket.kept_because}
+    kept_since = datetime.now(UTC) - timedelta(days=retention_days or run.settings.retention_days)
+    ledger = Pieces(run.control, run.settings.keyspace, APPLICATION, run.settings.journal_keyspace)
+    unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
+
+    def plan_now() -> list[Bucket]:
+        return plan_purge(
+            store.partitions(run.control, run.settings),
+            window,
+            bucket_ms=run.settings.bucket_size.milliseconds,
+            oldest_kept=to_millis(kept_since),
+            needs=needs_of_projections(run.control, run.settings),
+            unfinished=unfinished,
+        )
+
+    plan = plan_now()
     lines = [describe(bucket) for bucket in plan]
-    totals = {
-        "buckets_purged": len(doomed),
-        "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
-        "buckets_kept": len(plan) - len(doomed),
-    }
+    totals = _totals(plan)
     if not apply:
         planned = totals | {"buckets_purged": 0, "partitions_deleted": 0}
         _audit(run, "purge", lines, planned, dry_run=True)
-        return Outcome(PLANNED, {"planned": len(doomed)}, planned, [*lines, _how_to_apply(doomed)])
-    pieces = ledger.plan(doomed, force=True)
+        doomed = totals["buckets_purged"]
+        return Outcome(PLANNED, {"planned": doomed}, planned, [*lines, _how_to_apply(doomed)])
+    # A run that died after its last delete left pieces without rows: only their end is missing.
+    to_end = set(_doomed(plan)) | (unfinished - {bucket.time_bucket for bucket in plan})
+    pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
     if not pieces:
         return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket has rows in the window"])
     _audit(run, "purge started", lines, totals, dry_run=False)
-    _purge(run, ledger, pieces, doomed)
+    _purge(run, ledger, pieces, plan, plan_now)
     _audit(run, "purge", lines, totals, dry_run=False)
     return Outcome(DONE, {"planned": len(pieces), "done": len(pieces)}, totals, lines)
 
 
-def _purge(run: Run, ledger: Pieces, pieces: Sequence[Piece], doomed: Mapping[int, Bucket]) -> None:
+def _purge(
+    run: Run,
+    ledger: Pieces,
+    pieces: Sequence[Piece],
+    plan: Sequence[Bucket],
+    plan_now: Callable[[], Sequence[Bucket]],
+) -> None:
     with claim(
         run.control,
         run.settings,
@@ -78,7 +87,14 @@ def _purge(run: Run, ledger: Pieces, pieces: Sequence[Piece], doomed: Mapping[in
         owner=run.owner,
         run_id=run.run_id,
     ) as claimed:
+        if plan_now() != plan:
+            raise TidemarkError(
+                "tag views or projections moved between the plan and the locks",
+                where=run.settings.journal_keyspace,
+                do="nothing was deleted; run again",
+            )
         claimed.check()
+        doomed = _doomed(plan)
         store.delete_partitions(
             run.control,
             run.settings,
@@ -88,6 +104,19 @@ def _purge(run: Run, ledger: Pieces, pieces: Sequence[Piece], doomed: Mapping[in
             State.DONE,
             {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
         )
+
+
+def _doomed(plan: Sequence[Bucket]) -> dict[int, Bucket]:
+    return {bucket.time_bucket: bucket for bucket in plan if not bucket.kept_because}
+
+
+def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
+    doomed = _doomed(plan)
+    return {
+        "buckets_purged": len(doomed),
+        "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
+        "buckets_kept": len(plan) - len(doomed),
+    }
 
 
 def _audit(
@@ -107,7 +136,7 @@ def _audit(
     )
 
 
-def _how_to_apply(doomed: Mapping[int, Bucket]) -> str:
+def _how_to_apply(doomed: int) -> str:
     if not doomed:
         return "nothing would be purged"
-    return f"dry run: nothing was deleted; --apply would purge these {len(doomed)} buckets"
+    return f"dry run: nothing was deleted; --apply would purge these {doomed} buckets"
