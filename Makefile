@@ -11,7 +11,7 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo test up down status bench jars lint fmt typing lock clean
+.PHONY: help demo test soak up down status bench jars lint fmt typing lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 
 test: lint typing  ## lint, type-check and run every test on servers of its own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest $(PYTEST_ARGS)
+
+soak: $(VENV)  ## kill applications at random moments, a hundred times
+	@TIDEMARK_STATE=.tidemark/test TIDEMARK_SOAK_KILLS=$${TIDEMARK_SOAK_KILLS:-100} $(PY) -m pytest \
+	  --timeout 0 tests/faults/test_random_kills.py
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
 	@$(PY) -m embedded up

@@ -25,7 +25,7 @@ MEASURES = ["departed", "delayed", "cancelled"]
 def show(control: Control, settings: Settings, window: Window) -> bool:
     """Print both; returns whether the read model agrees with the CSV."""
     console = Console(highlight=False)
-    console.print(f"\nFlights that left New York, event time {window}")
+    console.print(f"\nFlights that left New York, {window}")
     console.print(_figures(control, settings, window))
     model = read_model(control, settings, window)
     counted = count_csv(window)
@@ -110,7 +110,7 @@ def _comparison(model: pd.DataFrame, counted: pd.DataFrame) -> Table:
     comparison = Table()
     comparison.add_column("carrier")
     for measure in MEASURES:
-        comparison.add_column(f"{measure}: read model, CSV", justify="right")
+        comparison.add_column(f"{measure}\n(read model, CSV)", justify="right")
     for carrier in theirs.sort_values("departed", ascending=False).index[:8]:
         comparison.add_row(
             str(carrier),
