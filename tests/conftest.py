@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import signal
@@ -99,5 +100,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
+        # It says goodbye after pytest has closed the streams that it captured.
+        logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session
         session.stop()
