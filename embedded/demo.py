@@ -37,6 +37,7 @@ from tidemark.window import Window, iso
 PURGED_DAYS = 7
 _STARTED_BY_ASSET_S = 120.0
 _RUN_S = 1800.0
+_UNWIND_S = 30.0
 
 
 def run(months: int) -> None:
@@ -194,20 +195,29 @@ def _conf(window: Window) -> dict[str, Any]:
 
 def _load(months: int, environment: Mapping[str, str]) -> None:
     """Run the loader as a user would; its progress goes through, its report is checked."""
-    done = subprocess.run(
+    loader = subprocess.Popen(
         [sys.executable, str(ROOT / "spark_apps" / "load_flights.py"), "--months", str(months)],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         text=True,
-        check=False,
     )
-    report = json.loads(done.stdout.splitlines()[-1]) if done.stdout.strip() else {}
-    if done.returncode:
+    try:
+        output, _ = loader.communicate()
+    except KeyboardInterrupt:
+        # The terminal has told it as well: let it give its locks back.
+        loader.wait(_UNWIND_S)
+        raise
+    except SystemExit:
+        loader.terminate()
+        loader.wait(_UNWIND_S)
+        raise
+    if loader.returncode:
         raise EmbeddedError(
-            f"loading the flights failed: {report.get('error', 'see above')}", "load_flights.py", ""
+            "loading the flights failed", "spark_apps/load_flights.py", "its error is above"
         )
-    if report["state"] == "done":
-        print("\n".join(done.stdout.splitlines()[:-1]))
+    *text, report = output.splitlines()
+    if json.loads(report)["state"] == "done":
+        print("\n".join(text))
 
 
 def _create_read_models(control: Control, settings: Settings) -> None:

@@ -123,6 +123,10 @@ class _Report:
         self.status = error.exit_status
         self.content["error"] = str(error)
 
+    def interrupted(self) -> None:
+        self.status = 130
+        self.content["error"] = "interrupted; its locks were given back, run it again to go on"
+
     def unforeseen(self, error: Exception) -> None:
         # The trace is what a bug report needs; the one line after it is what everybody reads.
         traceback.print_exc()
@@ -200,6 +204,8 @@ def run_application(
                 report.outcome(work(Run(application, settings, control, report.content["run_id"])))
             except TidemarkError as error:
                 report.foreseen(error)
+            except KeyboardInterrupt:
+                report.interrupted()
             except Exception as error:
                 report.unforeseen(error)
             finally:
