@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidemark.cassandra.control import Control
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, root_cause
 from tidemark.ledger.locks import default_owner
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
@@ -131,8 +131,7 @@ class _Report:
         # The trace is what a bug report needs; the one line after it is what everybody reads.
         traceback.print_exc()
         self.status = 1
-        first_line = (str(error).splitlines() or [""])[0]
-        self.content["error"] = f"{type(error).__name__}: {first_line}"
+        self.content["error"] = root_cause(error)
 
     def store(self, control: Control, settings: Settings) -> None:
         """Best effort: without Tidemark's tables there is nothing to store it in."""

@@ -18,6 +18,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 
 class TidemarkError(Exception):
     """A foreseen failure: what is wrong, where, and what to do about it.
@@ -48,6 +50,18 @@ class TidemarkError(Exception):
 
 def _rebuild(kind: type[TidemarkError], what: str, where: str, do: str) -> TidemarkError:
     return kind(what, where=where, do=do)
+
+
+def root_cause(error: BaseException) -> str:
+    """What an unforeseen error says, in one line; for a failed Spark job, the JVM's own cause."""
+    # Asking the JVM fails if it has ended; then the Python side of the error must do.
+    with suppress(Exception):
+        cause = getattr(error, "java_exception", None)
+        while cause is not None and cause.getCause() is not None:
+            cause = cause.getCause()
+        text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
+        return text.splitlines()[0]
+    return type(error).__name__
 
 
 class InvalidInput(TidemarkError):

@@ -112,11 +112,6 @@ class Journal:
         script = ROOT / "spark_apps" / f"{application}.py"
         return run_inside(script, arguments, self._with(variables))
 
-    def run_alone(self, application: str, *arguments: str, **variables: str) -> Result:
-        """Run `spark_apps/<application>.py` as a process of its own."""
-        script = ROOT / "spark_apps" / f"{application}.py"
-        return run_script(script, arguments, self._with(variables))
-
     def start(self, script: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         """Start a script in a process group of its own, so that all of it can be killed."""
         return subprocess.Popen(
@@ -180,18 +175,6 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
         finally:
             signal.signal(signal.SIGTERM, handler)
     return Result(int(status or 0), stdout.getvalue(), stderr.getvalue())
-
-
-def run_script(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
-    """Run a Python script and wait for its end."""
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments],
-        env=dict(environment),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, root_cause
 from tidemark.projection import analysis, catalog
 from tidemark.projection.analysis import Checked
 from tidemark.projection.plan import NOT_VALIDATED, Work, plan
@@ -99,7 +99,7 @@ def _attempt(run: Run, work: Work, checked: Checked | None, tally: _Tally) -> No
     except Exception as error:
         # The trace is what a bug report needs; the report's one line is what everybody reads.
         traceback.print_exc(file=sys.stderr)
-        _failed(work, _reason(error), tally)
+        _failed(work, root_cause(error), tally)
     else:
         tally.pieces["done"] += len(work.time_buckets)
         tally.pieces["held"] += len(work.held)
@@ -114,13 +114,3 @@ def _failed(work: Work, why: str, tally: _Tally) -> None:
     tally.pieces["failed"] += len(work.pieces)
     tally.errors.append(f"projection {work.definition.name} failed: {why}")
     tally.lines.append(f"{work.definition.name}: failed")
-
-
-def _reason(error: Exception) -> str:
-    """The root cause in one line; for a failed Spark job that is the JVM's."""
-    cause = getattr(error, "java_exception", None)
-    while cause is not None and cause.getCause() is not None:
-        cause = cause.getCause()
-    if cause is not None:
-        return str(cause.toString()).splitlines()[0]
-    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
