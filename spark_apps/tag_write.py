@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from tidemark import options
 from tidemark.application import run_application
+from tidemark.tagging.plan import Strategy
 from tidemark.tagging.run import APPLICATION, run_window
 from tidemark.window import Window
 
@@ -13,20 +18,29 @@ def main(
     window_end: options.WindowEnd = None,
     force: options.Force = False,
     dry_run: options.DryRun = False,
+    strategy: Annotated[
+        Strategy | None,
+        typer.Option(help="How to find the events.", show_default="chosen by what is cheapest"),
+    ] = None,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
     """Build and repair the tag views of a window.
 
     For every event in the window: its rows in tag_views, then tag_write_progress, then
-    tag_scanning, numbered as Pekko numbers them. Running it again writes the same rows.
+    tag_scanning, numbered as Pekko numbers them. Running it again writes the same rows. Time
+    buckets that live readers may still look back at are left for later unless --force is given.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
     run_application(
         APPLICATION,
         lambda run: run_window(
-            run, Window.parse(window_start, window_end), force=force, dry_run=dry_run
+            run,
+            Window.parse(window_start, window_end),
+            force=force,
+            dry_run=dry_run,
+            strategy=strategy,
         ),
         window=lambda: Window.parse(window_start, window_end),
         run_id=run_id,

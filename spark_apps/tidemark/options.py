@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -19,15 +20,39 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and write
 RunId = Annotated[
     str | None, typer.Option(help="Name of this run in the ledger.", show_default="a new UUID")
 ]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it the plan is shown.")]
+PersistenceIds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--persistence-id", metavar="ID", help="Only this persistence id; can be repeated."
+    ),
+]
+Tags = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Only this tag; can be repeated.")
+]
+Everything = Annotated[bool, typer.Option("--all", help="All persistence ids and tags.")]
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Also write the JSON report here.")
 ]
+_WIDE = {"max_content_width": 100}
 
 
 def start(main: object) -> None:
     """Run an application's `main` as a command line with plain help and one-line usage errors."""
-    application = typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-    )
-    application.command(context_settings={"max_content_width": 100})(main)  # type: ignore[type-var]
+    application = _plain()
+    application.command(context_settings=_WIDE)(main)  # type: ignore[type-var]
     application()
+
+
+def group(commands: Mapping[str, object], *, text: str) -> None:
+    """The same for an application with several commands, each by its name; `text` is its help."""
+    application = _plain(help=text, context_settings=_WIDE, no_args_is_help=True)
+    for name, command in commands.items():
+        application.command(name, context_settings=_WIDE)(command)  # type: ignore[type-var]
+    application()
+
+
+def _plain(**more: Any) -> typer.Typer:
+    return typer.Typer(
+        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **more
+    )

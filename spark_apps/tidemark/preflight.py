@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tidemark.application import Run
 from tidemark.cassandra.schema import create_own_tables
@@ -19,8 +19,18 @@ def check(run: Run, window: Window) -> None:
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
     """
-    settings = run.settings
-    window.require_whole_buckets(settings.bucket_size, datetime.now(UTC))
-    tables.require_journal(run.control, settings)
-    layout.require_bucket_size(run.control, settings)
-    create_own_tables(run.control, settings)
+    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    window.require_whole_buckets(run.settings.bucket_size, datetime.now(UTC) - delay)
+    check_journal(run)
+
+
+def check_journal(run: Run) -> None:
+    """The same for what has no window.
+
+    Raises:
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    tables.require_journal(run.control, run.settings)
+    layout.require_bucket_size(run.control, run.settings)
+    create_own_tables(run.control, run.settings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.errors import InvalidInput
-from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.keys import BucketSize, time_bucket
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
@@ -41,8 +42,19 @@ class Settings(BaseSettings):
     cassandra_timeout: float = Field(
         20.0, gt=0, description="Seconds that one statement of the control plane may take."
     )
+    cassandra_batch_size: int = Field(
+        48 * 1024,
+        ge=1024,
+        description="Bytes in one batch, all rows of one partition; stay below the server's"
+        " `batch_size_fail_threshold`, 50 KiB by default.",
+    )
     journal_keyspace: str = Field(
         "pekko", description="The keyspace of `messages` and `tag_views`."
+    )
+    journal_table: str = Field("messages", description="`journal.table`.")
+    metadata_table: str = Field("metadata", description="`journal.metadata-table`.")
+    all_persistence_ids_table: str = Field(
+        "all_persistence_ids", description="`journal.all-persistence-ids-table`."
     )
     keyspace: str = Field("tidemark", description="The keyspace of Tidemark's own tables.")
     replication: Annotated[dict[str, str], NoDecode] = Field(
@@ -51,18 +63,51 @@ class Settings(BaseSettings):
     )
     bucket_size: Annotated[BucketSize, NoDecode] = Field(
         BucketSize.HOUR,
-        description="Minute, Hour or Day: `pekko.persistence.cassandra.events-by-tag.bucket-size`.",
+        description="Minute, Hour or Day: `events-by-tag.bucket-size`.",
+    )
+    events_by_tag_table: str = Field("tag_views", description="`events-by-tag.table`.")
+    events_by_tag_first_time_bucket: str = Field(
+        "20151120T00:00",
+        description="`events-by-tag.first-time-bucket`, UTC: where readers without an offset"
+        " begin; rows before it are written, and counted, but such readers never see them.",
+    )
+    events_by_tag_eventual_consistency_delay: float = Field(
+        5.0,
+        ge=0,
+        description="`events-by-tag.eventual-consistency-delay` in seconds: younger events are"
+        " left alone.",
+    )
+    events_by_tag_max_message_batch_size: int = Field(
+        150,
+        ge=1,
+        description="`events-by-tag.max-message-batch-size`: rows in one batch of deletes; writes"
+        " are bounded by bytes.",
+    )
+    events_by_tag_time_to_live: int = Field(
+        0,
+        ge=0,
+        description="Seconds that a row of the tag views lives, counted from the write; 0 leaves"
+        " it to the table's default, where Pekko keeps `events-by-tag.time-to-live`.",
     )
     target_partition_size: int = Field(
         500_000,
         gt=0,
-        description="`pekko.persistence.cassandra.journal.target-partition-size`.",
+        description="`journal.target-partition-size`.",
+    )
+    tag_write_look_back: int = Field(
+        86_400,
+        ge=0,
+        description="Seconds before its window in which tag-write looks for late events when it"
+        " finds them by the index on `messages(timestamp)`.",
     )
     lock_ttl: int = Field(
         60, ge=5, description="Seconds after which the locks of a dead run expire."
     )
     retention_days: int = Field(
         30, ge=1, description="Tag-view buckets younger than this are never purged."
+    )
+    tagging_dir: Path = Field(
+        REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."
     )
     projections_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "projections", description="The projection files."
@@ -80,11 +125,24 @@ class Settings(BaseSettings):
         "", description="Comma-separated jars of the Cassandra connector; empty: the fetched ones."
     )
 
-    @field_validator("journal_keyspace", "keyspace")
+    @field_validator(
+        "journal_keyspace",
+        "keyspace",
+        "journal_table",
+        "metadata_table",
+        "all_persistence_ids_table",
+        "events_by_tag_table",
+    )
     @classmethod
     def _is_identifier(cls, value: str) -> str:
         if not _IDENTIFIER.fullmatch(value):
             raise ValueError("not a name Cassandra accepts: letters, digits and _, at most 48")
+        return value
+
+    @field_validator("events_by_tag_first_time_bucket")
+    @classmethod
+    def _is_first_time_bucket(cls, value: str) -> str:
+        parse_first_time_bucket(value)
         return value
 
     @field_validator("cassandra_hosts")
@@ -137,6 +195,13 @@ class Settings(BaseSettings):
             ) from None
 
     @property
+    def first_time_bucket(self) -> int:
+        """`events-by-tag.first-time-bucket` as the epoch milliseconds of its bucket's start."""
+        return time_bucket(
+            parse_first_time_bucket(self.events_by_tag_first_time_bucket), self.bucket_size
+        )
+
+    @property
     def contact_points(self) -> list[tuple[str, int]]:
         """The contact points as (host, port)."""
         return parse_hosts(self.cassandra_hosts)
@@ -155,6 +220,23 @@ def parse_hosts(text: str) -> list[tuple[str, int]]:
             raise ValueError("expected host:port,host:port with ports from 1 to 65535")
         points.append((host, int(port)))
     return points
+
+
+def parse_first_time_bucket(text: str) -> int:
+    """`yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, as epoch milliseconds.
+
+    Source: Pekko's EventsByTagSettings (facts: pekko-cassandra §10).
+
+    Raises:
+        ValueError: the text has none of these forms.
+    """
+    for form in ("%Y%m%dT%H:%M", "%Y%m%dT%H", "%Y%m%d"):
+        try:
+            moment = datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return int(moment.timestamp()) * 1000
+    raise ValueError("expected yyyyMMdd, yyyyMMddTHH or yyyyMMddTHH:mm")
 
 
 def as_markdown() -> str:

@@ -217,40 +217,79 @@ def test_metadata_columns_are_copied_or_left_unset(journal: Journal) -> None:
     assert written == [{"at": None}]
 
 
-def test_progress_that_contradicts_the_messages_is_refused(journal: Journal) -> None:
+def progress_of(pid: str, tag: str, at: dict[str, Any], number: int) -> dict[str, Any]:
+    """A row of tag_write_progress at that message."""
+    return {
+        "persistence_id": pid,
+        "tag": tag,
+        "sequence_nr": at["sequence_nr"],
+        "tag_pid_sequence_nr": number,
+        "offset": at["timestamp"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("at", "number", "complaint"),
+    [
+        (4, 2, "tag pid sequence nr 2 at sequence nr 4, messages up to 5 count 4"),
+        (4, 9, "tag pid sequence nr 9 at sequence nr 4, messages up to 5 count 4"),
+        (7, 7, "tag pid sequence nr 7 at sequence nr 7, messages up to 5 count 5"),
+    ],
+    ids=["behind", "ahead", "beyond the last event"],
+)
+def test_progress_that_contradicts_the_messages_holds_that_id_only(
+    journal: Journal, at: int, number: int, complaint: str
+) -> None:
+    """Its next numbers would be wrong, whichever of the two is right; the others go on."""
+    messages = [message("p", place, 0.1 * place, {"t"}) for place in range(1, 6)]
+    other = message("q", 1, 1.1, {"t"})
+    journal.insert("messages", [*messages, other])
     journal.insert(
-        "messages", [message("p", number, 0.1 * number, {"t"}) for number in range(1, 6)]
+        "tag_write_progress", [progress_of("p", "t", message("p", at, 0.1 * at, {"t"}), number)]
     )
-    journal.insert(
-        "tag_write_progress",
-        [
-            {
-                "persistence_id": "p",
-                "tag": "t",
-                "sequence_nr": 4,
-                "tag_pid_sequence_nr": 2,
-                "offset": message("p", 4, 0.4, {"t"})["timestamp"],
-            }
-        ],
-    )
-    result = journal.run("tag_write", *window(0, 1))
+    result = journal.run("tag_write", *window(0, 2))
     assert result.status == 3
-    assert "would get tag pid sequence nr -1" in result.error_lines[0]
-    assert journal.rows("tag_views") == []
-    assert [row["state"] for row in journal.own_rows("piece")] == ["failed"]
+    assert f"contradict each other: p tag t: progress says {complaint}" in result.error_lines[0]
+    assert "reconcile.py check" in result.error_lines[0]
+    assert {row["persistence_id"] for row in journal.rows("tag_views")} == {"q"}
+    assert {row["persistence_id"] for row in journal.rows("tag_scanning")} == {"q"}
+    assert sorted(row["state"] for row in journal.own_rows("piece")) == ["done", "held"]
+    assert result.report["counts"]["ids_held"] == 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "cause"),
+    [
+        ({"event": None}, "no payload"),
+        ({"ser_id": None}, "no serializer id"),
+        ({"timestamp": uuid.UUID("00000000-0000-1000-8000-000000000001")}, "before 1970"),
+    ],
+    ids=["payload", "serializer", "clock"],
+)
+def test_event_that_no_reader_could_read_is_quarantined_and_takes_no_number(
+    journal: Journal, broken: dict[str, Any], cause: str
+) -> None:
+    messages = [message("p", place, 0.1 * place, {"t"}) for place in (1, 2, 3)]
+    journal.insert("messages", [messages[0], {**messages[1], **broken}, messages[2]])
+    result = journal.run("tag_write", *window(0, 1))
+    assert result.status == 0, result.stderr
+    assert result.report["counts"]["quarantined"] == 1
+    numbers = {row["sequence_nr"]: row["tag_pid_sequence_nr"] for row in journal.rows("tag_views")}
+    assert numbers == {1: 1, 3: 2}
+    (evidence,) = journal.own_rows("quarantine")
+    assert (evidence["persistence_id"], evidence["sequence_nr"]) == ("p", 2)
+    assert cause in evidence["cause"]
+    assert evidence["source"] == f"{journal.keyspace}.messages"
 
 
 def test_failed_piece_is_taken_up_by_a_later_window(journal: Journal) -> None:
     """Gaps heal themselves: nobody has to remember the window that failed."""
-    broken = message("p", 1, 0.1, {"t"})
-    journal.insert("messages", [{**broken, "event": None}])
-    failed = journal.run("tag_write", *window(0, 1))
-    assert failed.status == 3
-    assert failed.error_lines == [
-        f"tag-write: error: event is null: p 1 ({journal.keyspace}.messages);"
-        " every reader of its tags would fail on it: repair or delete that message"
-    ]
-    journal.insert("messages", [broken])
+    first = message("p", 1, 0.1, {"t"})
+    journal.insert("messages", [first])
+    wrong = progress_of("p", "t", first, 5)
+    journal.insert("tag_write_progress", [wrong])
+    assert journal.run("tag_write", *window(0, 1)).status == 3
+    journal.insert("tag_write_progress", [{**wrong, "tag_pid_sequence_nr": 1}])
     healed = journal.run("tag_write", *window(1, 2))
     assert healed.report["pieces"]["done"] == 2
     assert [row["sequence_nr"] for row in journal.rows("tag_views")] == [1]

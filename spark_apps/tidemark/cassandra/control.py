@@ -18,8 +18,14 @@ from cassandra import (
 )
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
-from cassandra.concurrent import execute_concurrent_with_args
-from cassandra.query import PreparedStatement, SimpleStatement, dict_factory
+from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
+from cassandra.query import (
+    BatchStatement,
+    BatchType,
+    PreparedStatement,
+    SimpleStatement,
+    dict_factory,
+)
 
 from tidemark.errors import CassandraUnavailable, InvalidInput
 from tidemark.settings import Settings
@@ -95,6 +101,15 @@ class Control:
         with self._one_line_errors():
             return list(self._session.execute(self._prepare(cql), values))
 
+    def stream(self, cql: str, values: Sequence[object] = ()) -> Iterator[Row]:
+        """Run one prepared statement and yield its rows, a page of them in memory.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        with self._one_line_errors():
+            yield from self._session.execute(self._prepare(cql), values)
+
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.
 
@@ -124,6 +139,24 @@ class Control:
                 self._session, self._prepare(cql), list(values), concurrency=CONCURRENCY
             )
             return [list(result) for _, result in results]
+
+    def execute_batches(self, cql: str, batches: Iterable[Sequence[Sequence[object]]]) -> None:
+        """Run one prepared statement for each set of values, as one unlogged batch per sequence.
+
+        A batch must stay inside one partition and below the server's batch_size_fail_threshold.
+
+        Raises:
+            CassandraUnavailable: at the first batch that failed or timed out.
+        """
+        with self._one_line_errors():
+            prepared = self._prepare(cql)
+            statements = []
+            for values_of_batch in batches:
+                batch = BatchStatement(BatchType.UNLOGGED)
+                for values in values_of_batch:
+                    batch.add(prepared, values)
+                statements.append((batch, ()))
+            execute_concurrent(self._session, statements, concurrency=CONCURRENCY)
 
     def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
         """CQL type by column name; None without that table.

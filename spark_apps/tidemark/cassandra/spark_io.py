@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
@@ -25,7 +30,7 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         "spark.cassandra.input.split.sizeInMB": "64",
         "spark.cassandra.input.fetch.sizeInRows": "5000",
         # The default of 1 KiB makes single-row batches of events; batches never span partitions.
-        "spark.cassandra.output.batch.size.bytes": "65536",
+        "spark.cassandra.output.batch.size.bytes": str(settings.cassandra_batch_size),
         "spark.cassandra.output.concurrent.writes": "16",
     }
     if settings.cassandra_username:
@@ -35,13 +40,24 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         spark.conf.set(key, value)
 
 
-def read(spark: SparkSession, keyspace: str, table: str, *columns: str) -> DataFrame:
-    """A scan of the named columns of a table; filters on its keys are pushed down."""
-    frame = spark.read.format(_FORMAT).options(keyspace=keyspace, table=table).load()
-    return frame.select(*columns)
+def read(
+    spark: SparkSession, keyspace: str, table: str, *columns: str, ttl_of: str | None = None
+) -> DataFrame:
+    """A scan of the named columns of a table; filters on its keys are pushed down.
+
+    With `ttl_of` a column `ttl` is added: the seconds that this column's cell still lives, null
+    if for ever.
+    """
+    # Left to itself the connector turns joins into direct joins by its estimates, and fails where
+    # a condition names a column that was renamed after the read.
+    options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
+    stored = spark.read.format(_FORMAT).options(**options).load()
+    return stored.select(*columns, *_ttl(ttl_of))
 
 
-def read_partitions(keys: DataFrame, keyspace: str, table: str, *columns: str) -> DataFrame:
+def read_partitions(
+    keys: DataFrame, keyspace: str, table: str, *columns: str, ttl_of: str | None = None
+) -> DataFrame:
     """The rows of exactly the partitions in `keys`, by direct join.
 
     Args:
@@ -49,6 +65,7 @@ def read_partitions(keys: DataFrame, keyspace: str, table: str, *columns: str) -
         keyspace: where the table is.
         table: its name.
         columns: what to read; the partition key may be among them.
+        ttl_of: as in `read`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -58,15 +75,54 @@ def read_partitions(keys: DataFrame, keyspace: str, table: str, *columns: str) -
         spark.read.format(_FORMAT)
         .options(keyspace=keyspace, table=table, directJoinSetting="on")
         .load()
-        .select(*dict.fromkeys([*keys.columns, *columns]))
+        .select(*dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of))
     )
-    joined = keys.join(stored, on=keys.columns, how="inner").select(*columns)
-    if "Cassandra Direct Join" not in _plan(joined):
+    wanted = [*columns, *(["ttl"] if ttl_of else [])]
+    joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
+    _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
+    return joined
+
+
+def await_table(spark: SparkSession, keyspace: str, table: str) -> None:
+    """Wait until the connector has heard of a table that was just made.
+
+    Raises:
+        CassandraUnavailable: it has not within 30 s.
+    """
+    until = time.monotonic() + 30
+    while True:
+        try:
+            read(spark, keyspace, table)
+        except Exception as error:
+            if time.monotonic() > until:
+                raise CassandraUnavailable(
+                    f"the Spark connector does not find the new table {keyspace}.{table}",
+                    do="run again",
+                ) from error
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _ttl(column: str | None) -> list[Column]:
+    return [F.expr(f"ttl({column})").alias("ttl")] if column else []
+
+
+def require_pushed(frame: DataFrame, condition: str) -> None:
+    """Make sure that Cassandra evaluates a condition, as the plan writes it.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    _require_in_plan(frame, condition, condition)
+
+
+def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
+    if expected not in str(frame._jdf.queryExecution().executedPlan().toString()):
         raise CassandraUnavailable(
-            f"the plan scans {keyspace}.{table} instead of reading {len(keys.columns)}-column keys",
+            f"the plan scans the whole table instead of reading {wanted}",
             do="this is a defect of Tidemark; please report it with the connector's version",
         )
-    return joined
 
 
 def write(
@@ -76,6 +132,7 @@ def write(
     *,
     keep_nulls: bool = False,
     write_time: str | None = None,
+    time_to_live: int | str = 0,
 ) -> None:
     """Upsert all rows; column names are those of the table.
 
@@ -87,6 +144,8 @@ def write(
             Pekko plugin leaves columns that an event does not have.
         write_time: a column that holds each row's write timestamp in microseconds; it is not
             stored. By default the time of writing.
+        time_to_live: seconds until the rows expire; 0 leaves it to the table's default. Or a
+            column that holds each row's, where 0 is for ever; it is not stored.
     """
     writer = (
         frame.write.format(_FORMAT)
@@ -96,8 +155,54 @@ def write(
     )
     if write_time is not None:
         writer = writer.option("writetime", write_time)
+    if time_to_live:
+        writer = writer.option("ttl", str(time_to_live))
     writer.save()
 
 
-def _plan(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
+def delete(keys: DataFrame, keyspace: str, table: str) -> None:
+    """Delete rows by key, inside the JVM; the deletions carry the time of deleting.
+
+    The connector offers deletes to Scala only, hence the calls through the gateway.
+
+    Args:
+        keys: its columns are the partition key and a prefix of the clustering columns, by name;
+            with less than all of them every row below that prefix goes.
+        keyspace: where the table is.
+        table: its name.
+    """
+    session = keys.sparkSession
+    connector = _jvm(session, "com.datastax.spark.connector")
+    conf = session.sparkContext._jsc.sc().getConf()
+    converters = _jvm(session, "scala.collection.JavaConverters")
+    settings = converters.mapAsJavaMapConverter(session._jsparkSession.conf().getAll()).asJava()
+    for key, value in settings.items():
+        if key.startswith("spark.cassandra."):
+            conf.set(key, value)
+    connector.RDDFunctions(keys._jdf.rdd()).deleteFromCassandra(
+        keyspace,
+        table,
+        _columns(session, []),
+        _columns(session, keys.columns),
+        _jvm(session, "com.datastax.spark.connector.writer.WriteConf$").fromSparkConf(conf),
+        _jvm(session, "com.datastax.spark.connector.cql.CassandraConnector$").apply(conf),
+        _jvm(session, "com.datastax.spark.connector.writer.SqlRowWriter$Factory$"),
+    )
+
+
+def _columns(session: SparkSession, names: Sequence[str]) -> Any:
+    converters = _jvm(session, "scala.collection.JavaConverters")
+    column = _jvm(session, "com.datastax.spark.connector.ColumnName$")
+    listed = _jvm(session, "java.util").ArrayList()
+    for name in names:
+        listed.add(column.apply(name, _jvm(session, "scala").Option.empty()))
+    buffer = converters.asScalaBufferConverter(listed).asScala()
+    return _jvm(session, "com.datastax.spark.connector.SomeColumns$").apply(buffer.toSeq())
+
+
+def _jvm(session: SparkSession, path: str) -> Any:
+    """A package, a class, or with a `$` at its end a Scala object of the session's JVM."""
+    found: Any = session._jvm
+    for part in path.split("."):
+        found = getattr(found, part)
+    return getattr(found, "MODULE$") if path.endswith("$") else found

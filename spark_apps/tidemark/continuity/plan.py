@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC
 
 from tidemark.application import Run
-from tidemark.journal import tables
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Piece, Pieces
 from tidemark.retention.purged import purged_buckets
@@ -58,7 +57,7 @@ def removed(run: Run, now_ms: int) -> Removed:
     rows = run.control.execute(
         "SELECT default_time_to_live FROM system_schema.tables"
         " WHERE keyspace_name = ? AND table_name = ?",
-        (settings.journal_keyspace, tables.TAG_VIEWS),
+        (settings.journal_keyspace, settings.events_by_tag_table),
     )
     ttl = rows[0]["default_time_to_live"] if rows else 0
     return Removed(begun, now_ms - ttl * 1000 if ttl else None)

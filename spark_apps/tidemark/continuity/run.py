@@ -138,7 +138,7 @@ def _findings(
     scanning.count()
     index = keep(frames.message_index(spark, settings))
     messages_checked = findings.rows_by_bucket(index, buckets)
-    rows = keep(read.tag_rows(spark, settings))
+    rows = keep(frames.tag_view_keys(spark, settings))
     read_counts = {
         "messages_checked": messages_checked,
         "tag_rows_checked": findings.rows_by_bucket(rows, buckets),
@@ -151,7 +151,7 @@ def _findings(
         rows,
         progress,
         scanning,
-        deleted=read.deleted(spark, settings),
+        deleted=frames.deleted(spark, settings),
         listed=read.listed(spark, settings, run.control),
     )
     return keep(all_findings(keys, absent, removed, buckets)), read_counts

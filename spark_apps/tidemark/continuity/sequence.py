@@ -55,8 +55,8 @@ def lost_tails(
     A persistence id without any event, metadata or entry in all_persistence_ids was cleaned up
     for good ("never use again") and has lost nothing.
 
-    Columns in: those of `read.progress`, `journal.frames.scanning`, `read.deleted`, `read.listed`,
-    and of `index` persistence_id, sequence_nr, time_bucket. Columns out: those of
+    Columns in: those of `read.progress`, of `scanning` and `deleted` in `journal.frames`, of
+    `read.listed`, and of `index` persistence_id, sequence_nr, time_bucket. Columns out: those of
     `findings.findings_of`; number is the highest sequence nr there is, expected the one known.
     """
     held = index.groupBy("persistence_id").agg(

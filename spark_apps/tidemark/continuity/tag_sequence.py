@@ -25,8 +25,8 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed) -> DataFr
     """The (event, tag) pairs of messages without a row in tag_views.
 
     Columns in: persistence_id, sequence_nr, timestamp, time_bucket, tags of all messages; those
-    of `read.tag_rows`. Columns out: persistence_id, tag, sequence_nr, timestamp, time_bucket,
-    is_removed (its row may be gone on purpose).
+    of `journal.frames.tag_view_keys`. Columns out: persistence_id, tag, sequence_nr, timestamp,
+    time_bucket, is_removed (its row may be gone on purpose).
     """
     tagged = index.select(
         "persistence_id", "sequence_nr", "timestamp", "time_bucket", F.explode("tags").alias("tag")
@@ -57,9 +57,9 @@ def tag_sequence_findings(
 ) -> DataFrame:
     """Gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
 
-    Columns in: those of `read.tag_rows`, `absent_events`, `read.deleted`. Columns out: those of
-    `findings.findings_of`; number is the tag pid sequence nr found, expected the lowest one missing
-    (in a duplicate: the same, or the event's other number).
+    Columns in: those of `tag_view_keys` and `deleted` in `journal.frames`, of `absent_events`.
+    Columns out: those of `findings.findings_of`; number is the tag pid sequence nr found, expected
+    the lowest one missing (in a duplicate: the same, or the event's other number).
     """
     number, expected, previous = (
         F.col("tag_pid_sequence_nr"),
@@ -94,21 +94,27 @@ def tag_sequence_findings(
     )
 
 
-def lost_tag_tails(rows: DataFrame, progress: DataFrame, removed: Removed) -> DataFrame:
+def lost_tag_tails(
+    rows: DataFrame, progress: DataFrame, deleted: DataFrame, removed: Removed
+) -> DataFrame:
     """(persistence id, tag) pairs whose progress counts more rows than there are.
 
     Each lies in the time bucket of the progress's offset, where the last row should be; when that
-    bucket is removed, the row is rightly absent. Columns in: those of `read.tag_rows` and
-    `read.progress`. Columns out: those of `findings.findings_of`; number is the highest there is (0
-    without a row), expected the progress's.
+    bucket is removed, or the last event deleted, the row is rightly absent. Columns in: those of
+    `tag_view_keys` and `deleted` in `journal.frames`, of `read.progress`. Columns out: those of
+    `findings.findings_of`; number is the highest there is (0 without a row), expected the
+    progress's.
     """
     held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
     known = _with_is_removed(progress, "progress_bucket", removed)
     number = F.coalesce(F.col("highest"), F.lit(0))
-    lost = known.join(held, on=_TAGGED, how="left").withColumn(
-        "time_bucket", F.col("progress_bucket")
+    lost = (
+        known.join(held, on=_TAGGED, how="left")
+        .join(deleted, on="persistence_id", how="left")
+        .withColumn("time_bucket", F.col("progress_bucket"))
     )
-    is_lost = (F.col("progress_number") > number) & ~F.col("is_removed")
+    is_deleted = F.coalesce(F.col("progress_sequence_nr") <= F.col("deleted_to"), F.lit(False))
+    is_lost = (F.col("progress_number") > number) & ~F.col("is_removed") & ~is_deleted
     detail = F.format_string(
         "tag_write_progress counts %d, tag_views ends at %d", F.col("progress_number"), number
     )
@@ -147,7 +153,11 @@ def _followed(rows: DataFrame, absent: DataFrame) -> DataFrame:
 
 def _is_explained(removed: Removed) -> Column:
     missing = F.col("tag_pid_sequence_nr") - F.col("expected")
-    is_told = F.col("gone_between") >= missing
+    # The rows of deleted events may have followed them (reconcile propagate-deletes).
+    is_front_deleted = F.col("previous").isNull() & F.coalesce(
+        F.col("deleted_to") > 0, F.lit(False)
+    )
+    is_told = (F.col("gone_between") >= missing) | is_front_deleted
     span = removed.span()
     if span is None:
         return is_told

@@ -17,10 +17,10 @@ class Keys:
 
     Attributes:
         index: `journal.frames.message_index`.
-        rows: `read.tag_rows`.
+        rows: `journal.frames.tag_view_keys`.
         progress: `read.progress`.
         scanning: `journal.frames.scanning`.
-        deleted: `read.deleted`.
+        deleted: `journal.frames.deleted`.
         listed: `read.listed`.
     """
 
@@ -48,7 +48,7 @@ def all_findings(
             keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, max(buckets)
         ),
         tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed),
-        tag_sequence.lost_tag_tails(keys.rows, keys.progress, removed),
+        tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
         tag_sequence.untagged_events(absent),
     ]
     return findings.of_buckets(parts, buckets)

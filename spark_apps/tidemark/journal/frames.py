@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -10,14 +12,19 @@ from tidemark.journal import tables
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 
+_PARTITIONS = 4
+"""Partitions of one persistence id that are asked for at once."""
+_INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 
-def message_index(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Every message without its payload.
+
+def message_index(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
+    """Every message, by default without its payload.
 
     Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks (bigint,
-    100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, null when untagged).
+    100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, null when untagged),
+    and those of `payload`, names of messages' own columns.
     """
-    return _messages(spark, settings)
+    return _messages(spark, settings, *payload)
 
 
 def messages_between(
@@ -32,7 +39,11 @@ def messages_between(
 
 
 def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """tag_write_progress: persistence_id, tag, progress_sequence_nr, progress_number (bigint)."""
+    """tag_write_progress.
+
+    Columns: persistence_id, tag, progress_sequence_nr, progress_number (bigint), progress_offset
+    (timeuuid text of the last event).
+    """
     progress = spark_io.read(
         spark,
         settings.journal_keyspace,
@@ -41,12 +52,49 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
         "tag",
         "sequence_nr",
         "tag_pid_sequence_nr",
+        "offset",
     )
     return progress.select(
         "persistence_id",
         "tag",
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("tag_pid_sequence_nr").alias("progress_number"),
+        F.col("offset").alias("progress_offset"),
+    )
+
+
+def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Every row of the tag views without its payload.
+
+    Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
+    text), ticks (bigint, 100 ns since 1582), time_bucket (bigint): the one it is stored under.
+    """
+    rows = spark_io.read(
+        spark,
+        settings.journal_keyspace,
+        settings.events_by_tag_table,
+        "tag_name",
+        "timebucket",
+        "timestamp",
+        "persistence_id",
+        "tag_pid_sequence_nr",
+        "sequence_nr",
+    )
+    return rows.select(
+        "persistence_id",
+        F.col("tag_name").alias("tag"),
+        "sequence_nr",
+        "tag_pid_sequence_nr",
+        "timestamp",
+        columns.timeuuid_ticks(F.col("timestamp")).alias("ticks"),
+        F.col("timebucket").alias("time_bucket"),
+    )
+
+
+def deleted(spark: SparkSession, settings: Settings) -> DataFrame:
+    """How far each persistence id is deleted: persistence_id, deleted_to (bigint)."""
+    return spark_io.read(
+        spark, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
     )
 
 
@@ -62,17 +110,90 @@ def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     return scanned.select("persistence_id", F.col("sequence_nr").alias("scanned_to"))
 
 
-def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
-    messages = spark_io.read(
-        spark,
-        settings.journal_keyspace,
-        tables.MESSAGES,
-        "persistence_id",
-        "sequence_nr",
-        "timestamp",
-        "tags",
-        *payload,
+def between_timeuuids(spark: SparkSession, settings: Settings, first: str, end: str) -> DataFrame:
+    """The messages of a time range by the storage-attached index on `messages(timestamp)`.
+
+    Args:
+        spark: the session.
+        settings: where the journal is.
+        first: the lowest timeuuid wanted.
+        end: the lowest timeuuid that is not wanted any more.
+
+    Columns: those of `message_index`.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    is_wanted = (F.col("timestamp") >= first) & (F.col("timestamp") < end)
+    found = spark_io.read(spark, settings.journal_keyspace, settings.journal_table, *_INDEX).where(
+        is_wanted
     )
+    spark_io.require_pushed(found, '"timestamp" >= ?')
+    return _with_time(found, settings)
+
+
+def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame:
+    """The messages of exactly those keys, by direct join; a key without a message gives nothing.
+
+    Args:
+        keys: persistence_id, partition_nr, and sequence_nr unless whole partitions are wanted.
+        settings: where the journal is.
+        payload: further columns to read.
+
+    Columns: those of `message_index`, and `payload`.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    found = spark_io.read_partitions(
+        keys, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
+    )
+    return _with_time(found, settings)
+
+
+def messages_of_ids(ids: DataFrame, settings: Settings, *payload: str) -> DataFrame:
+    """All messages of some persistence ids, by direct joins, a few partitions of each at a time.
+
+    Args:
+        ids: persistence_id; unique.
+        settings: where the journal is.
+        payload: further columns to read.
+
+    Columns: those of `message_index`, and `payload`.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    spark = ids.sparkSession
+    size = F.lit(settings.target_partition_size)
+    first = F.call_function("div", F.coalesce(F.col("deleted_to"), F.lit(0)), size)
+    frontier = ids.join(F.broadcast(deleted(spark, settings)), on="persistence_id", how="left")
+    frontier = frontier.select("persistence_id", first.cast("bigint").alias("first_partition"))
+    found = []
+    while not frontier.isEmpty():
+        numbers = F.sequence("first_partition", F.col("first_partition") + (_PARTITIONS - 1))
+        wanted = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
+        found.append(messages_of(wanted, settings, "partition_nr", *payload).persist())
+        # Rows lie in their partition or the next: two empty ones end an id.
+        goes_on = found[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
+        frontier = (
+            frontier.join(goes_on, on="persistence_id")
+            .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - 2))
+            .select(
+                "persistence_id", (F.col("first_partition") + _PARTITIONS).alias("first_partition")
+            )
+        )
+    return reduce(DataFrame.unionByName, found).drop("partition_nr")
+
+
+def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
+    found = spark_io.read(
+        spark, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
+    )
+    return _with_time(found, settings)
+
+
+def _with_time(messages: DataFrame, settings: Settings) -> DataFrame:
     epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
     return messages.withColumns(
         {

@@ -10,12 +10,13 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables
 from tidemark.settings import Settings
 
+# The names in the plugin's default configuration; only the last two cannot be configured.
 MESSAGES = "messages"
 TAG_VIEWS = "tag_views"
-TAG_WRITE_PROGRESS = "tag_write_progress"
-TAG_SCANNING = "tag_scanning"
 METADATA = "metadata"
 ALL_PERSISTENCE_IDS = "all_persistence_ids"
+TAG_WRITE_PROGRESS = "tag_write_progress"
+TAG_SCANNING = "tag_scanning"
 
 PAYLOAD_COLUMNS = {
     "writer_uuid": "text",
@@ -84,4 +85,15 @@ def require_journal(control: Control, settings: Settings) -> None:
     Raises:
         SchemaMismatch: naming every difference.
     """
-    require_tables(control, settings.journal_keyspace, SHAPES, made_by="the Pekko plugin")
+    names = {
+        MESSAGES: settings.journal_table,
+        METADATA: settings.metadata_table,
+        TAG_VIEWS: settings.events_by_tag_table,
+    }
+    shapes = {names.get(name, name): shape for name, shape in SHAPES.items()}
+    require_tables(control, settings.journal_keyspace, shapes, made_by="the Pekko plugin")
+
+
+def lock_of(settings: Settings) -> str:
+    """The resource that whoever writes or deletes tag views must hold, whole or by day."""
+    return f"tag_views/{settings.journal_keyspace}"

@@ -1,7 +1,11 @@
 """Locks with an owner and an expiry, kept in Cassandra.
 
 A lock is a row taken with a lightweight transaction and a TTL, renewed while its owner works.
-When the owner dies, the row expires. Source: design.md §4, promise 2 of docs/guarantees.md.
+When the owner dies, the row expires. Source: promise 2 of docs/guarantees.md.
+
+Resources are paths: `a/b` excludes `a/b/c` and the other way round, so that work on a whole
+journal and work on one of its days exclude each other. Both take their own row first and look
+for the other's afterwards; so at least one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
-from tidemark.cassandra.control import Control
+from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockHeld, LockLost, TidemarkError
 from tidemark.window import iso
@@ -63,6 +67,7 @@ class Locks:
         self._renewed = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="locks", daemon=True)
+        self._all_cql = f"SELECT resource, owner, taken_at FROM {lock}"
         self._take_cql = (
             f"INSERT INTO {lock} (resource, owner, run_id, taken_at)"
             " VALUES (?, ?, ?, ?) IF NOT EXISTS USING TTL ?"
@@ -86,6 +91,7 @@ class Locks:
             for resource in self._resources:
                 self._take(resource)
                 taken.append(resource)
+            self._require_no_overlap()
         except BaseException:
             self._release(taken)
             raise
@@ -121,11 +127,22 @@ class Locks:
         values = (resource, self._owner, self._run_id, self._taken_at, self._ttl)
         applied, holder = self._control.applied(self._take_cql, values)
         if not applied:
-            since = iso(holder["taken_at"].replace(tzinfo=UTC)) if holder["taken_at"] else "?"
-            raise LockHeld(
-                f"{resource} is held by {holder['owner']} since {since}",
-                do=f"wait for it to end; if it died, its lock expires within {self._ttl} s",
-            )
+            raise self._held({**holder, "resource": resource})
+
+    def _require_no_overlap(self) -> None:
+        for other in self._control.execute(self._all_cql):
+            if other["owner"] != self._owner and any(
+                other["resource"].startswith(f"{own}/") or own.startswith(f"{other['resource']}/")
+                for own in self._resources
+            ):
+                raise self._held(other)
+
+    def _held(self, holder: Row) -> LockHeld:
+        since = iso(holder["taken_at"].replace(tzinfo=UTC)) if holder["taken_at"] else "?"
+        return LockHeld(
+            f"{holder['resource']} is held by {holder['owner']} since {since}",
+            do=f"wait for it to end; if it died, its lock expires within {self._ttl} s",
+        )
 
     def _keep(self) -> None:
         while not self._stop.wait(self._ttl / 4):

@@ -102,12 +102,16 @@ class Pieces:
         ]
 
     def done(self) -> set[int]:
-        """The time buckets that are done.
+        """The time buckets that are done, by this version of the definition.
 
         Raises:
             CassandraUnavailable: the statement failed.
         """
-        return {entry.time_bucket for entry in self.entries() if entry.state is State.DONE}
+        return {
+            entry.time_bucket
+            for entry in self.entries()
+            if entry.state is State.DONE and (entry.definition_version or "") == self._version
+        }
 
     def plan(self, buckets: Iterable[int], *, force: bool = False) -> list[Piece]:
         """What is to do: the buckets that are not done, and older pieces left unfinished.
@@ -147,6 +151,19 @@ class Pieces:
             return Reason.CHANGED
         return Reason.FORCED if force else None
 
+    def note(self, pieces: Iterable[Piece]) -> None:
+        """Write pieces as planned unless they are known: a later run takes them up.
+
+        Raises:
+            CassandraUnavailable: a statement failed.
+        """
+        now = datetime.now(UTC)
+        self._control.execute_many(
+            f"INSERT INTO {self._table} (application, subject, time_bucket, state, reason, attempt,"
+            " planned_at) VALUES (?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
+            [(*self._key, piece.time_bucket, State.PLANNED, piece.reason, now) for piece in pieces],
+        )
+
     def start(self, pieces: Sequence[Piece], *, owner: str, run_id: str) -> list[Piece]:
         """Write every piece as planned, then as running; returns them with their new attempt.
 
@@ -154,16 +171,8 @@ class Pieces:
             LockLost: another run started one of them since it was planned.
             CassandraUnavailable: a statement failed.
         """
+        self.note(piece for piece in pieces if piece.reason is Reason.NEW)
         now = datetime.now(UTC)
-        self._control.execute_many(
-            f"INSERT INTO {self._table} (application, subject, time_bucket, state, reason, attempt,"
-            " planned_at) VALUES (?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
-            [
-                (*self._key, piece.time_bucket, State.PLANNED, piece.reason, now)
-                for piece in pieces
-                if piece.reason is Reason.NEW
-            ],
-        )
         results = self._control.execute_many(
             f"UPDATE {self._table} SET state = ?, reason = ?, attempt = ?, owner = ?, run_id = ?,"
             " code_version = ?, definition_version = ?, started_at = ?, error = null"

@@ -6,7 +6,6 @@ Nothing here needs Spark: `tidemark.projection.analysis` checks the SQL and the 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,18 +14,11 @@ from pathlib import Path
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection.statement import StatementError, single_select
+from tidemark.sqlfile import Value, error_in, read_sql_file
 
 MESSAGES_SOURCE = "messages"
 MAX_VERSION = 999
 """Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
-
-
-@dataclass(frozen=True)
-class _Value:
-    """The text of one header and the line it starts in."""
-
-    text: str
-    line: int
 
 
 _HEADERS = {
@@ -38,8 +30,6 @@ _HEADERS = {
     "event": "kind STRING, dep_delay INT",
 }
 """Every header, with what it may look like."""
-_HEADER = re.compile(r"--\s(\w+):(.*)")
-_CONTINUED = re.compile(r"--(\s{2,}\S.*)")
 
 
 class Mode(StrEnum):
@@ -91,7 +81,7 @@ class Definition:
 
     def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
         """An error at a line, and column if it is known, of this file; both count from 1."""
-        return _error(self.file, what, do, line, column)
+        return error_in(self.file, what, do, line, column)
 
     def subject(self, journal_keyspace: str) -> str:
         """Its name in the ledger and in the offsets: it consumes one journal."""
@@ -104,15 +94,8 @@ def read(file: Path) -> Definition:
     Raises:
         DefinitionError: naming the file, the line and what would be right.
     """
-    try:
-        text = file.read_bytes().decode("utf-8")
-    except UnicodeDecodeError:
-        raise _error(file, "the file is not UTF-8", "save it as UTF-8", 1) from None
-    lines = text.splitlines()
-    end = next(
-        (number for number, line in enumerate(lines) if not line.startswith("--")), len(lines)
-    )
-    values = _headers(file, lines[:end])
+    parts = read_sql_file(file, _HEADERS)
+    values = parts.header
     version = _version(file, values["version"])
     keyspace, table = _target(file, values["target"])
     return Definition(
@@ -123,67 +106,36 @@ def read(file: Path) -> Definition:
         mode=_mode(file, values["mode"]),
         keyspace=keyspace,
         table=table,
-        event="\n" * (values["event"].line - 1) + values["event"].text,
-        body=_body(file, lines, end),
-        fingerprint=f"{version}-{hashlib.sha256(text.encode()).hexdigest()[:12]}",
+        event=parts.padded("event"),
+        body=_body(file, parts.body),
+        fingerprint=f"{version}-{hashlib.sha256(parts.text.encode()).hexdigest()[:12]}",
         header_lines={key: value.line for key, value in values.items()},
     )
-
-
-def _headers(file: Path, lines: list[str]) -> Mapping[str, _Value]:
-    values: dict[str, _Value] = {}
-    key = ""
-    for number, line in enumerate(lines, start=1):
-        if match := _HEADER.fullmatch(line):
-            key = match.group(1)
-            _require_new(file, key, number, values)
-            # Padded with blanks, so that a column that Spark names is the column in the file.
-            values[key] = _Value(" " * match.start(2) + match.group(2), number)
-        elif key and (match := _CONTINUED.fullmatch(line)):
-            values[key] = _Value(f"{values[key].text}\n  {match.group(1)}", values[key].line)
-        else:
-            remedy = "write `-- key: value`; comments belong below the first line without --"
-            raise _error(file, f"not a header: {line!r}", remedy, number)
-    for key, example in _HEADERS.items():
-        if key not in values or not values[key].text.strip():
-            line_number = values[key].line if key in values else max(len(lines), 1)
-            what = f"the header {key} is {'empty' if key in values else 'missing'}"
-            raise _error(file, what, f"add a line such as `-- {key}: {example}`", line_number)
-    return values
-
-
-def _require_new(file: Path, key: str, line: int, values: Mapping[str, _Value]) -> None:
-    if key not in _HEADERS:
-        raise _error(file, f"unknown header {key}", f"known are {', '.join(_HEADERS)}", line)
-    if key in values:
-        raise _error(
-            file, f"the header {key} is given twice", f"keep one, line {values[key].line}", line
-        )
 
 
 def _name(file: Path, text: str, line: int, what: str) -> str:
     try:
         identifier(text)
     except InvalidInput as error:
-        raise _error(file, f"the {what} {text!r} is not an identifier", error.do, line) from None
+        raise error_in(file, f"the {what} {text!r} is not an identifier", error.do, line) from None
     return text
 
 
-def _version(file: Path, value: _Value) -> int:
+def _version(file: Path, value: Value) -> int:
     text = value.text.strip()
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_VERSION):
         remedy = f"write a whole number from 1 to {MAX_VERSION}"
-        raise _error(file, f"the version {text!r} cannot be used", remedy, value.line)
+        raise error_in(file, f"the version {text!r} cannot be used", remedy, value.line)
     return int(text)
 
 
-def _tags(file: Path, value: _Value) -> tuple[str, ...] | None:
+def _tags(file: Path, value: Value) -> tuple[str, ...] | None:
     kind, _, rest = value.text.strip().partition(" ")
     if kind == MESSAGES_SOURCE and not rest:
         return None
     tags = tuple(part.strip() for part in rest.split(","))
     if kind != "tags" or not all(tags) or len(set(tags)) < len(tags):
-        raise _error(
+        raise error_in(
             file,
             f"the source {value.text.strip()!r} cannot be used",
             "write `messages`, or `tags` and different tags with commas between them",
@@ -192,36 +144,29 @@ def _tags(file: Path, value: _Value) -> tuple[str, ...] | None:
     return tags
 
 
-def _mode(file: Path, value: _Value) -> Mode:
+def _mode(file: Path, value: Value) -> Mode:
     text = value.text.strip()
     if text not in list(Mode):
-        raise _error(file, f"unknown mode {text!r}", f"known are {', '.join(Mode)}", value.line)
+        raise error_in(file, f"unknown mode {text!r}", f"known are {', '.join(Mode)}", value.line)
     return Mode(text)
 
 
-def _target(file: Path, value: _Value) -> tuple[str, str]:
+def _target(file: Path, value: Value) -> tuple[str, str]:
     keyspace, dot, table = value.text.strip().partition(".")
     if not dot:
         what = f"the target {keyspace!r} has no keyspace"
-        raise _error(file, what, "write `keyspace.table`", value.line)
+        raise error_in(file, what, "write `keyspace.table`", value.line)
     return (
         _name(file, keyspace, value.line, "target's keyspace"),
         _name(file, table, value.line, "target's table"),
     )
 
 
-def _body(file: Path, lines: list[str], start: int) -> str:
-    # The header's lines stay as empty ones, so that a line that Spark names is the file's line.
-    text = "\n" * start + "\n".join(lines[start:])
+def _body(file: Path, text: str) -> str:
     try:
         return single_select(text)
     except StatementError as error:
         line = text.count("\n", 0, error.offset) + 1
         column = error.offset - text.rfind("\n", 0, error.offset)
         remedy = "write one SELECT over the table events"
-        raise _error(file, error.what, remedy, line, column) from None
-
-
-def _error(file: Path, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
-    place = f"{file}:{line}" if column is None else f"{file}:{line}:{column}"
-    return DefinitionError(what, where=place, do=do)
+        raise error_in(file, error.what, remedy, line, column) from None

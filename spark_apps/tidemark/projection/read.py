@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
-from tidemark.journal import frames, tables
+from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.projection.definition import Definition
 from tidemark.settings import Settings
@@ -18,7 +18,7 @@ PAYLOAD = ("ser_id", "ser_manifest", "event")
 
 def source_table(definition: Definition, settings: Settings) -> str:
     """The table that the events come from, as `keyspace.table`."""
-    name = tables.MESSAGES if definition.tags is None else tables.TAG_VIEWS
+    name = settings.journal_table if definition.tags is None else settings.events_by_tag_table
     return f"{settings.journal_keyspace}.{name}"
 
 
@@ -57,7 +57,7 @@ def _tag_views(
     rows = spark_io.read_partitions(
         keys,
         settings.journal_keyspace,
-        tables.TAG_VIEWS,
+        settings.events_by_tag_table,
         "tag_name",
         "timebucket",
         "persistence_id",

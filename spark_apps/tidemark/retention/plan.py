@@ -53,7 +53,7 @@ def plan_purge(
     tags_of: dict[int, list[str]] = defaultdict(list)
     for tag, time_bucket in partitions:
         tags_of[time_bucket].append(tag)
-    frontiers = {need.projection: _frontier(tags_of, need) for need in needs}
+    frontiers = {need.projection: frontier(tags_of, need) for need in needs}
     first, end = to_millis(window.start), to_millis(window.end)
     return [
         Bucket(
@@ -73,7 +73,7 @@ def describe(bucket: Bucket) -> str:
     return f"{moment:%Y-%m-%d %H:%M}  {verdict}  {len(bucket.tags)} tags: {', '.join(bucket.tags)}"
 
 
-def _frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
+def frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
     """The first bucket with rows of the projection's tags that it has not consumed."""
     waiting = (
         time_bucket

@@ -83,7 +83,7 @@ def _purge(
         ledger,
         pieces,
         # The same resource as tag-write's: a bucket is never written and deleted at once.
-        resource=f"{tables.TAG_VIEWS}/{run.settings.journal_keyspace}",
+        resource=tables.lock_of(run.settings),
         owner=run.owner,
         run_id=run.run_id,
     ) as claimed:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.journal import tables
 from tidemark.settings import Settings
 
 
@@ -18,7 +17,7 @@ def partitions(control: Control, settings: Settings) -> list[tuple[str, int]]:
     """
     rows = control.execute(
         "SELECT DISTINCT tag_name, timebucket FROM "
-        + table(settings.journal_keyspace, tables.TAG_VIEWS)
+        + table(settings.journal_keyspace, settings.events_by_tag_table)
     )
     return [(row["tag_name"], row["timebucket"]) for row in rows]
 
@@ -32,7 +31,7 @@ def delete_partitions(
         CassandraUnavailable: a statement failed; those before it are done.
     """
     control.execute_many(
-        f"DELETE FROM {table(settings.journal_keyspace, tables.TAG_VIEWS)}"
+        f"DELETE FROM {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ?",
         doomed,
     )

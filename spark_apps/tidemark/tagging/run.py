@@ -2,140 +2,138 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.storagelevel import StorageLevel
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from tidemark import preflight
-from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
-from tidemark.errors import JournalDamaged
-from tidemark.journal import frames, tables
+from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.errors import InvalidInput, JournalDamaged
+from tidemark.journal import tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Pieces, State, describe
+from tidemark.ledger.pieces import Piece, Pieces, State, describe
 from tidemark.settings import Settings
-from tidemark.tagging import layout, store, transform
-from tidemark.window import Window
+from tidemark.tagging import layout, plan, rules
+from tidemark.tagging.plan import Strategy
+from tidemark.tagging.rules import Rule
+from tidemark.tagging.work import Result, Work
+from tidemark.window import Window, from_millis, iso
 
 APPLICATION = applications.TAG_WRITE
-COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
 
 
-def ledger(run: Run) -> Pieces:
-    """The pieces of tag-write: one for each time bucket of the journal, all tags together."""
-    return Pieces(run.control, run.settings.keyspace, APPLICATION, run.settings.journal_keyspace)
-
-
-def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outcome:
+def run_window(
+    run: Run, window: Window, *, force: bool, dry_run: bool, strategy: Strategy | None = None
+) -> Outcome:
     """Write the tag views, the progress and the scanning of the window's events.
 
     Args:
         run: the application's frame.
         window: whole time buckets that are over.
-        force: also do buckets that are done.
+        force: also do buckets that are done, and those within reach of live readers.
         dry_run: plan only.
+        strategy: how to find the events; by default it is chosen.
 
     Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future.
+        InvalidInput: the window does not fit the bucket size, reaches into the
+            eventual-consistency delay, or all of it is within reach of live readers.
+        DefinitionError: a tag rule cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        JournalDamaged: progress and messages contradict each other.
+        WrongData: a tag rule changed over rows that exist.
         LockHeld: another run works on one of the days.
     """
     settings = run.settings
     preflight.check(run, window)
-    pieces_ledger = ledger(run)
-    pieces = pieces_ledger.plan(window.buckets(settings.bucket_size), force=force)
-    if not pieces:
+    tag_rules = rules.load(settings.tagging_dir)
+    rules.require_applied(run.control, settings, tag_rules)
+    ledger = Pieces(
+        run.control,
+        settings.keyspace,
+        APPLICATION,
+        settings.journal_keyspace,
+        rules.version(tag_rules),
+    )
+    wanted = ledger.plan(window.buckets(settings.bucket_size), force=force)
+    if not wanted:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
+    later = [] if force else plan.in_reach(wanted, settings.bucket_size, datetime.now(UTC))
+    pieces = [piece for piece in wanted if piece not in later]
+    lines = _left_for_later(later)
     if dry_run:
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=describe(pieces))
+        return Outcome(PLANNED, {"planned": len(pieces)}, lines=[*describe(pieces), *lines])
+    ledger.note(later)
+    if not pieces:
+        raise _all_in_reach(window, later)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to do")
+    outcome = _write(run, ledger, pieces, tag_rules, strategy)
+    outcome.lines.extend(lines)
+    return outcome
+
+
+def _write(
+    run: Run,
+    ledger: Pieces,
+    pieces: Sequence[Piece],
+    tag_rules: Sequence[Rule],
+    strategy: Strategy | None,
+) -> Outcome:
+    settings = run.settings
     with claim(
         run.control,
         settings,
-        pieces_ledger,
+        ledger,
         pieces,
-        resource=f"{tables.TAG_VIEWS}/{settings.journal_keyspace}",
+        resource=tables.lock_of(settings),
         owner=run.owner,
         run_id=run.run_id,
         on_lost=run.stop_jobs,
     ) as claimed:
+        rules.check(run.spark, tag_rules)
         layout.record_bucket_size(run.control, settings)
-        counts = _write(run, claimed, pieces_ledger.done())
-        claimed.finish(State.DONE, counts)
-    totals = {name: sum(each[name] for each in counts.values()) for name in COUNTS}
-    return Outcome(DONE, {"planned": len(pieces), "done": len(pieces)}, totals)
+        rules.record(run.control, settings, tag_rules)
+        with Work(run, claimed, ledger.done(), tag_rules, strategy) as work:
+            result = work.do()
+        error = _finish(claimed, result, settings)
+    held = len(result.held_buckets)
+    return Outcome(
+        FAILED if error else DONE,
+        {"planned": len(pieces), "done": len(pieces) - held, "held": held},
+        result.totals(),
+        result.lines(),
+        error,
+    )
 
 
-def _write(run: Run, claimed: Claim, done: set[int]) -> dict[int, dict[str, int]]:
-    spark, settings = run.spark, run.settings
-    planned = {piece.time_bucket for piece in claimed.pieces}
-    marked = transform.mark_covered(
-        transform.number_tagged(
-            frames.message_index(spark, settings), frames.write_progress(spark, settings)
-        ),
-        _buckets(spark, planned, done),
-    ).persist(StorageLevel.MEMORY_AND_DISK)
-    run.say("numbering the tagged events")
-    found = transform.counts_by_bucket(marked).collect()  # one row for each bucket
-    counts = {row.time_bucket: {name: row[name] for name in COUNTS} for row in found}
-    _require_numbers([row.lowest_number for row in found], settings)
-    rows = sum(each["tag_rows_written"] for each in counts.values())
-    if rows:
-        run.say(f"writing {rows:,} rows of tag_views")
-        with_rows = [bucket for bucket, each in counts.items() if each["tag_rows_written"]]
-        messages = frames.messages_between(
-            spark, settings, min(with_rows), max(with_rows) + settings.bucket_size.milliseconds
-        )
-        claimed.check()
-        view_rows = transform.tag_view_rows(transform.to_write(marked), messages)
-        with _damage_in_one_line(settings):
-            store.write_tag_views(view_rows, settings)
-    run.say("writing tag_write_progress and tag_scanning")
-    _write_completeness(run, claimed, marked)
-    marked.unpersist()
-    return counts
-
-
-def _write_completeness(run: Run, claimed: Claim, marked: DataFrame) -> None:
-    claimed.check()
-    store.write_progress(transform.progress_rows(marked), run.settings)
-    claimed.check()
-    scanning = frames.scanning(run.spark, run.settings)
-    store.write_scanning(transform.scanning_rows(marked, scanning), run.settings)
-
-
-@contextmanager
-def _damage_in_one_line(settings: Settings) -> Iterator[None]:
-    """Turn what a transformation refused inside a Spark job into our own error."""
-    try:
-        yield
-    except Exception as error:
-        refused = re.search(rf"{transform.REFUSED}([^\n]+)", str(error))
-        if refused is None:
-            raise
-        raise JournalDamaged(
-            refused[1].strip(),
-            where=f"{settings.journal_keyspace}.{tables.MESSAGES}",
-            do="every reader of its tags would fail on it: repair or delete that message",
-        ) from error
-
-
-def _buckets(spark: SparkSession, planned: set[int], done: set[int]) -> DataFrame:
-    rows = [(bucket, bucket in planned) for bucket in sorted(planned | done)]
-    return spark.createDataFrame(rows, "time_bucket bigint, is_planned boolean")
-
-
-def _require_numbers(lowest: Sequence[int | None], settings: Settings) -> None:
-    numbers = [number for number in lowest if number is not None]
-    if numbers and min(numbers) < 1:
-        raise JournalDamaged(
-            f"an event would get tag pid sequence nr {min(numbers)}: tag_write_progress counts"
-            " fewer tagged events than messages holds up to it",
+def _finish(claimed: Claim, result: Result, settings: Settings) -> JournalDamaged | None:
+    error = None
+    if result.contradictions:
+        error = JournalDamaged(
+            f"{result.contradicted_ids:,} persistence ids were left alone, since"
+            f" tag_write_progress and messages contradict each other: {result.contradictions[0]}",
             where=settings.journal_keyspace,
-            do="rebuild the tag views of the persistence ids that validate names",
+            do="run `spark_apps/reconcile.py check`, then `repair`, then this window again",
         )
+        claimed.finish_some(result.held_buckets, State.HELD, result.counts, str(error)[:2000])
+    claimed.finish(State.DONE, result.counts)
+    return error
+
+
+def _left_for_later(later: Sequence[Piece]) -> list[str]:
+    if not later:
+        return []
+    first = iso(from_millis(later[0].time_bucket))
+    return [
+        f"{len(later)} time buckets from {first} on are left for later: live readers may still look"
+        " back at them; --force writes them now"
+    ]
+
+
+def _all_in_reach(window: Window, later: Sequence[Piece]) -> InvalidInput:
+    return InvalidInput(
+        f"all of {window} is within reach of live readers: one that has not met a persistence id"
+        " would fail on its first row there",
+        where="--window-start, --window-end",
+        do=f"the {len(later)} buckets are in the ledger and the next window takes them up; or stop"
+        " the readers and use --force",
+    )

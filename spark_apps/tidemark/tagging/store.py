@@ -1,21 +1,29 @@
 """The writes of tag-write, one function for each kind, in the order in which they are promised.
 
-Data, then progress, then scanning: a crash between any two leaves progress that lags, and the
-next run writes the same keys again (facts: pekko-cassandra §3, "progress may lag, never lead").
+Data, then progress, then scanning, then our own tails: a crash between any two leaves progress
+that lags, and the next run writes the same keys again (facts: pekko-cassandra §3, "progress may
+lag, never lead").
 """
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
 from tidemark.journal import tables
 from tidemark.settings import Settings
+from tidemark.tagging import tails
 
 
 def write_tag_views(rows: DataFrame, settings: Settings) -> None:
     """First: the rows of `transform.tag_view_rows`."""
-    spark_io.write(rows, settings.journal_keyspace, tables.TAG_VIEWS)
+    spark_io.write(
+        rows,
+        settings.journal_keyspace,
+        settings.events_by_tag_table,
+        time_to_live=settings.events_by_tag_time_to_live,
+    )
 
 
 def write_progress(rows: DataFrame, settings: Settings) -> None:
@@ -26,3 +34,14 @@ def write_progress(rows: DataFrame, settings: Settings) -> None:
 def write_scanning(rows: DataFrame, settings: Settings) -> None:
     """Third: the rows of `transform.scanning_rows`."""
     spark_io.write(rows, settings.journal_keyspace, tables.TAG_SCANNING)
+
+
+def write_tails(rows: DataFrame, settings: Settings, rules_version: str) -> None:
+    """Last: the rows of `transform.tail_rows`."""
+    ours = rows.withColumns(
+        {
+            "journal_keyspace": F.lit(settings.journal_keyspace),
+            "rules_version": F.lit(rules_version),
+        }
+    )
+    spark_io.write(ours, settings.keyspace, tails.TABLE)

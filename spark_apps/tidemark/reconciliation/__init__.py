@@ -1,0 +1,1 @@
+"""reconcile: list, check, repair, delete, rebuild, truncate and re-bucket the tag views."""

@@ -1,0 +1,106 @@
+"""rebuild: throw tag views away and write them anew from messages.
+
+Four scopes, each with its own way of throwing away; numbering and writing are the same for all:
+everything (truncate), persistence ids (delete by key), tags (drop their partitions), time buckets
+(drop their partitions, keep the numbers). As with Pekko's own tool a series that is rebuilt as a
+whole is numbered from 1, also where the first messages are deleted (facts: pekko-cassandra §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application import Run
+from tidemark.errors import InvalidInput
+from tidemark.journal import frames
+from tidemark.partitioning import keys
+from tidemark.reconciliation import delete, rebuild_window, truncate
+from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.rebuild_write import write_series
+from tidemark.reconciliation.scope import Scope
+from tidemark.tagging import layout, rules
+from tidemark.tagging.rules import Rule
+from tidemark.window import to_millis
+
+STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
+
+
+def operation(scope: Scope) -> Operation[Plan]:
+    """Rebuild everything, or what persistence ids, tags or a window narrow it to.
+
+    Raises:
+        InvalidInput: a window together with persistence ids. When planning: a persistence id or
+            tag that occurs nowhere.
+    """
+    if scope.window is not None:
+        if scope.persistence_ids is not None:
+            raise InvalidInput(
+                "a time bucket is rebuilt for all its persistence ids",
+                where="--persistence-id, --window-start",
+                do="leave one of them out",
+            )
+        return rebuild_window.operation(scope)
+    if scope.is_everything:
+        return Operation("rebuild", str(scope), _plan_everything, _rebuild_everything)
+    deleting = delete.operation(scope, thorough=True)
+
+    def plan(run: Run) -> Plan:
+        rules.load(run.settings.tagging_dir)
+        found = deleting.plan(run)
+        return Plan(found.counts, [*found.lines, "and writes them anew from messages", STOPPED])
+
+    def apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+        _record(run, _rules_of(run, scope))
+        deleting.apply(run, planned, check)
+        return _write(run, scope, check)
+
+    return Operation("rebuild", str(scope), plan, apply)
+
+
+def _plan_everything(run: Run) -> Plan:
+    rules.load(run.settings.tagging_dir)
+    found = truncate.plan(run)
+    return Plan(found.counts, [*found.lines, "and writes all of it anew from messages"])
+
+
+def _rebuild_everything(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    _record(run, rules.load(run.settings.tagging_dir))
+    truncate.truncate(run, check)
+    return _write(run, Scope(), check)
+
+
+def _record(run: Run, tag_rules: list[Rule]) -> None:
+    """Before the first write: what the rows that follow are written with."""
+    rules.check(run.spark, tag_rules)
+    layout.record_bucket_size(run.control, run.settings)
+    rules.record(run.control, run.settings, tag_rules)
+
+
+def _rules_of(run: Run, scope: Scope) -> list[Rule]:
+    """The rules of the tags that are rebuilt for all persistence ids."""
+    if scope.persistence_ids is not None or scope.tags is None:
+        return []
+    return [rule for rule in rules.load(run.settings.tagging_dir) if rule.tag in scope.tags]
+
+
+def _write(run: Run, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
+    tag_rules = rules.load(run.settings.tagging_dir)
+    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    end = keys.epoch_ms_ticks(to_millis(datetime.now(UTC) - delay))
+
+    def messages(*payload: str) -> DataFrame:
+        return _messages(run, scope, *payload).where(F.col("ticks") < end)
+
+    return write_series(run, messages, tag_rules, scope.tags, check)
+
+
+def _messages(run: Run, scope: Scope, *payload: str) -> DataFrame:
+    spark, settings = run.spark, run.settings
+    if scope.persistence_ids is None:
+        return frames.message_index(spark, settings, *payload)
+    ids = spark.createDataFrame([(one,) for one in scope.persistence_ids], "persistence_id string")
+    return frames.messages_of_ids(ids, settings, *payload)

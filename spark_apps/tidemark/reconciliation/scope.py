@@ -1,0 +1,156 @@
+"""What an operation is asked to work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemark.application import Run
+from tidemark.cassandra.schema import table
+from tidemark.errors import InvalidInput
+from tidemark.journal import tables
+from tidemark.retention import store
+from tidemark.window import Window
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Persistence ids, tags and time buckets; what is left out means all of them.
+
+    Attributes:
+        persistence_ids: only these, or None.
+        tags: only these, or None.
+        window: only the time buckets in it, or None.
+    """
+
+    persistence_ids: frozenset[str] | None = None
+    tags: frozenset[str] | None = None
+    window: Window | None = None
+
+    @classmethod
+    def of(
+        cls,
+        persistence_ids: list[str] | None,
+        tags: list[str] | None,
+        window: Window | None = None,
+        *,
+        everything: bool = True,
+    ) -> Scope:
+        """The scope of the command line's options.
+
+        Raises:
+            InvalidInput: nothing was named and `everything` was not asked for, or both were.
+        """
+        named = bool(persistence_ids or tags or window)
+        if not named and not everything:
+            raise InvalidInput(
+                "nothing to work on",
+                where="--persistence-id, --tag, --window-start, --all",
+                do="name persistence ids, tags or a window, or give --all",
+            )
+        return cls(
+            frozenset(persistence_ids) if persistence_ids else None,
+            frozenset(tags) if tags else None,
+            window,
+        )
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing narrows it."""
+        return self == Scope()
+
+    def __str__(self) -> str:
+        """For the plan, the audit and the report."""
+        parts = []
+        if self.persistence_ids is not None:
+            parts.append(f"persistence ids {_some(self.persistence_ids)}")
+        if self.tags is not None:
+            parts.append(f"tags {_some(self.tags)}")
+        if self.window is not None:
+            parts.append(f"time buckets {self.window}")
+        return ", ".join(parts) or "all tag views"
+
+
+def _some(names: frozenset[str], limit: int = 10) -> str:
+    shown = ", ".join(sorted(names)[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def require_known(run: Run, scope: Scope) -> None:
+    """Refuse persistence ids and tags that occur nowhere, before anything is touched.
+
+    A persistence id is known by its messages, metadata, progress, scanning or tag-view rows; a tag
+    by its tag views, progress or messages. The usual answer costs a few reads by key; only what
+    seems unknown is searched for: an id in the keys of the tag views, a tag in all messages.
+
+    Raises:
+        InvalidInput: naming those that are unknown.
+        CassandraUnavailable: a statement failed.
+    """
+    unknown_ids = _unknown_ids(run, scope.persistence_ids or frozenset())
+    if unknown_ids:
+        raise InvalidInput(
+            f"no such persistence id in messages: {_some(frozenset(unknown_ids))}",
+            where=run.settings.journal_keyspace,
+            do="nothing was touched; see `reconcile tags` for what there is",
+        )
+    unknown_tags = _unknown_tags(run, scope.tags or frozenset())
+    if unknown_tags:
+        raise InvalidInput(
+            f"no such tag in messages: {_some(frozenset(unknown_tags))}",
+            where=run.settings.journal_keyspace,
+            do="nothing was touched; see `reconcile tags` for what there is",
+        )
+
+
+def _unknown_ids(run: Run, ids: Iterable[str]) -> list[str]:
+    settings = run.settings
+    messages = f"{table(settings.journal_keyspace, settings.journal_table)} WHERE partition_nr ="
+    probes = [
+        # A single large write group may begin in the second partition.
+        f"SELECT persistence_id FROM {messages} 0 AND persistence_id = ? LIMIT 1",
+        f"SELECT persistence_id FROM {messages} 1 AND persistence_id = ? LIMIT 1",
+        *(
+            f"SELECT persistence_id FROM {table(settings.journal_keyspace, name)}"
+            " WHERE persistence_id = ? LIMIT 1"
+            for name in (settings.metadata_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
+        ),
+    ]
+    unknown = sorted(ids)
+    for probe in probes:
+        found = run.control.execute_many(probe, [(one,) for one in unknown])
+        unknown = [one for one, rows in zip(unknown, found, strict=True) if not rows]
+    return [one for one in unknown if not _has_tag_view_rows(run, one)]
+
+
+def _has_tag_view_rows(run: Run, persistence_id: str) -> bool:
+    views = table(run.settings.journal_keyspace, run.settings.events_by_tag_table)
+    found = run.control.execute_many(
+        f"SELECT persistence_id FROM {views} WHERE tag_name = ? AND timebucket = ?"
+        " AND persistence_id = ? LIMIT 1 ALLOW FILTERING",
+        [
+            (tag, bucket, persistence_id)
+            for tag, bucket in store.partitions(run.control, run.settings)
+        ],
+    )
+    return any(found)
+
+
+def _unknown_tags(run: Run, tags: Iterable[str]) -> list[str]:
+    unknown = set(tags)
+    if unknown:
+        unknown -= {tag for tag, _ in store.partitions(run.control, run.settings)}
+    if unknown:
+        progress = table(run.settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
+        unknown -= {row["tag"] for row in run.control.execute(f"SELECT tag FROM {progress}")}
+    return sorted(tag for tag in unknown if not _has_messages(run, tag))
+
+
+def _has_messages(run: Run, tag: str) -> bool:
+    # Imported here: an operation that finds its tag in the tag views starts no Spark.
+    from pyspark.sql import functions as F
+
+    from tidemark.journal import frames
+
+    index = frames.message_index(run.spark, run.settings)
+    return not index.where(F.array_contains("tags", tag)).isEmpty()

@@ -1,0 +1,70 @@
+"""truncate: empty the three tag tables of a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tidemark.application import Run
+from tidemark.cassandra.schema import table
+from tidemark.journal import tables
+from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.tagging import tails
+
+
+def operation() -> Operation[Plan]:
+    """Empty the tag tables; `rebuild --all` also writes them anew."""
+    return Operation("truncate", "all tag views", plan, _apply)
+
+
+def plan(run: Run) -> Plan:
+    """How many partitions there are, and what cannot be had back.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    views = table(settings.journal_keyspace, settings.events_by_tag_table)
+    partitions = run.control.execute(f"SELECT DISTINCT tag_name, timebucket FROM {views}")
+    metadata = table(settings.journal_keyspace, settings.metadata_table)
+    ids = run.control.execute(f"SELECT persistence_id, deleted_to FROM {metadata}")
+    beheaded = sum((row["deleted_to"] or 0) > 0 for row in ids)
+    lines = [
+        f"empties {settings.events_by_tag_table}, {tables.TAG_WRITE_PROGRESS} and"
+        f" {tables.TAG_SCANNING} of {settings.journal_keyspace}:"
+        f" {len({row['tag_name'] for row in partitions})} tags in {len(partitions)} partitions",
+        "readers and persistent actors of this journal must be stopped",
+    ]
+    if beheaded:
+        lines.append(
+            f"{beheaded} persistence ids had messages deleted: their rows of deleted events cannot"
+            " come back, and what is left is numbered from 1"
+        )
+    return Plan({"partitions": len(partitions), "ids_with_deleted_messages": beheaded}, lines)
+
+
+def truncate(run: Run, check: Callable[[], None]) -> None:
+    """Scanning, progress, rows: a crash between any two leaves progress that lags.
+
+    Raises:
+        LockLost: the run must not write any more.
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    for name in (tables.TAG_SCANNING, tables.TAG_WRITE_PROGRESS, settings.events_by_tag_table):
+        check()
+        empty_table(run, name)
+    tails.forget(run.control, settings, None)
+
+
+def empty_table(run: Run, name: str) -> None:
+    """One TRUNCATE.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    run.control.execute_ddl(f"TRUNCATE {table(run.settings.journal_keyspace, name)}")
+
+
+def _apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    truncate(run, check)
+    return planned.counts

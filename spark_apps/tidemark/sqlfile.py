@@ -1,0 +1,101 @@
+"""A SQL file of the user's: a header of `-- key: value` lines, then SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidemark.errors import DefinitionError
+
+_HEADER = re.compile(r"--\s(\w+):(.*)")
+_CONTINUED = re.compile(r"--(\s{2,}\S.*)")
+
+
+@dataclass(frozen=True)
+class Value:
+    """The text of one header and the line it starts in."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class SqlFile:
+    """A file, taken apart.
+
+    Attributes:
+        file: where it is.
+        text: all of it.
+        header: the values by key, padded with blanks to their column in the file.
+        body: what follows, padded with empty lines to its line in the file, so that a place that
+            Spark names is the place in the file.
+    """
+
+    file: Path
+    text: str
+    header: Mapping[str, Value]
+    body: str
+
+    def padded(self, key: str) -> str:
+        """A header's text with as many line ends before it as it has lines above it."""
+        return "\n" * (self.header[key].line - 1) + self.header[key].text
+
+
+def read_sql_file(file: Path, examples: Mapping[str, str]) -> SqlFile:
+    """Read a file whose header has exactly the keys of `examples`, each with what it may look like.
+
+    Raises:
+        DefinitionError: naming the file, the line and what would be right.
+    """
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise error_in(file, "the file is not UTF-8", "save it as UTF-8", 1) from None
+    lines = text.splitlines()
+    end = next(
+        (number for number, line in enumerate(lines) if not line.startswith("--")), len(lines)
+    )
+    body = "\n" * end + "\n".join(lines[end:])
+    return SqlFile(file, text, _header(file, lines[:end], examples), body)
+
+
+def error_in(
+    file: Path, what: str, do: str, line: int, column: int | None = None
+) -> DefinitionError:
+    """An error at a line, and column if it is known, of a file; both count from 1."""
+    place = f"{file}:{line}" if column is None else f"{file}:{line}:{column}"
+    return DefinitionError(what, where=place, do=do)
+
+
+def _header(file: Path, lines: list[str], examples: Mapping[str, str]) -> Mapping[str, Value]:
+    values: dict[str, Value] = {}
+    key = ""
+    for number, line in enumerate(lines, start=1):
+        if match := _HEADER.fullmatch(line):
+            key = match.group(1)
+            _require_new(file, key, number, values, examples)
+            values[key] = Value(" " * match.start(2) + match.group(2), number)
+        elif key and (match := _CONTINUED.fullmatch(line)):
+            values[key] = Value(f"{values[key].text}\n  {match.group(1)}", values[key].line)
+        else:
+            remedy = "write `-- key: value`; comments belong below the first line without --"
+            raise error_in(file, f"not a header: {line!r}", remedy, number)
+    for key, example in examples.items():
+        if key not in values or not values[key].text.strip():
+            line_number = values[key].line if key in values else max(len(lines), 1)
+            what = f"the header {key} is {'empty' if key in values else 'missing'}"
+            raise error_in(file, what, f"add a line such as `-- {key}: {example}`", line_number)
+    return values
+
+
+def _require_new(
+    file: Path, key: str, line: int, values: Mapping[str, Value], examples: Mapping[str, str]
+) -> None:
+    if key not in examples:
+        raise error_in(file, f"unknown header {key}", f"known are {', '.join(examples)}", line)
+    if key in values:
+        raise error_in(
+            file, f"the header {key} is given twice", f"keep one, line {values[key].line}", line
+        )

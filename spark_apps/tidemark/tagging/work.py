@@ -1,0 +1,192 @@
+"""The work of tag-write on claimed pieces: number, write the rows, then say how far they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from tidemark.application import Run
+from tidemark.journal import frames
+from tidemark.ledger import applications, quarantine
+from tidemark.ledger.claim import Claim
+from tidemark.tagging import events, read, rules, store, transform
+from tidemark.tagging.plan import Strategy
+from tidemark.tagging.rules import Rule
+
+COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
+EXAMPLES = 3
+
+
+@dataclass
+class Result:
+    """What a run did.
+
+    Attributes:
+        strategy: how the events were found, and why.
+        counts: by time bucket and kind.
+        quarantined: events that cannot be written, among all that were read.
+        rows_before_first: tag rows before the first time bucket.
+        contradictions: some of them, for people.
+        contradicted_ids: how many persistence ids were left alone.
+        held_buckets: this run's time buckets that lack events of those.
+    """
+
+    strategy: str
+    counts: Mapping[int, Mapping[str, int]]
+    quarantined: int = 0
+    rows_before_first: int = 0
+    contradictions: Sequence[str] = field(default_factory=list)
+    contradicted_ids: int = 0
+    held_buckets: set[int] = field(default_factory=set)
+
+    def totals(self) -> dict[str, int]:
+        """The counts over all time buckets, for the report."""
+        totals = {name: sum(each[name] for each in self.counts.values()) for name in COUNTS}
+        return totals | {"quarantined": self.quarantined, "ids_held": self.contradicted_ids}
+
+    def lines(self) -> list[str]:
+        """What people should know beside the counts."""
+        lines = [f"strategy: {self.strategy}"]
+        if self.rows_before_first:
+            lines.append(
+                f"{self.rows_before_first:,} rows lie before events-by-tag.first-time-bucket:"
+                " readers without an offset never see them"
+            )
+        return [*lines, *self.contradictions]
+
+
+class Work:
+    """One run over its pieces. Leaving the block gives the memory back."""
+
+    def __init__(
+        self,
+        run: Run,
+        claimed: Claim,
+        done: set[int],
+        tag_rules: Sequence[Rule],
+        strategy: Strategy | None,
+    ) -> None:
+        """Bind; `done` are the time buckets that earlier runs have done."""
+        self._run = run
+        self._claimed = claimed
+        self._rules = tag_rules
+        self._strategy = strategy
+        self._planned = {piece.time_bucket for piece in claimed.pieces}
+        self._buckets = run.spark.createDataFrame(
+            [(bucket, bucket in self._planned) for bucket in sorted(self._planned | done)],
+            "time_bucket bigint, is_planned boolean",
+        )
+        self._kept: list[DataFrame] = []
+
+    def __enter__(self) -> Self:
+        """Nothing is read yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Forget what was kept in memory."""
+        for frame in self._kept:
+            frame.unpersist()
+
+    def do(self) -> Result:
+        """Read, number, write rows, progress, scanning and tails.
+
+        Raises:
+            LockLost: the run must not write any more.
+            CassandraUnavailable: a statement failed.
+        """
+        run = self._run
+        source = read.source(run, self._claimed.pieces, self._rules, self._strategy)
+        index = self._keep(read.index(source, self._rules))
+        ranked = self._keep(transform.ranked(index))
+        progress = read.with_lost_progress(run, ranked, source)
+        series = self._keep(transform.anchored(ranked, source.known, progress))
+        marked = self._keep(self._marked(ranked, series))
+        run.say("numbering the tagged events")
+        found = transform.counts_by_bucket(marked).collect()  # one row for each bucket
+        result = Result(
+            f"{source.strategy}, {source.why}",
+            {row.time_bucket: {name: row[name] for name in COUNTS} for row in found},
+        )
+        self._hold(result, ranked, series)
+        self._quarantine(result, index, source)
+        self._write_rows(result, source, series)
+        self._write_completeness(marked, source)
+        return result
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
+
+    def _marked(self, ranked: DataFrame, series: DataFrame) -> DataFrame:
+        return transform.mark_covered(transform.numbered(ranked, series), self._buckets)
+
+    def _hold(self, result: Result, ranked: DataFrame, series: DataFrame) -> None:
+        bad = series.where(F.col("contradiction").isNotNull())
+        result.contradicted_ids = bad.select("persistence_id").distinct().count()
+        if not result.contradicted_ids:
+            return
+        result.contradictions = [
+            f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
+            for row in bad.orderBy(*transform.SERIES).limit(EXAMPLES).collect()
+        ]
+        of_held = ranked.join(bad, on="persistence_id", how="left_semi")
+        buckets = of_held.select("time_bucket").distinct().collect()  # no more than pieces + done
+        result.held_buckets = {row.time_bucket for row in buckets} & self._planned
+
+    def _quarantine(self, result: Result, index: DataFrame, source: read.Source) -> None:
+        result.quarantined = index.where(F.col("cause").isNotNull()).count()
+        if result.quarantined:
+            self._claimed.check()
+            settings = self._run.settings
+            quarantine.write(
+                events.unwritable(source.messages, self._rules),
+                settings,
+                source=f"{settings.journal_keyspace}.{settings.journal_table}",
+                application=applications.TAG_WRITE,
+                run_id=self._run.run_id,
+            )
+
+    def _write_rows(self, result: Result, source: read.Source, series: DataFrame) -> None:
+        settings = self._run.settings
+        with_rows = [bucket for bucket, n in result.counts.items() if n["tag_rows_written"]]
+        if not with_rows:
+            return
+        first = settings.first_time_bucket
+        result.rows_before_first = sum(
+            result.counts[bucket]["tag_rows_written"] for bucket in with_rows if bucket < first
+        )
+        self._run.say(f"writing {result.totals()['tag_rows_written']:,} rows of the tag views")
+        messages = events.tagged(source.messages, self._rules)
+        if source.strategy is Strategy.SCAN:
+            end = max(with_rows) + settings.bucket_size.milliseconds
+            messages = read.payload_in(messages, min(with_rows), end)
+        rows = transform.to_write(self._marked(transform.ranked(messages), series))
+        self._claimed.check()
+        store.write_tag_views(transform.tag_view_rows(rows), settings)
+
+    def _write_completeness(self, marked: DataFrame, source: read.Source) -> None:
+        run, settings = self._run, self._run.settings
+        run.say("writing tag_write_progress and tag_scanning")
+        self._claimed.check()
+        store.write_progress(transform.progress_rows(marked), settings)
+        covered = self._keep(transform.covered_rows(marked))
+        self._claimed.check()
+        scanning = frames.scanning(run.spark, settings)
+        store.write_scanning(transform.scanning_rows(covered, scanning), settings)
+        self._claimed.check()
+        store.write_tails(
+            transform.tail_rows(marked, covered, source.known),
+            settings,
+            rules.version(self._rules),
+        )
