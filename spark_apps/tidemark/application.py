@@ -148,6 +148,7 @@ class _Report:
     def show(self, report_file: Path | None) -> None:
         content = self.content
         seconds = (datetime.now(UTC) - self.started_at).total_seconds()
+        content["seconds"] = round(seconds, 3)
         window = f" {content['window_start']} to {content['window_end']}"
         print(
             f"{content['application']}{window if content['window_start'] else ''}:"

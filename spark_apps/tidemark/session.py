@@ -45,6 +45,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism * 4))
+    # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
+    spark.conf.set("spark.sql.maxPlanStringLength", "65536")
     # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
     spark_io.connect(spark, settings)

@@ -128,7 +128,9 @@ class Control:
         row = self.execute(cql, values)[0]
         return bool(row.pop("[applied]")), row
 
-    def execute_many(self, cql: str, values: Iterable[Sequence[object]]) -> list[list[Row]]:
+    def execute_many(
+        self, cql: str, values: Iterable[Sequence[object]], *, concurrency: int = CONCURRENCY
+    ) -> list[list[Row]]:
         """Run one prepared statement for each set of values, a bounded number in flight.
 
         Raises:
@@ -136,7 +138,7 @@ class Control:
         """
         with self._one_line_errors():
             results = execute_concurrent_with_args(
-                self._session, self._prepare(cql), list(values), concurrency=CONCURRENCY
+                self._session, self._prepare(cql), list(values), concurrency=concurrency
             )
             return [list(result) for _, result in results]
 

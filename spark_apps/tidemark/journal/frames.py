@@ -169,11 +169,13 @@ def messages_of_ids(ids: DataFrame, settings: Settings, *payload: str) -> DataFr
     first = F.call_function("div", F.coalesce(F.col("deleted_to"), F.lit(0)), size)
     frontier = ids.join(F.broadcast(deleted(spark, settings)), on="persistence_id", how="left")
     frontier = frontier.select("persistence_id", first.cast("bigint").alias("first_partition"))
+    frontier = frontier.localCheckpoint()
     found = []
     while not frontier.isEmpty():
         numbers = F.sequence("first_partition", F.col("first_partition") + (_PARTITIONS - 1))
         wanted = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
-        found.append(messages_of(wanted, settings, "partition_nr", *payload).persist())
+        # Checkpoints and not caches: a cached frame drags the plans of all before it along.
+        found.append(messages_of(wanted, settings, "partition_nr", *payload).localCheckpoint())
         # Rows lie in their partition or the next: two empty ones end an id.
         goes_on = found[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (

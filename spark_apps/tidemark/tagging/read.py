@@ -55,9 +55,7 @@ def source(
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).persist(StorageLevel.MEMORY_AND_DISK)
     progress.count()
-    known = tails.known(spark, settings, rules.version(tag_rules)).persist(
-        StorageLevel.MEMORY_AND_DISK
-    )
+    known = tails.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
     strategy, why = plan.choose(requested, _journal(run, known), pieces)
     run.say(f"finding the events by {strategy}: {why}")
     if strategy is Strategy.SCAN:
@@ -70,17 +68,19 @@ def source(
     return Source(strategy, why, progress, known, new)
 
 
-def with_lost_progress(run: Run, ranked: DataFrame, read_from: Source) -> DataFrame:
+def anchors(run: Run, ranked: DataFrame, read_from: Source) -> DataFrame:
     """The progress, and for series that nothing else anchors the last row of their tag view.
 
     Without it the events of an id whose first messages are deleted would be counted from 1 again
     when the progress is lost, beside the rows that exist.
+
+    Columns: those of `transform.anchors`.
     """
     unanchored = transform.unanchored(ranked, read_from.known, read_from.progress).persist()
     if unanchored.isEmpty():
-        return read_from.progress
+        return transform.anchors(read_from.progress, None)
     rows = frames.tag_view_keys(run.spark, run.settings)
-    return read_from.progress.unionByName(transform.last_rows(rows, unanchored))
+    return transform.anchors(read_from.progress, transform.last_rows(rows, unanchored))
 
 
 def _journal(run: Run, known: DataFrame) -> plan.Journal:

@@ -11,7 +11,6 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
@@ -89,19 +88,18 @@ def after(beginning: DataFrame, settings: Settings, *payload: str) -> DataFrame:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     rounds: list[DataFrame] = []
-    frontier, width = beginning.select("persistence_id", "first_nr"), 1
+    # Checkpoints and not caches: a cached frame drags the plans of all rounds before it along.
+    frontier, width = beginning.select("persistence_id", "first_nr").localCheckpoint(), 1
     while True:
         wanted = _wanted(frontier, width, settings)
-        found = frames.messages_of(wanted, settings, *payload).persist(StorageLevel.MEMORY_AND_DISK)
+        found = frames.messages_of(wanted, settings, *payload).localCheckpoint()
         rounds.append(found)
-        last = (
-            found.groupBy("persistence_id")
-            .agg(F.max("sequence_nr").alias("last_nr"))
-            .join(frontier, on="persistence_id")
+        last = found.groupBy("persistence_id").agg(F.max("sequence_nr").alias("last_nr"))
+        frontier = (
+            last.join(frontier, on="persistence_id")
             .where(F.col("last_nr") == F.col("first_nr") + width - 1)
-        )
-        frontier = last.select("persistence_id", (F.col("last_nr") + 1).alias("first_nr")).persist(
-            StorageLevel.MEMORY_AND_DISK
+            .select("persistence_id", (F.col("last_nr") + 1).alias("first_nr"))
+            .localCheckpoint()
         )
         if frontier.isEmpty():
             return reduce(DataFrame.unionByName, rounds)

@@ -47,37 +47,37 @@ def ranked(events: DataFrame) -> DataFrame:
     )
 
 
-def anchored(ranked_events: DataFrame, known: DataFrame, progress: DataFrame) -> DataFrame:
+def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> DataFrame:
     """How ranks become numbers, for each persistence id and tag among the events read.
 
     The first that applies gives `shift`, to be added to every rank:
     1. `known`: the number that the last event before those read had when Tidemark wrote it;
     2. the events read begin with sequence nr 1: 0;
-    3. the progress row: its number at its event, whose messages before may be deleted;
+    3. the anchor: its number at its event, whose messages before may be deleted;
     4. nothing: 0, as Pekko numbers what is left of an id after its messages were deleted.
 
     A series is contradicted if its progress row says something else than the messages: another
     number at its event, or an event beyond the last. Only where 1 or 2 applies can that be seen.
 
     Columns in: those of `ranked`; `known` has persistence_id, known_to (bigint, 0 when nothing is
-    known) and numbers (map of tag to bigint); those of `journal.frames.write_progress`.
-    Columns out: persistence_id, tag, shift, progress_sequence_nr, progress_number (bigint),
-    contradiction (text, null when there is none).
+    known) and numbers (map of tag to bigint); those of `anchors`.
+    Columns out: persistence_id, tag, shift, progress_sequence_nr (bigint), contradiction (text,
+    null when there is none).
     """
     highest = Window.partitionBy("persistence_id")
     series = (
         ranked_events.withColumn("lowest", F.min("sequence_nr").over(highest))
         .withColumn("highest", F.max("sequence_nr").over(highest))
-        .join(progress, on=SERIES, how="left")
+        .join(anchors, on=SERIES, how="left")
         .where(F.col("tag").isNotNull())
         .groupBy(*SERIES)
         .agg(
             F.first("lowest").alias("lowest"),
             F.first("highest").alias("highest"),
             F.first("progress_sequence_nr").alias("progress_sequence_nr"),
-            F.first("progress_number").alias("progress_number"),
-            F.count(F.when(F.col("sequence_nr") <= F.col("progress_sequence_nr"), True)).alias(
-                "rank_at_progress"
+            F.first("anchor_number").alias("anchor_number"),
+            F.count(F.when(F.col("sequence_nr") <= F.col("anchor_sequence_nr"), True)).alias(
+                "rank_at_anchor"
             ),
         )
         .join(known, on="persistence_id", how="left")
@@ -86,13 +86,40 @@ def anchored(ranked_events: DataFrame, known: DataFrame, progress: DataFrame) ->
     before = F.when(is_known, F.coalesce(F.element_at("numbers", F.col("tag")), F.lit(0))).when(
         F.col("lowest") == 1, F.lit(0)
     )
-    from_progress = F.coalesce(F.col("progress_number") - F.col("rank_at_progress"), F.lit(0))
+    from_anchor = F.coalesce(F.col("anchor_number") - F.col("rank_at_anchor"), F.lit(0))
     return series.select(
         *SERIES,
-        F.coalesce(before, from_progress).cast("bigint").alias("shift"),
+        F.coalesce(before, from_anchor).cast("bigint").alias("shift"),
         "progress_sequence_nr",
-        "progress_number",
-        _contradiction(before + F.col("rank_at_progress")).alias("contradiction"),
+        _contradiction(before + F.col("rank_at_anchor")).alias("contradiction"),
+    )
+
+
+def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
+    """What is known of a number in each persistence id and tag.
+
+    A row of a tag view gives a number and nothing else: what it does not say is that the events
+    before it are written, nor can the actor recover from it. So the progress is still to be
+    written.
+
+    Columns in: those of `journal.frames.write_progress`; `last_rows` those of `last_of_series`,
+    of persistence ids and tags without progress.
+    Columns out: persistence_id, tag, anchor_sequence_nr, anchor_number, progress_sequence_nr (null
+    for an anchor from a tag view).
+    """
+    at = F.col("progress_sequence_nr")
+    known = progress.select(
+        *SERIES, at.alias("anchor_sequence_nr"), F.col("progress_number").alias("anchor_number"), at
+    )
+    if last_rows is None:
+        return known
+    return known.unionByName(
+        last_rows.select(
+            *SERIES,
+            F.col("sequence_nr").alias("anchor_sequence_nr"),
+            F.col("tag_pid_sequence_nr").alias("anchor_number"),
+            F.lit(None).cast("bigint").alias("progress_sequence_nr"),
+        )
     )
 
 
@@ -110,18 +137,12 @@ def unanchored(ranked_events: DataFrame, known: DataFrame, progress: DataFrame) 
 
 
 def last_rows(tag_rows: DataFrame, series: DataFrame) -> DataFrame:
-    """What the progress of those series would say if it were there.
+    """The last row of each of those series in its tag view.
 
     Columns in: those of `journal.frames.tag_view_keys`, and of `unanchored`. Columns out: those
-    of `journal.frames.write_progress`.
+    of `last_of_series`.
     """
-    rows = tag_rows.join(F.broadcast(series), on=SERIES, how="left_semi")
-    return last_of_series(rows).select(
-        *SERIES,
-        F.col("sequence_nr").alias("progress_sequence_nr"),
-        F.col("tag_pid_sequence_nr").alias("progress_number"),
-        F.col("offset").alias("progress_offset"),
-    )
+    return last_of_series(tag_rows.join(F.broadcast(series), on=SERIES, how="left_semi"))
 
 
 def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
@@ -307,9 +328,9 @@ def _before_first_open(marked: DataFrame, key: Sequence[str]) -> DataFrame:
 def _contradiction(counted: Column) -> Column:
     """Null where `counted`, the number at the progress's event, is unknown or agrees."""
     at = F.col("progress_sequence_nr")
-    number = F.col("progress_number")
+    number = F.col("anchor_number")
     return F.when(
-        counted.isNotNull() & number.isNotNull() & ((number != counted) | (at > F.col("highest"))),
+        counted.isNotNull() & at.isNotNull() & ((number != counted) | (at > F.col("highest"))),
         F.format_string(
             "progress says tag pid sequence nr %s at sequence nr %s, messages up to %s count %s",
             number,

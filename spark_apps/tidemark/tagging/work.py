@@ -109,8 +109,8 @@ class Work:
         source = read.source(run, self._claimed.pieces, self._rules, self._strategy)
         index = self._keep(read.index(source, self._rules))
         ranked = self._keep(transform.ranked(index))
-        progress = read.with_lost_progress(run, ranked, source)
-        series = self._keep(transform.anchored(ranked, source.known, progress))
+        anchors = read.anchors(run, ranked, source)
+        series = self._keep(transform.anchored(ranked, source.known, anchors))
         marked = self._keep(self._marked(ranked, series))
         run.say("numbering the tagged events")
         found = transform.counts_by_bucket(marked).collect()  # one row for each bucket

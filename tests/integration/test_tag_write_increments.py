@@ -1,0 +1,193 @@
+"""tag-write when most of the journal is done: only what is new is read, and nothing is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.integration.support import Journal
+from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
+from tidemark.cassandra.schema import SCHEMA_DIR
+
+STRATEGIES = ["scan", "tails", "index"]
+
+
+def insert(journal: Journal, messages: list[dict[str, Any]]) -> None:
+    """Write messages as the plugin does: with their ids listed."""
+    journal.insert("messages", messages)
+    ids = {row["persistence_id"] for row in messages}
+    journal.insert("all_persistence_ids", [{"persistence_id": one} for one in ids])
+
+
+def index_timestamps(journal: Journal) -> None:
+    """The opt-in index of docs/tagging.md."""
+    journal.control.execute_ddl(
+        f"CREATE CUSTOM INDEX ON {journal.keyspace}.messages(timestamp)"
+        " USING 'StorageAttachedIndex'"
+    )
+
+
+def history() -> list[dict[str, Any]]:
+    """Two hours: a busy id, a quiet one, one without tags."""
+    busy = [message("busy", nr, 0.05 * nr, {"red", "blue"}) for nr in range(1, 31)]
+    quiet = [message("quiet", nr, 0.1 * nr, {"red"}) for nr in (1, 2)]
+    return [*busy, *quiet, message("plain", 1, 0.3, set())]
+
+
+def news() -> list[dict[str, Any]]:
+    """The third hour: the busy id goes on, a new one comes, and quiet's last event is late."""
+    busy = [message("busy", nr, 1.5 + 0.02 * nr, {"blue"}) for nr in range(31, 40)]
+    fresh = [message("fresh", nr, 2.1 + 0.1 * nr, {"red"}) for nr in (1, 2, 3)]
+    return [*busy, *fresh, message("quiet", 3, 0.25, {"red"})]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_every_strategy_writes_the_same_rows(journal: Journal, strategy: str) -> None:
+    """New events, a new persistence id, and a late last event of a quiet one are all found."""
+    if strategy == "index":
+        index_timestamps(journal)
+    insert(journal, history())
+    first = journal.run("tag_write", *window(0, 2))
+    assert "strategy: scan, nothing is known of this journal yet" in first.stdout
+    insert(journal, news())
+    result = journal.run("tag_write", *window(2, 3), "--strategy", strategy)
+    assert result.status == 0, result.stderr
+    assert f"strategy: {strategy}" in result.stdout
+    assert comparable(journal.rows("tag_views")) == comparable(
+        expected_tag_views([*history(), *news()])
+    )
+    assert result.report["counts"]["late_tag_rows"] == 1
+    ends = {row["persistence_id"]: row["sequence_nr"] for row in journal.rows("tag_scanning")}
+    assert ends == {"busy": 39, "quiet": 3, "plain": 1, "fresh": 3}
+
+
+def test_rows_are_found_across_partitions(journal: Journal) -> None:
+    """With three events to a partition; a write group lies whole in that of its last event."""
+    insert(
+        journal,
+        [message("p", nr, 0.1 * nr, {"t"}, partition_nr=(nr - 1) // 3) for nr in range(1, 6)],
+    )
+    options = {"TARGET_PARTITION_SIZE": "3"}
+    assert journal.run("tag_write", *window(0, 1), **options).status == 0
+    group = [message("p", nr, 1 + 0.05 * nr, {"t"}, partition_nr=2) for nr in (6, 7, 8)]
+    rest = [message("p", nr, 1.5 + 0.01 * nr, {"t"}, partition_nr=(nr - 1) // 3) for nr in (9, 10)]
+    insert(journal, [*group, *rest])
+    result = journal.run("tag_write", *window(1, 2), "--strategy", "tails", **options)
+    assert result.status == 0, result.stderr
+    numbers = {row["sequence_nr"]: row["tag_pid_sequence_nr"] for row in journal.rows("tag_views")}
+    assert numbers == {nr: nr for nr in range(1, 11)}
+
+
+@pytest.mark.parametrize("lost", ["tag_write_progress", "tag_scanning"])
+def test_numbering_goes_on_when_one_table_of_ours_was_lost(journal: Journal, lost: str) -> None:
+    insert(journal, history())
+    assert journal.run("tag_write", *window(0, 2)).status == 0
+    journal.control.execute_ddl(f"TRUNCATE {journal.keyspace}.{lost}")
+    insert(journal, news())
+    result = journal.run("tag_write", *window(2, 3), "--strategy", "tails")
+    assert result.status == 0, result.stderr
+    assert comparable(journal.rows("tag_views")) == comparable(
+        expected_tag_views([*history(), *news()])
+    )
+
+
+def test_truncated_tag_tables_are_counted_anew(journal: Journal) -> None:
+    """Whoever empties the three tables, as Pekko's Reconciliation does, voids what we know."""
+    insert(journal, history())
+    assert journal.run("tag_write", *window(0, 2)).status == 0
+    for name in ("tag_views", "tag_write_progress", "tag_scanning"):
+        journal.control.execute_ddl(f"TRUNCATE {journal.keyspace}.{name}")
+    insert(journal, news())
+    result = journal.run("tag_write", *window(2, 3), "--strategy", "tails")
+    assert "strategy: scan, nothing is known of this journal yet" in result.stdout
+    assert comparable(journal.rows("tag_views")) == comparable(
+        expected_tag_views([*history(), *news()])
+    )
+
+
+def test_tags_whose_progress_disagrees_are_found_by_tails(journal: Journal) -> None:
+    insert(journal, history())
+    assert journal.run("tag_write", *window(0, 2)).status == 0
+    journal.control.execute(
+        f"UPDATE {journal.keyspace}.tag_write_progress SET tag_pid_sequence_nr = 77"
+        " WHERE persistence_id = 'quiet' AND tag = 'red'"
+    )
+    insert(journal, news())
+    result = journal.run("tag_write", *window(2, 3), "--strategy", "tails")
+    assert result.status == 3
+    assert "quiet tag red: progress says tag pid sequence nr 77" in result.error_lines[0]
+    assert {row["persistence_id"] for row in journal.rows("tag_views")} >= {"busy", "fresh"}
+
+
+def test_lost_progress_of_an_id_with_deleted_messages_is_read_from_its_rows(
+    journal: Journal,
+) -> None:
+    """Counting what is left from 1 would write every event a second time."""
+    messages = [message("p", nr, 0.1 * nr, {"t"}) for nr in range(1, 8)]
+    insert(journal, messages[:5])
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    for name in ("tag_write_progress", "tag_scanning"):
+        journal.control.execute_ddl(f"TRUNCATE {journal.keyspace}.{name}")
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.messages"
+        " WHERE persistence_id = 'p' AND partition_nr = 0 AND sequence_nr <= 3"
+    )
+    insert(journal, messages[5:])
+    assert journal.run("tag_write", *window(0, 1), "--force").status == 0
+    numbers = [
+        (row["sequence_nr"], row["tag_pid_sequence_nr"]) for row in journal.rows("tag_views")
+    ]
+    assert sorted(numbers) == [(nr, nr) for nr in range(1, 8)]
+
+
+def test_buckets_within_reach_of_live_readers_are_left_for_later(
+    make_journal: Callable[..., Journal],
+) -> None:
+    """A reader that has not met the id would demand its older rows there, and fail."""
+    journal = make_journal(BUCKET_SIZE="Minute")
+    minute = datetime.now(UTC).replace(second=0, microsecond=0)
+    just_ended = [(minute - timedelta(minutes=back)).isoformat() for back in (1, 0)]
+    options = ("--window-start", just_ended[0], "--window-end", just_ended[1])
+    no_delay = {"EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY": "0"}
+    refused = journal.run("tag_write", *options, **no_delay)
+    assert refused.status == 2
+    assert "is within reach of live readers" in refused.error_lines[0]
+    assert [row["state"] for row in journal.own_rows("piece")] == ["planned"]
+    forced = journal.run("tag_write", *options, "--force", **no_delay)
+    assert forced.status == 0, forced.stderr
+    assert [row["state"] for row in journal.own_rows("piece")] == ["done"]
+
+
+def test_window_inside_the_eventual_consistency_delay_is_refused(journal: Journal) -> None:
+    ten_years = str(10 * 365 * 86_400)
+    options = {"EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY": ten_years}
+    result = journal.run("tag_write", *window(0, 1), **options)
+    assert result.status == 2
+    assert "--window-end" in result.error_lines[0]
+
+
+def test_rows_live_as_long_as_asked_for(journal: Journal) -> None:
+    insert(journal, [message("p", 1, 0.1, {"t"})])
+    assert journal.run("tag_write", *window(0, 1), EVENTS_BY_TAG_TIME_TO_LIVE="9999").status == 0
+    (row,) = journal.control.execute(f"SELECT ttl(event) AS left FROM {journal.keyspace}.tag_views")
+    assert 9000 < row["left"] <= 9999
+
+
+def test_tables_of_other_names_are_used(journal: Journal) -> None:
+    """As `journal.table` and `events-by-tag.table` may name them in the plugin's configuration."""
+    text = (SCHEMA_DIR / "pekko.cql").read_text()
+    names = {"messages": "journal_2", "tag_views": "views_2"}
+    for old, new in names.items():
+        statement = text[text.index(f"CREATE TABLE IF NOT EXISTS ${{keyspace}}.{old} ") :]
+        statement = statement[: statement.index(";")].replace(f".{old} ", f".{new} ")
+        journal.control.execute_ddl(statement.replace("${keyspace}", journal.keyspace))
+    events = [message("p", nr, 0.1 * nr, {"t"}) for nr in (1, 2)]
+    journal.insert("journal_2", events)
+    options = {"JOURNAL_TABLE": "journal_2", "EVENTS_BY_TAG_TABLE": "views_2"}
+    result = journal.run("tag_write", *window(0, 1), **options)
+    assert result.status == 0, result.stderr
+    assert comparable(journal.rows("views_2")) == comparable(expected_tag_views(events))
+    assert journal.rows("tag_views") == []
