@@ -21,23 +21,28 @@ def run_form(*, dry_run: bool = False, **more: Param) -> dict[str, Param]:
         more: further params of one DAG, such as `force=FORCE`.
     """
     return {
-        "window_start": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="Window start",
-            description="First moment of event time, UTC, such as 2013-01-01T00:00:00Z."
+        "window_start": moment_param(
+            "Window start",
+            "First moment of event time, UTC, such as 2013-01-01T00:00:00Z."
             " Empty: the run's data interval. Give both ends or neither.",
         ),
-        "window_end": Param(
-            None,
-            type=["null", "string"],
-            format="date-time",
-            title="Window end",
-            description="End of event time, UTC, exclusive. Give both ends or neither.",
+        "window_end": moment_param(
+            "Window end", "End of event time, UTC, exclusive. Give both ends or neither."
         ),
         "dry_run": Param(
             dry_run, type="boolean", title="Dry run", description="Plan and report; write nothing."
         ),
         **more,
     }
+
+
+def moment_param(title: str, description: str) -> Param:
+    """A time, or nothing."""
+    types = ["null", "string"]
+    return Param(None, type=types, format="date-time", title=title, description=description)
+
+
+def names_param(title: str) -> Param:
+    """A list of names, one a line."""
+    items = {"type": "string"}
+    return Param([], type="array", items=items, title=title, description="One a line.")

@@ -23,7 +23,7 @@ _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 
 
 class TidemarkOperator(SparkSubmitOperator):
-    """Submits `spark_apps/<application_name>.py` for a window, then reads the run's report.
+    """Submits `spark_apps/<application_name>.py`, then reads the run's report.
 
     Ends as success only if the run has produced something, and then tells its outlets the window
     (extra: window_start, window_end, run_id). A run that had nothing to do, or a dry run, ends as
@@ -31,8 +31,11 @@ class TidemarkOperator(SparkSubmitOperator):
 
     Args:
         application_name: name of the application, without `.py`.
-        window: what `resolve_window` returns.
+        window: what `resolve_window` returns; None for an application that needs none.
+        command: the application's command, if it has several (templated).
         options: further options of the application, as option to value (templated).
+        params_as_options: options that take their value from a param, as option to its name. A
+            list repeats the option, True gives it without a value, None and False leave it out.
         dry_by_default: the application only plans unless it is given `--apply`.
 
     Raises:
@@ -40,14 +43,21 @@ class TidemarkOperator(SparkSubmitOperator):
         AirflowException: the application failed; the text is its own error line if it left one.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "window", "options")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "window",
+        "command",
+        "options",
+    )
 
     def __init__(
         self,
         *,
         application_name: str,
-        window: Any,
+        window: Any = None,
+        command: str | None = None,
         options: dict[str, str] | None = None,
+        params_as_options: dict[str, str] | None = None,
         dry_by_default: bool = False,
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
@@ -67,7 +77,9 @@ class TidemarkOperator(SparkSubmitOperator):
             **kwargs,
         )
         self.window = window
+        self.command = command
         self.options = options or {}
+        self.params_as_options = params_as_options or {}
         self.dry_by_default = dry_by_default
         self.cassandra_conn_id = cassandra_conn_id
 
@@ -93,7 +105,10 @@ class TidemarkOperator(SparkSubmitOperator):
         self._tell_outlets(context, report)
 
     def _arguments(self, params: Mapping[str, Any], run_id: str, report: Path) -> list[str]:
-        arguments = ["--window-start", self.window["start"], "--window-end", self.window["end"]]
+        arguments = [self.command] if self.command else []
+        if self.window is not None:
+            arguments += ["--window-start", self.window["start"]]
+            arguments += ["--window-end", self.window["end"]]
         arguments += ["--run-id", run_id, "--report", str(report)]
         if params["dry_run"] != self.dry_by_default:
             arguments.append("--apply" if self.dry_by_default else "--dry-run")
@@ -101,6 +116,8 @@ class TidemarkOperator(SparkSubmitOperator):
             arguments.append("--force")
         for option, value in self.options.items():
             arguments += [option, str(value)]
+        for option, name in self.params_as_options.items():
+            arguments += _as_option(option, params[name])
         return arguments
 
     def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
@@ -112,6 +129,15 @@ class TidemarkOperator(SparkSubmitOperator):
             context["outlet_events"][asset].extra.update(
                 {key: report[key] for key in ("window_start", "window_end", "run_id")}
             )
+
+
+def _as_option(option: str, value: object) -> list[str]:
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [option]
+    values = value if isinstance(value, list) else [value]
+    return [word for one in values for word in (option, str(one))]
 
 
 def home() -> Path:
@@ -182,8 +208,8 @@ def summary(report: Mapping[str, Any]) -> str:
     """One line for people, such as `tag-write done [..., ...): 31 of 31 pieces; events_read 12`."""
     counts = ", ".join(f"{name} {value:,}" for name, value in report["counts"].items())
     pieces = report["pieces"]
+    window = f" [{report['window_start']}, {report['window_end']})"
     return (
-        f"{report['application']} {report['state']}"
-        f" [{report['window_start']}, {report['window_end']}):"
+        f"{report['application']} {report['state']}{window if report['window_start'] else ''}:"
         f" {pieces['done']} of {pieces['planned']} pieces; {counts}"
     )

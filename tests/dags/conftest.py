@@ -14,7 +14,7 @@ import pytest
 from embedded import rest
 from embedded.airflow import Airflow
 
-DAG_IDS = ("tag_write", "validate", "project", "purge")
+DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Doors:
 
 @pytest.fixture(scope="session")
 def doors(state: Path) -> Iterator[Doors]:
-    """The four DAGs under a real scheduler; spark-submit starts tests/dags/fake_application.py."""
+    """The DAGs under a real scheduler; spark-submit starts tests/dags/fake_application.py."""
     environment = {
         "SPARK_HOME": str(_spark_home(state / "doors-spark")),
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",

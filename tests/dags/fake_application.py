@@ -21,15 +21,16 @@ _STATES = {NOTHING_TO_DO: "nothing-to-do", FAILS: "failed", REFUSES: "failed"}
 _STATUSES = {FAILS: 1, REFUSES: 2}
 
 
-def option(arguments: list[str], name: str) -> str:
-    """The word after an option."""
-    return arguments[arguments.index(name) + 1]
+def option(arguments: list[str], name: str) -> str | None:
+    """The word after an option, if it is there."""
+    return arguments[arguments.index(name) + 1] if name in arguments else None
 
 
 def report_of(arguments: list[str], year: str) -> dict[str, Any]:
     """The report for a command line as the applications take it."""
     application = next(Path(word).stem for word in arguments if word.endswith(".py"))
-    dry_run = "--apply" not in arguments if application == "purge" else "--dry-run" in arguments
+    dry_by_default = application in ("purge", "reconcile")
+    dry_run = "--apply" not in arguments if dry_by_default else "--dry-run" in arguments
     state = _STATES.get(year, "planned" if dry_run else "done")
     return {
         "application": application.replace("_", "-"),
@@ -46,12 +47,12 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
 
 def main(arguments: list[str]) -> int:
     """Report, and exit like an application."""
-    year = option(arguments, "--window-start")[:4]
+    year = (option(arguments, "--window-start") or "")[:4]
     print("connected with", os.environ["TIDEMARK_CASSANDRA_PASSWORD"])
     if year == DIES:
         return 1
     report = json.dumps(report_of(arguments, year))
-    Path(option(arguments, "--report")).write_text(report)
+    Path(option(arguments, "--report") or "").write_text(report)
     print(report)
     return _STATUSES.get(year, 0)
 

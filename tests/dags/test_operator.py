@@ -108,3 +108,12 @@ def test_password_reaches_the_application_and_no_log(doors: Doors) -> None:
     assert "connected with ***" in log
     assert doors.environment["TIDEMARK_CASSANDRA_PASSWORD"] not in log
     assert "--apply --retention-days 7" in log
+
+
+def test_reconcile_gets_its_command_and_what_the_form_names(doors: Doors) -> None:
+    conf = {"operation": "delete", "persistence_ids": ["a|1", "b 2"], "tags": ["red"]}
+    run_id = rest.trigger(doors.client, "reconcile", conf={**conf, "dry_run": False})
+    assert wait_for_application(doors, "reconcile", run_id) == "success"
+    log = rest.task_log(doors.client, "reconcile", run_id, "reconcile")
+    assert "reconcile.py delete --run-id" in log
+    assert "--apply --persistence-id a|1 --persistence-id b 2 --tag red" in log

@@ -58,3 +58,21 @@ def test_jars_are_the_fetched_ones_unless_named(
     assert operators.spark_jars() == f"{fetched / 'a.jar'},{fetched / 'b.jar'}"
     monkeypatch.setenv("TIDEMARK_SPARK_JARS", "x.jar,y.jar")
     assert operators.spark_jars() == "x.jar,y.jar"
+
+
+def test_params_become_options_by_their_type(tmp_path: Path) -> None:
+    task = operators.TidemarkOperator(
+        task_id="reconcile",
+        application_name="reconcile",
+        command="rebuild",
+        params_as_options={"--tag": "tags", "--all": "all", "--drop-old": "old", "--to": "to"},
+        dry_by_default=True,
+    )
+    params = {"dry_run": False, "tags": ["a", "b"], "all": True, "old": False, "to": None}
+    report = tmp_path / "report.json"
+    assert task._arguments(params, "run", report) == [
+        "rebuild",
+        *("--run-id", "run", "--report", str(report)),
+        "--apply",
+        *("--tag", "a", "--tag", "b", "--all"),
+    ]

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DAG_IDS = ["project", "purge", "tag_write", "validate"]
+WINDOWED = ["project", "purge", "tag_write", "validate"]
+DAG_IDS = sorted([*WINDOWED, "reconcile"])
 
 # In a process of its own: what the parsing imports must not hide behind what pytest imported.
 _PARSE = """
@@ -91,10 +92,11 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "validate": (["tag_views"], ["validated"]),
         "project": (["validated"], ["read_models"]),
         "purge": (["read_models"], []),
+        "reconcile": ([], []),
     }
 
 
-@pytest.mark.parametrize("dag_id", DAG_IDS)
+@pytest.mark.parametrize("dag_id", WINDOWED)
 def test_window_is_resolved_before_the_application_starts(
     parsed: dict[str, Any], dag_id: str
 ) -> None:
@@ -125,6 +127,16 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
         "validate": usual,
         "project": usual,
         "purge": {**common, "dry_run": [True, "boolean"], "retention_days": [30, "integer"]},
+        "reconcile": {
+            **common,
+            "operation": ["check", "string"],
+            "persistence_ids": [[], "array"],
+            "tags": [[], "array"],
+            "all": [False, "boolean"],
+            "to": [None, ["null", "string"]],
+            "drop_old": [None, ["null", "string"]],
+            "dry_run": [True, "boolean"],
+        },
     }
 
 

@@ -159,15 +159,18 @@ def _tag_sequence(history: History, tag: str, removed: frozenset[int]) -> Iterab
         if one.event == other.event and one.number != other.number:
             yield "tag_pid_sequence_nr_duplicate", tag, other.number, one.number, other.bucket
     if tag in history.progress:
-        _, number, bucket = history.progress[tag]
+        event, number, bucket = history.progress[tag]
         highest = max([row.number for row in rows], default=0)
-        if number > highest and bucket not in removed:
+        is_there = bucket not in removed and event > (history.deleted_to or 0)
+        if number > highest and is_there:
             yield "tag_pid_sequence_nr_lost_tail", tag, highest, number, bucket
 
 
 def _is_explained(
     history: History, before: Row | None, row: Row, gone: list[Event], removed: frozenset[int]
 ) -> bool:
+    if before is None and history.deleted_to:
+        return True
     start = before.event if before else 0
     missing = row.number - (before.number if before else 0) - 1
     if sum(start < event.number <= row.event for event in gone) >= missing:

@@ -112,6 +112,18 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         ),
         {("untagged_event", "b", 5, None, 5)},
     ),
+    "rows that followed their deleted events": (
+        replace(WHOLE.without_events(1, 2).without_rows(1), deleted_to=2),
+        set(),
+    ),
+    "all rows of a tag that followed their deleted events": (
+        replace(WHOLE.without_events(*range(6)).without_rows(*range(6)), deleted_to=5),
+        set(),
+    ),
+    "tail lost above rows that followed their deleted events": (
+        replace(WHOLE.without_events(1, 2).without_rows(1), deleted_to=2).without_rows(3),
+        {("tag_pid_sequence_nr_lost_tail", "a", 2, 3, 4), ("untagged_event", "a", 4, None, 4)},
+    ),
     "progress that lags": (
         replace(WHOLE, progress={"a": (1, 1, 1)}, scanned_to=None),
         set(),

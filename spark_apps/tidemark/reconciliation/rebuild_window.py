@@ -76,7 +76,7 @@ def _rows(run: Run, scope: Scope) -> DataFrame:
     everything = frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
     ranked = transform.ranked(events.index_of(everything, tag_rules)).persist()
     source = read.Source(Strategy.SCAN, "", progress, known, everything)
-    series = transform.anchored(ranked, known, read.with_lost_progress(run, ranked, source))
+    series = transform.anchored(ranked, known, read.anchors(run, ranked, source))
     series = series.persist()
     bad = series.where(F.col("contradiction").isNotNull()).limit(1).collect()
     if bad:

@@ -39,7 +39,7 @@ class Scope:
         """The scope of the command line's options.
 
         Raises:
-            InvalidInput: nothing was named and `everything` was not asked for, or both were.
+            InvalidInput: nothing was named, and `everything` was not asked for.
         """
         named = bool(persistence_ids or tags or window)
         if not named and not everything:

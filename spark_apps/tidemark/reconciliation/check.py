@@ -1,0 +1,56 @@
+"""check: what differs between messages and tag views. Nothing in the journal is written."""
+
+from __future__ import annotations
+
+from tidemark import preflight
+from tidemark.application import DONE, FAILED, Outcome, Run
+from tidemark.errors import WrongData
+from tidemark.reconciliation import findings, kinds
+from tidemark.reconciliation.find import Found, find
+from tidemark.reconciliation.operation import record
+from tidemark.reconciliation.read import Kept
+from tidemark.reconciliation.scope import Scope, require_known
+
+
+def run_check(run: Run, scope: Scope) -> Outcome:
+    """Compare, store the findings, and end as FAILED with a `WrongData` if there are any.
+
+    No lock is taken: actors and other applications may go on beside it.
+
+    Raises:
+        InvalidInput: a persistence id or tag is unknown, or the window does not fit.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    preflight.check_journal(run)
+    require_known(run, scope)
+    kept = Kept()
+    try:
+        found = find(run, scope, kept)
+        if found.by_kind:
+            findings.store(found.findings, run.settings, run.run_id)
+        lines = [*describe(found), *(findings.examples(found.findings) if found.by_kind else [])]
+    finally:
+        kept.release()
+    counts = {**found.read, "findings": sum(found.by_kind.values()), **found.by_kind}
+    record(run, "check", str(scope), lines, counts, dry_run=True)
+    if not found.by_kind:
+        return Outcome(DONE, {"planned": 1, "done": 1}, counts, lines)
+    return Outcome(FAILED, {"planned": 1, "failed": 1}, counts, lines, _error(run, found))
+
+
+def describe(found: Found) -> list[str]:
+    """How many of each kind, and what the kind means."""
+    if not found.by_kind:
+        return ["the tag views are what the messages say they should be"]
+    return [f"{kind} {count:,}: {kinds.MEANINGS[kind]}" for kind, count in found.by_kind.items()]
+
+
+def _error(run: Run, found: Found) -> WrongData:
+    of_each = ", ".join(f"{count:,} {kind}" for kind, count in found.by_kind.items())
+    return WrongData(
+        f"{sum(found.by_kind.values()):,} findings ({of_each})",
+        where=run.settings.journal_keyspace,
+        do=f"see {run.settings.keyspace}.{findings.TABLE} for run_id {run.run_id};"
+        " run reconcile repair",
+    )

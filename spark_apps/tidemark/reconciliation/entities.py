@@ -1,0 +1,172 @@
+"""What the journal says about single persistence ids, read by key and without payloads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.schema import table
+from tidemark.journal import tables
+from tidemark.partitioning import keys
+from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class Entity:
+    """What the journal says about a persistence id.
+
+    Attributes:
+        persistence_id: which.
+        timestamps: those of its events, by (tag, time bucket).
+        lowest_sequence_nr: of the events that are left; None without any.
+        first_bucket: the time bucket of that event (epoch ms).
+        progress_tags: the tags with a row in tag_write_progress.
+        is_scanned: it has a row in tag_scanning.
+        is_known: messages, metadata, tag_write_progress or tag_scanning name it.
+    """
+
+    persistence_id: str
+    timestamps: Mapping[tuple[str, int], Sequence[UUID]]
+    lowest_sequence_nr: int | None
+    first_bucket: int | None
+    progress_tags: frozenset[str]
+    is_scanned: bool
+    is_known: bool
+
+    @property
+    def has_lost_its_front(self) -> bool:
+        """Whether events are gone whose rows may still be there."""
+        return self.lowest_sequence_nr != 1
+
+
+def read_entities(
+    control: Control, settings: Settings, persistence_ids: Iterable[str]
+) -> list[Entity]:
+    """What the journal says about each of them, in order of their names.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    ids = sorted(persistence_ids)
+    deleted = lookup(control, settings, settings.metadata_table, "deleted_to", ids)
+    progress = lookup(control, settings, tables.TAG_WRITE_PROGRESS, "tag", ids)
+    scanning = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
+    events = {
+        one: _events(control, settings, one, _first(deleted[one], "deleted_to")) for one in ids
+    }
+    if lost := [one for one in ids if not events[one]]:
+        events |= _events_anywhere(control, settings, lost)
+    return [
+        _entity(
+            settings,
+            one,
+            events[one],
+            frozenset(row["tag"] for row in progress[one]),
+            is_scanned=bool(scanning[one]),
+            is_known=bool(events[one] or deleted[one] or progress[one] or scanning[one]),
+        )
+        for one in ids
+    ]
+
+
+def lookup(
+    control: Control, settings: Settings, name: str, column: str, ids: Sequence[str]
+) -> dict[str, list[Row]]:
+    """That column of a table keyed by persistence id, the rows of each id.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    rows = control.execute_many(
+        f"SELECT {column} FROM {table(settings.journal_keyspace, name)} WHERE persistence_id = ?",
+        [(one,) for one in ids],
+    )
+    return dict(zip(ids, rows, strict=True))
+
+
+def _first(rows: Sequence[Row], column: str) -> int:
+    return (rows[0][column] if rows else None) or 0
+
+
+def _events(
+    control: Control, settings: Settings, persistence_id: str, deleted_to: int
+) -> list[Row]:
+    """Its events from partition 0 on, until two partitions in a row are empty.
+
+    An event lies in the partition of its sequence nr or in the next one (facts: pekko-cassandra
+    §2), so two empty ones end the series, unless they lie at a front that is deleted.
+    """
+    partition = deleted_to // settings.target_partition_size + 2
+    parts = _partitions(control, settings, [(persistence_id, nr) for nr in range(partition)])
+    while any(parts[-2:]):
+        parts += _partitions(control, settings, [(persistence_id, partition)])
+        partition += 1
+    return [row for part in parts for row in part]
+
+
+def _events_anywhere(
+    control: Control, settings: Settings, persistence_ids: Sequence[str]
+) -> dict[str, list[Row]]:
+    """The events of ids that have none where they should: all partition keys are gone through.
+
+    So an id whose front went without a word in metadata is found, and a wrong
+    target_partition_size is survived.
+    """
+    wanted = set(persistence_ids)
+    distinct = control.stream(
+        "SELECT DISTINCT persistence_id, partition_nr FROM"
+        f" {table(settings.journal_keyspace, settings.journal_table)}"
+    )
+    places = [
+        (row["persistence_id"], row["partition_nr"])
+        for row in distinct
+        if row["persistence_id"] in wanted
+    ]
+    events: dict[str, list[Row]] = {one: [] for one in persistence_ids}
+    for (one, _), rows in zip(places, _partitions(control, settings, places), strict=True):
+        events[one] += rows
+    return events
+
+
+def _partitions(
+    control: Control, settings: Settings, places: Sequence[tuple[str, int]]
+) -> list[list[Row]]:
+    return control.execute_many(
+        "SELECT sequence_nr, timestamp, tags FROM"
+        f" {table(settings.journal_keyspace, settings.journal_table)}"
+        " WHERE persistence_id = ? AND partition_nr = ?",
+        places,
+    )
+
+
+def _entity(
+    settings: Settings,
+    persistence_id: str,
+    events: Sequence[Row],
+    progress_tags: frozenset[str],
+    *,
+    is_scanned: bool,
+    is_known: bool,
+) -> Entity:
+    timestamps: dict[tuple[str, int], list[UUID]] = defaultdict(list)
+    for event in events:
+        for tag in event["tags"] or ():
+            timestamps[tag, _bucket(event, settings)].append(event["timestamp"])
+    first = min(events, key=lambda event: event["sequence_nr"], default=None)
+    return Entity(
+        persistence_id,
+        timestamps,
+        first["sequence_nr"] if first else None,
+        _bucket(first, settings) if first else None,
+        progress_tags,
+        is_scanned,
+        is_known,
+    )
+
+
+def _bucket(event: Row, settings: Settings) -> int:
+    epoch_ms = (event["timestamp"].time - keys.UUID_EPOCH_TICKS) // keys.TICKS_PER_MS
+    return keys.time_bucket(epoch_ms, settings.bucket_size)

@@ -1,0 +1,115 @@
+"""The rows that the tag views should hold, as pure transformations.
+
+Numbering. The tag pid sequence nr of an event is base + rank: rank counts the remaining events of
+its persistence id that carry the tag, in sequence nr order, from 1. The base is 0 while the id's
+first event is in messages. After that the numbers are only known from what was written before:
+the base is the number that most existing rows of remaining events agree on, else the one that
+tag_write_progress tells; and never lower than the highest number of a deleted event's row, so that
+no number is given twice. Source: facts pekko-cassandra §3 and §4.
+
+The base does not change when the rows that it disagrees with are put right, so what repair makes
+is what check expects.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+TAGGED = ["persistence_id", "tag"]
+EVENT = [*TAGGED, "sequence_nr", "timestamp"]
+
+
+def expected_rows(
+    index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame
+) -> DataFrame:
+    """One row for each (event, tag) of messages.
+
+    Columns in: those of `message_index`, `tag_view_keys` and `write_progress` in
+    `journal.frames`, and of `rows_of_deleted_events`.
+    Columns out: EVENT, ticks, expected_time_bucket, expected_number (bigint, 1 or more).
+    """
+    order = Window.partitionBy(*TAGGED).orderBy("sequence_nr", "ticks")
+    ranked = index.select(
+        "persistence_id",
+        "sequence_nr",
+        "timestamp",
+        "ticks",
+        F.col("time_bucket").alias("expected_time_bucket"),
+        F.explode("tags").alias("tag"),
+    ).withColumn("rank", F.row_number().over(order).cast("bigint"))
+    headless = sequence_ends(index).where(F.col("lowest_sequence_nr") > 1)
+    bases = _bases(
+        ranked.join(headless, on="persistence_id", how="left_semi"), rows, progress, gone
+    )
+    return ranked.join(bases, on=TAGGED, how="left").select(
+        *EVENT,
+        "ticks",
+        "expected_time_bucket",
+        (F.coalesce("base", F.lit(0)) + F.col("rank")).alias("expected_number"),
+    )
+
+
+def sequence_ends(index: DataFrame) -> DataFrame:
+    """persistence_id, lowest_sequence_nr, highest_sequence_nr of the messages of each id."""
+    return index.groupBy("persistence_id").agg(
+        F.min("sequence_nr").alias("lowest_sequence_nr"),
+        F.max("sequence_nr").alias("highest_sequence_nr"),
+    )
+
+
+def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
+    """The tag-view rows whose events were deleted from the front; Pekko leaves them there.
+
+    Columns in: those of `tag_view_keys`, `message_index` and `deleted` in `journal.frames`.
+    Columns out: those of `tag_view_keys`.
+    """
+    is_before_messages = F.col("lowest_sequence_nr").isNull() | (
+        F.col("sequence_nr") < F.col("lowest_sequence_nr")
+    )
+    return (
+        rows.join(deleted, on="persistence_id", how="inner")
+        .where(F.col("sequence_nr") <= F.col("deleted_to"))
+        .join(sequence_ends(index), on="persistence_id", how="left")
+        .where(is_before_messages)
+        .select(*rows.columns)
+    )
+
+
+def _bases(ranked: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame) -> DataFrame:
+    """TAGGED, base for the (persistence id, tag) whose front was deleted."""
+    agreed = _base_that_most_rows_agree_on(ranked, rows)
+    told = _base_that_progress_tells(ranked, progress)
+    highest_gone = gone.groupBy(*TAGGED).agg(F.max("tag_pid_sequence_nr").alias("gone_number"))
+    known = F.coalesce("agreed_base", "progress_base", F.lit(0))
+    return (
+        ranked.select(*TAGGED)
+        .distinct()
+        .join(agreed, on=TAGGED, how="left")
+        .join(told, on=TAGGED, how="left")
+        .join(highest_gone, on=TAGGED, how="left")
+        .select(*TAGGED, F.greatest(known, "gone_number", F.lit(0)).alias("base"))
+    )
+
+
+def _base_that_most_rows_agree_on(ranked: DataFrame, rows: DataFrame) -> DataFrame:
+    """Of two bases that as many rows agree on, the smaller."""
+    base = F.col("tag_pid_sequence_nr") - F.col("rank")
+    most = F.min(F.struct((-F.col("count")).alias("votes"), "agreed_base"))
+    return (
+        ranked.join(rows.select(*EVENT, "tag_pid_sequence_nr"), on=EVENT, how="inner")
+        .groupBy(*TAGGED, base.alias("agreed_base"))
+        .count()
+        .groupBy(*TAGGED)
+        .agg(most["agreed_base"].alias("agreed_base"))
+    )
+
+
+def _base_that_progress_tells(ranked: DataFrame, progress: DataFrame) -> DataFrame:
+    is_behind = F.col("sequence_nr") <= F.col("progress_sequence_nr")
+    rank_there = F.coalesce(F.max(F.when(is_behind, F.col("rank"))), F.lit(0))
+    return (
+        ranked.join(progress, on=TAGGED, how="inner")
+        .groupBy(*TAGGED)
+        .agg((F.first("progress_number") - rank_there).alias("progress_base"))
+    )

@@ -1,0 +1,65 @@
+"""The kinds of findings, and the shape of one."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+MISSING_ROW = "missing_row"
+EXTRA_ROW = "extra_row"
+DOUBLED_ROW = "doubled_row"
+WRONG_NUMBER = "wrong_number"
+WRONG_TIME_BUCKET = "wrong_time_bucket"
+UNWRITABLE_EVENT = "unwritable_event"
+PROGRESS_MISSING = "progress_missing"
+PROGRESS_BEHIND = "progress_behind"
+PROGRESS_AHEAD = "progress_ahead"
+PROGRESS_WRONG = "progress_wrong"
+SCANNING_AHEAD = "scanning_ahead"
+
+MEANINGS = {
+    MISSING_ROW: "an event carries the tag and has no row",
+    EXTRA_ROW: "a row whose event does not exist or does not carry the tag",
+    DOUBLED_ROW: "one more row of an event that has its row",
+    WRONG_NUMBER: "a row with another tag pid sequence nr than its event's",
+    WRONG_TIME_BUCKET: "a row in another time bucket than its event's",
+    UNWRITABLE_EVENT: "a tagged event that no reader could read, such as one without a payload",
+    PROGRESS_MISSING: "rows without a row of tag_write_progress",
+    PROGRESS_BEHIND: "tag_write_progress stands before the last row",
+    PROGRESS_AHEAD: "tag_write_progress stands behind the last event",
+    PROGRESS_WRONG: "tag_write_progress has another number or offset than its event",
+    SCANNING_AHEAD: "tag_scanning stands behind events that are missing or do not exist",
+}
+"""Every kind, in the order in which reports list them, with what it means."""
+
+NEED_A_WRITE = (MISSING_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)
+NEED_A_DELETE = (EXTRA_ROW, DOUBLED_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)
+OF_PROGRESS = (PROGRESS_MISSING, PROGRESS_BEHIND, PROGRESS_AHEAD, PROGRESS_WRONG)
+
+COLUMNS = {
+    "kind": "string",
+    "tag": "string",
+    "persistence_id": "string",
+    "sequence_nr": "bigint",
+    "timestamp": "string",
+    "time_bucket": "bigint",
+    "number": "bigint",
+    "expected_sequence_nr": "bigint",
+    "expected_timestamp": "string",
+    "expected_time_bucket": "bigint",
+    "expected_number": "bigint",
+}
+"""A finding. The first half is what is stored (null where nothing is), the second what should be.
+
+number is the tag pid sequence nr; timestamp a timeuuid, of progress its offset. tag is "" in a
+finding about tag_scanning as a whole. Nothing expected: the row must go.
+"""
+
+
+def finding(rows: DataFrame, **values: Column) -> DataFrame:
+    """COLUMNS of each row: the values given, its own persistence_id, and null for the rest."""
+    values = {
+        **dict.fromkeys(COLUMNS, F.lit(None)),
+        "persistence_id": F.col("persistence_id"),
+    } | values
+    return rows.select(*(values[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))

@@ -1,0 +1,84 @@
+"""reconcile rebucket killed with SIGKILL after each kind of write, then run again.
+
+Both tables must be byte-equal to those of a journal in which nothing was disturbed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.faults.test_crashes import wait_for_locks
+from tests.faults.test_reconcile_crashes import CRASH, SCRIPT
+from tests.integration.support import Journal
+from tests.integration.test_reconcile_delete import three_ids
+from tests.integration.test_reconcile_rebucket import NEW, an_event, in_size, rebucket
+from tests.integration.written import DAY_MS, write_as_pekko
+
+STORE = "tidemark.reconciliation.rebucket_store"
+
+
+@pytest.fixture
+def written(make_journal: Callable[..., Journal]) -> Journal:
+    journal = make_journal(LOCK_TTL="5")
+    write_as_pekko(journal, three_ids())
+    return journal
+
+
+def kill(journal: Journal, boundary: str, *arguments: str, **variables: str) -> None:
+    command = (boundary, SCRIPT, "rebucket", *arguments, "--apply")
+    process = journal.start(CRASH, *command, **variables)
+    _, stderr = process.communicate()
+    assert process.returncode == -signal.SIGKILL, stderr
+    wait_for_locks(journal)
+
+
+def records(journal: Journal) -> dict[str, set[tuple[Any, ...]]]:
+    """What Tidemark knows of the tables, without times."""
+    return {
+        "tag_view_table": {
+            (row["tag_views_table"], row["bucket_size"])
+            for row in journal.own_rows("tag_view_table")
+        },
+        "rebucket": {(row["target"], row["source"]) for row in journal.own_rows("rebucket")},
+    }
+
+
+@pytest.mark.parametrize("boundary", ["create_table", "copy_rows", "write_verified"])
+def test_killed_while_it_copies(written: Journal, boundary: str) -> None:
+    before = written.tag_tables()
+    kill(written, f"{STORE}:{boundary}", "--to", "Day")
+    assert rebucket(written, "--to", "Day").status == 0
+    assert written.tag_tables() == before
+    assert written.rows("tag_views_day") == in_size(before["tag_views"], DAY_MS)
+    assert [row["verified_to"] is None for row in written.own_rows("rebucket")] == [False]
+
+
+@pytest.mark.parametrize("boundary", ["delete_rows", "copy_rows", "write_verified"])
+def test_killed_while_it_catches_up(written: Journal, boundary: str) -> None:
+    assert rebucket(written, "--to", "Day").status == 0
+    changed, gone, *_ = written.rows("tag_views")
+    written.insert("tag_views", [an_event(written, 13, 1.5), {**changed, "event": b"updated"}])
+    written.control.execute(
+        f"DELETE FROM {written.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?"
+        " AND timestamp = ?",
+        (gone["tag_name"], gone["timebucket"], gone["timestamp"]),
+    )
+    kill(written, f"{STORE}:{boundary}", "--to", "Day", "--thorough")
+    assert rebucket(written, "--to", "Day", "--thorough").status == 0
+    assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
+
+
+@pytest.mark.parametrize("boundary", ["drop_table", "forget"])
+def test_killed_while_it_drops_the_old_table(written: Journal, boundary: str) -> None:
+    expected = in_size(written.rows("tag_views"), DAY_MS)
+    assert rebucket(written, "--to", "Day").status == 0
+    kill(written, f"{STORE}:{boundary}", "--drop-old", "tag_views", **NEW)
+    again = rebucket(written, "--drop-old", "tag_views", **NEW)
+    assert again.status == (2 if boundary == "forget" else 0), again.stderr
+    assert written.control.table_columns(written.keyspace, "tag_views") is None
+    assert written.rows("tag_views_day") == expected
+    assert records(written) == {"tag_view_table": {("tag_views_day", "Day")}, "rebucket": set()}

@@ -1,0 +1,158 @@
+"""Each operation of reconcile killed with SIGKILL after each kind of write, then run again.
+
+The tables must be byte-equal to those of a journal in which nothing was disturbed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.test_crashes import wait_for_locks
+from tests.integration import test_reconcile_check as damages
+from tests.integration.support import ROOT, Journal
+from tests.integration.test_tag_write import message
+from tests.integration.written import delete_messages, write_as_pekko
+
+CRASH = Path(__file__).parent / "crash.py"
+SCRIPT = str(ROOT / "spark_apps" / "reconcile.py")
+TABLES = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
+OF_A_RUN = ("run_id", "found_at")
+State = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operation as it is called, the journal that it is called on, and its writes in order."""
+
+    arguments: tuple[str, ...]
+    prepare: Callable[[Journal], None]
+    boundaries: tuple[str, ...]
+
+
+def damaged(journal: Journal) -> None:
+    """Something for each kind of write that repair knows."""
+    broken = {
+        "lost": damages.lose,
+        "doubled": damages.double,
+        "renumbered": damages.renumber,
+        "behind": damages.progress_behind,
+        "ahead": damages.scanning_ahead,
+    }
+    write_as_pekko(journal, [event for pid in broken for event in damages.ten_events(pid)])
+    for pid, damage in broken.items():
+        damage(journal, pid)
+    journal.insert("messages", [message("lost", 11, 6, {"red"}, event=None, partition_nr=2)])
+    orphan = {"persistence_id": "behind", "tag": "never", "sequence_nr": 9}
+    journal.insert("tag_write_progress", [{**orphan, "tag_pid_sequence_nr": 9}])
+    journal.insert("tag_scanning", [{"persistence_id": "nobody", "sequence_nr": 9}])
+
+
+def front_deleted(journal: Journal) -> None:
+    """Two ids with two tags; the first events of one are deleted from messages."""
+    tags = [{"red", "blue"}, {"blue"}]
+    write_as_pekko(
+        journal,
+        [
+            message(pid, number, number, tags[number % 2])
+            for pid in ("kept", "hit")
+            for number in range(1, 9)
+        ],
+    )
+    delete_messages(journal, "hit", to=5)
+
+
+BOUNDARIES = {
+    "delete an id": Case(
+        ("delete", "--persistence-id", "hit", "--apply"),
+        front_deleted,
+        (
+            "tidemark.reconciliation.delete_store:delete_scanning",
+            "tidemark.reconciliation.delete_store:delete_progress",
+            "tidemark.reconciliation.delete_store:delete_rows",
+        ),
+    ),
+    "delete a tag": Case(
+        ("delete", "--tag", "red", "--apply"),
+        front_deleted,
+        (
+            "tidemark.reconciliation.delete_store:delete_scanning",
+            "tidemark.reconciliation.delete_store:delete_progress",
+            "tidemark.retention.store:delete_partitions",
+        ),
+    ),
+    "propagate-deletes": Case(
+        ("propagate-deletes", "--all", "--apply"),
+        front_deleted,
+        ("tidemark.reconciliation.propagate_store:delete_rows",),
+    ),
+    "repair": Case(
+        ("repair", "--apply"),
+        damaged,
+        (
+            "tidemark.tagging.tails:forget",
+            "tidemark.ledger.quarantine:write",
+            "tidemark.tagging.store:write_tag_views",
+            "tidemark.reconciliation.repair_store:delete_rows",
+            "tidemark.tagging.store:write_progress",
+            "tidemark.reconciliation.repair_store:delete_progress",
+            "tidemark.tagging.store:write_scanning",
+            "tidemark.reconciliation.repair_store:delete_scanning",
+        ),
+    ),
+}
+CASES = [(name, where) for name, case in BOUNDARIES.items() for where in case.boundaries]
+
+
+def state(journal: Journal) -> State:
+    """Everything that an operation may change, without what names the run."""
+    quarantined = [
+        {name: value for name, value in row.items() if name not in (*OF_A_RUN, "source")}
+        for row in journal.own_rows("quarantine")
+    ]
+    return {name: journal.rows(name) for name in TABLES} | {"quarantine": quarantined}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(make_journals: Callable[..., Journal]) -> Callable[[str], State]:
+    """All tables after an operation, in a journal in which nothing was disturbed."""
+    states: dict[str, State] = {}
+
+    def after(name: str) -> State:
+        if name not in states:
+            case = BOUNDARIES[name]
+            reference = make_journals(TARGET_PARTITION_SIZE="4")
+            case.prepare(reference)
+            before = {table: reference.rows(table) for table in TABLES}
+            result = reference.run("reconcile", *case.arguments)
+            assert result.status == 0, result.stderr
+            states[name] = state(reference)
+            assert {table: states[name][table] for table in TABLES} != before
+        return states[name]
+
+    return after
+
+
+@pytest.mark.parametrize(("name", "boundary"), CASES)
+def test_killed_after_a_write_and_run_again(
+    make_journal: Callable[..., Journal],
+    undisturbed: Callable[[str], State],
+    name: str,
+    boundary: str,
+) -> None:
+    case = BOUNDARIES[name]
+    killed = make_journal(TARGET_PARTITION_SIZE="4", LOCK_TTL="5")
+    case.prepare(killed)
+    process = killed.start(CRASH, boundary, SCRIPT, *case.arguments)
+    _, stderr = process.communicate()
+    assert process.returncode == -signal.SIGKILL, stderr
+    wait_for_locks(killed)
+
+    again = killed.run("reconcile", *case.arguments)
+    assert again.status == 0, again.stderr
+    assert state(killed) == undisturbed(name)

@@ -1,0 +1,205 @@
+"""A journal's messages and tag views as plain values, and the frames that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.partitioning import keys
+from tidemark.partitioning.keys import BucketSize
+from tidemark.reconciliation import kinds
+from tidemark.reconciliation.bounds import Bounds
+from tidemark.reconciliation.compare import all_findings
+from tidemark.reconciliation.read import Keys
+from tidemark.reconciliation.repair import ACTIONS
+
+HOUR = BucketSize.HOUR.milliseconds
+NOW_MS = 1_700_000_000_000
+BOUNDS = Bounds(keys.epoch_ms_ticks(NOW_MS), keys.epoch_ms_ticks(NOW_MS - 60_000))
+START_MS = NOW_MS - NOW_MS % HOUR - 100 * HOUR
+
+
+class Event(NamedTuple):
+    """A row of messages; hour counts from START_MS and may be a fraction."""
+
+    number: int
+    hour: float
+    tags: str = ""
+    cause: str | None = None
+
+    @property
+    def ticks(self) -> int:
+        return keys.epoch_ms_ticks(round(START_MS + self.hour * HOUR)) + self.number
+
+    @property
+    def timestamp(self) -> str:
+        return keys.ticks_timeuuid(self.ticks, clock_sequence=1, node=7)
+
+    @property
+    def time_bucket(self) -> int:
+        return keys.time_bucket(round(START_MS + self.hour * HOUR), BucketSize.HOUR)
+
+
+class Row(NamedTuple):
+    """A row of the tag views of one persistence id."""
+
+    tag: str
+    number: int
+    event: Event
+    time_bucket: int
+
+
+class Progress(NamedTuple):
+    """A row of tag_write_progress."""
+
+    sequence_nr: int
+    number: int
+    offset: str
+
+
+@dataclass(frozen=True)
+class History:
+    """All that is stored about one persistence id."""
+
+    events: frozenset[Event] = frozenset()
+    rows: frozenset[Row] = frozenset()
+    progress: dict[str, Progress] = field(default_factory=dict)
+    scanned_to: int | None = None
+    deleted_to: int | None = None
+
+    @classmethod
+    def whole(cls, *events: tuple[float, str], first: int = 1) -> History:
+        """Undamaged: events of (hour, tags as letters), numbered from `first`, all written."""
+        history = [Event(number, *event) for number, event in enumerate(events, first)]
+        rows: list[Row] = []
+        progress: dict[str, Progress] = {}
+        for event in history:
+            for tag in event.tags:
+                number = progress[tag].number + 1 if tag in progress else 1
+                progress[tag] = Progress(event.number, number, event.timestamp)
+                rows.append(Row(tag, number, event, event.time_bucket))
+        return cls(frozenset(history), frozenset(rows), progress, history[-1].number, None)
+
+    def deleted(self, to: int) -> History:
+        """As Pekko deletes: messages go, everything else stays."""
+        left = frozenset(event for event in self.events if event.number > to)
+        return replace(self, events=left, deleted_to=to)
+
+    def row(self, tag: str, number: int) -> Row:
+        """The row with that number."""
+        [found] = [row for row in self.rows if (row.tag, row.number) == (tag, number)]
+        return found
+
+    def with_rows(self, *rows: Row) -> History:
+        return replace(self, rows=self.rows | set(rows))
+
+    def without_rows(self, *rows: Row) -> History:
+        return replace(self, rows=self.rows - set(rows))
+
+    def with_progress(self, tag: str, progress: Progress | None) -> History:
+        others = {name: one for name, one in self.progress.items() if name != tag}
+        return replace(self, progress=others | ({tag: progress} if progress else {}))
+
+
+Journal = dict[str, History]
+Finding = dict[str, Any]
+
+
+def keys_of(spark: SparkSession, journal: Journal) -> Keys:
+    """The frames that would be read."""
+    items = sorted(journal.items())
+    return Keys(
+        _frame(
+            spark,
+            "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
+            " time_bucket bigint, tags array<string>, cause string",
+            (
+                (pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause)
+                for pid, one in items
+                for e in one.events
+            ),
+        ),
+        _frame(
+            spark,
+            "persistence_id string, tag string, sequence_nr bigint, tag_pid_sequence_nr bigint,"
+            " timestamp string, ticks bigint, time_bucket bigint",
+            (
+                (pid, r.tag, r.event.number, r.number, r.event.timestamp, r.event.ticks, r[3])
+                for pid, one in items
+                for r in one.rows
+            ),
+        ),
+        _frame(
+            spark,
+            "persistence_id string, tag string, progress_sequence_nr bigint,"
+            " progress_number bigint, progress_offset string",
+            ((pid, tag, *p) for pid, one in items for tag, p in one.progress.items()),
+        ),
+        _frame(
+            spark,
+            "persistence_id string, scanned_to bigint",
+            ((pid, one.scanned_to) for pid, one in items if one.scanned_to is not None),
+        ),
+        _frame(
+            spark,
+            "persistence_id string, deleted_to bigint",
+            ((pid, one.deleted_to) for pid, one in items if one.deleted_to is not None),
+        ),
+    )
+
+
+def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
+    """What check finds."""
+    found = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
+    rows = [row.asDict() for row in found.collect()]
+    spark.catalog.clearCache()
+    return rows
+
+
+def repaired(spark: SparkSession, journal: Journal, found: list[Finding]) -> tuple[Journal, int]:
+    """The journal after what repair does with those findings, and its number of tag-row changes."""
+    frame = spark.createDataFrame(
+        [tuple(one[name] for name in kinds.COLUMNS) for one in found],
+        ", ".join(f"{name} {kind}" for name, kind in kinds.COLUMNS.items()),
+    )
+    result, changes = dict(journal), 0
+    for action, condition in ACTIONS.items():
+        for one in frame.where(condition).collect():
+            changes += action.startswith("tag_rows")
+            pid = one["persistence_id"]
+            result[pid] = _acted(result[pid], journal[pid], action, one.asDict())
+    return result, changes
+
+
+def _acted(history: History, before: History, action: str, one: Finding) -> History:
+    known = before.events | {row.event for row in before.rows}
+    event = next((e for e in known if e.timestamp == one["timestamp"]), None)
+    tag, expected = one["tag"], one["expected_sequence_nr"]
+    if action == "tag_rows_written":
+        assert event in before.events
+        row = Row(tag, one["expected_number"], event, one["expected_time_bucket"])
+        assert row not in history.rows
+        return history.with_rows(row)
+    if action == "tag_rows_deleted":
+        assert event is not None
+        row = Row(tag, one["number"], event, one["time_bucket"])
+        assert row in history.rows
+        return history.without_rows(row)
+    if action.startswith("progress"):
+        progress = Progress(expected, one["expected_number"], one["expected_timestamp"])
+        return history.with_progress(tag, progress if expected is not None else None)
+    if action.startswith("scanning"):
+        return replace(history, scanned_to=expected)
+    return history
+
+
+def _tags(event: Event) -> list[str] | None:
+    # As `tagging.events.tagged` gives them: an event that cannot be written has none.
+    return list(event.tags) if event.tags and event.cause is None else None
+
+
+def _frame(spark: SparkSession, schema: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+    return spark.createDataFrame(list(rows), schema)

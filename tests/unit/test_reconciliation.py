@@ -1,0 +1,325 @@
+"""check and repair over plain histories: what is found, what is left alone, and what is done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.unit.reconciliation_model import (
+    BOUNDS,
+    HOUR,
+    NOW_MS,
+    START_MS,
+    Event,
+    Finding,
+    History,
+    Journal,
+    Progress,
+    Row,
+    findings_of,
+    repaired,
+)
+from tidemark.window import Window, from_millis
+
+Found = tuple[str, str, int, int | None, int | None]
+"""kind, tag, sequence nr, number, expected number."""
+
+WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
+"""Tag a has the numbers 1, 2, 3 on events 1, 2, 4; tag b has 1, 2 on events 2, 5."""
+A1, A2, A3, B1, B2 = (WHOLE.row(*key) for key in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)])
+NEVER_WRITTEN = Event(9, 9, "a")
+HEADLESS = WHOLE.deleted(to=2)
+"""Events 3, 4, 5 are left: a has number 3 on 4, b has 2 on 5."""
+YOUNG = Event(6, (NOW_MS + 1 - START_MS) / HOUR, "ab")
+FRESH = Event(6, (NOW_MS - 10_000 - START_MS) / HOUR, "a")
+
+
+def moved(row: Row, hours: int) -> Row:
+    return row._replace(time_bucket=row.time_bucket + hours * HOUR)
+
+
+CASES: dict[str, tuple[History, set[Found]]] = {
+    "whole": (WHOLE, set()),
+    "nothing stored": (History(), set()),
+    "row missing": (WHOLE.without_rows(A2), {("missing_row", "a", 2, None, 2)}),
+    "row of an event that does not exist": (
+        WHOLE.with_rows(Row("a", 4, NEVER_WRITTEN, NEVER_WRITTEN.time_bucket)),
+        {("extra_row", "a", 9, 4, None)},
+    ),
+    "row under a tag that the event does not carry": (
+        WHOLE.with_rows(A1._replace(tag="c")),
+        {("extra_row", "c", 1, 1, None)},
+    ),
+    "row doubled by a second numbering": (
+        WHOLE.with_rows(A3._replace(number=7)),
+        {("doubled_row", "a", 4, 7, 3)},
+    ),
+    "row doubled by another bucket size": (
+        WHOLE.with_rows(moved(A3, -4)),
+        {("doubled_row", "a", 4, 3, 3)},
+    ),
+    "number wrong": (
+        WHOLE.without_rows(A3).with_rows(A3._replace(number=5)),
+        {("wrong_number", "a", 4, 5, 3)},
+    ),
+    "two wrong numbers and no right one": (
+        WHOLE.without_rows(A3).with_rows(A3._replace(number=5), A3._replace(number=6)),
+        {("wrong_number", "a", 4, 5, 3), ("doubled_row", "a", 4, 6, 3)},
+    ),
+    "time bucket wrong": (
+        WHOLE.without_rows(A3).with_rows(moved(A3, 1)),
+        {("wrong_time_bucket", "a", 4, 3, 3)},
+    ),
+    "progress lost": (
+        replace(WHOLE, progress={}),
+        {("progress_missing", "a", 4, None, 3), ("progress_missing", "b", 5, None, 2)},
+    ),
+    "progress behind": (
+        WHOLE.with_progress("a", Progress(2, 2, A2.event.timestamp)),
+        {("progress_behind", "a", 2, 2, 3)},
+    ),
+    "progress ahead": (
+        WHOLE.with_progress("a", Progress(9, 4, NEVER_WRITTEN.timestamp)),
+        {("progress_ahead", "a", 9, 4, 3)},
+    ),
+    "progress ahead in its number only": (
+        WHOLE.with_progress("a", Progress(4, 9, A3.event.timestamp)),
+        {("progress_ahead", "a", 4, 9, 3)},
+    ),
+    "progress with a lower number": (
+        WHOLE.with_progress("a", Progress(4, 1, A3.event.timestamp)),
+        {("progress_wrong", "a", 4, 1, 3)},
+    ),
+    "progress with another event's offset": (
+        WHOLE.with_progress("a", Progress(4, 3, A1.event.timestamp)),
+        {("progress_wrong", "a", 4, 3, 3)},
+    ),
+    "progress of a tag that the id never had": (
+        WHOLE.with_progress("c", Progress(4, 1, A3.event.timestamp)),
+        {("progress_ahead", "c", 4, 1, None)},
+    ),
+    "scanning ahead": (replace(WHOLE, scanned_to=8), {("scanning_ahead", "", 8, None, None)}),
+    "scanning without messages": (
+        History(scanned_to=3),
+        {("scanning_ahead", "", 3, None, None)},
+    ),
+    "scanning behind": (replace(WHOLE, scanned_to=1), set()),
+    "scanning absent": (replace(WHOLE, scanned_to=None), set()),
+    "scanning at the end of what was deleted": (
+        replace(WHOLE.deleted(to=5), scanned_to=5),
+        set(),
+    ),
+    "view and progress truncated, scanning kept": (
+        replace(WHOLE, rows=frozenset(), progress={}),
+        {
+            *(("missing_row", r.tag, r.event.number, None, r.number) for r in WHOLE.rows),
+            ("progress_missing", "a", 4, None, 3),
+            ("progress_missing", "b", 5, None, 2),
+            ("scanning_ahead", "a", 5, None, None),
+            ("scanning_ahead", "b", 5, None, None),
+        },
+    ),
+    "view truncated, progress kept": (
+        replace(WHOLE, rows=frozenset()),
+        {("missing_row", r.tag, r.event.number, None, r.number) for r in WHOLE.rows},
+    ),
+    "event without a payload": (
+        History(
+            frozenset({Event(1, 1, "a"), Event(2, 2, "a", "no payload"), Event(3, 3, "a")}),
+            frozenset({A1, Row("a", 2, Event(3, 3, "a"), Event(3, 3).time_bucket)}),
+            {"a": Progress(3, 2, Event(3, 3).timestamp)},
+        ),
+        {("unwritable_event", "", 2, None, None)},
+    ),
+    "event on its way": (replace(WHOLE, events=WHOLE.events | {YOUNG}), set()),
+    "row of an event on its way": (
+        WHOLE.with_rows(Row("b", 3, YOUNG, YOUNG.time_bucket)),
+        set(),
+    ),
+    "progress on its way": (
+        replace(WHOLE, events=WHOLE.events | {FRESH}).with_rows(
+            Row("a", 4, FRESH, FRESH.time_bucket)
+        ),
+        set(),
+    ),
+    "progress that is already there": (
+        replace(WHOLE, events=WHOLE.events | {FRESH})
+        .with_rows(Row("a", 4, FRESH, FRESH.time_bucket))
+        .with_progress("a", Progress(6, 4, FRESH.timestamp)),
+        set(),
+    ),
+    "front deleted": (HEADLESS, set()),
+    "front deleted and its rows gone": (HEADLESS.without_rows(A1, A2, B1), set()),
+    "front deleted, row missing": (
+        HEADLESS.without_rows(A3),
+        {("missing_row", "a", 4, None, 3)},
+    ),
+    "front deleted, restarted from one beside the old rows": (
+        HEADLESS.without_rows(A3)
+        .with_rows(A3._replace(number=1))
+        .with_progress("a", Progress(4, 1, A3.event.timestamp)),
+        {("wrong_number", "a", 4, 1, 3), ("progress_wrong", "a", 4, 1, 3)},
+    ),
+    "front deleted, restarted from one everywhere": (
+        HEADLESS.without_rows(A1, A2, A3)
+        .with_rows(A3._replace(number=1))
+        .with_progress("a", Progress(4, 1, A3.event.timestamp)),
+        set(),
+    ),
+    "front deleted, all rows lost: progress tells the number": (
+        replace(HEADLESS, rows=frozenset()),
+        {("missing_row", "a", 4, None, 3), ("missing_row", "b", 5, None, 2)},
+    ),
+    "front deleted, all rows and progress lost": (
+        replace(HEADLESS, rows=frozenset(), progress={}, scanned_to=None),
+        {
+            ("missing_row", "a", 4, None, 1),
+            ("missing_row", "b", 5, None, 1),
+            ("progress_missing", "a", 4, None, 1),
+            ("progress_missing", "b", 5, None, 1),
+        },
+    ),
+    "all deleted": (WHOLE.deleted(to=5), set()),
+    "all deleted, progress lost": (
+        replace(WHOLE.deleted(to=5), progress={}),
+        {("progress_missing", "a", 4, None, 3), ("progress_missing", "b", 5, None, 2)},
+    ),
+    "all deleted, progress behind": (
+        WHOLE.deleted(to=5).with_progress("a", Progress(2, 2, A2.event.timestamp)),
+        {("progress_behind", "a", 2, 2, 3)},
+    ),
+    "all deleted, rows gone": (replace(WHOLE.deleted(to=5), rows=frozenset()), set()),
+    "messages lost for good": (
+        replace(WHOLE, events=frozenset()),
+        {
+            *(("extra_row", r.tag, r.event.number, r.number, None) for r in WHOLE.rows),
+            ("progress_ahead", "a", 4, 3, None),
+            ("progress_ahead", "b", 5, 2, None),
+            ("scanning_ahead", "", 5, None, None),
+        },
+    ),
+    "clocks went back: sequence nr order decides": (
+        History.whole((5, "a"), (4, "a"), (6, "a")),
+        set(),
+    ),
+}
+
+
+def seen(found: list[Finding], pid: str) -> set[Found]:
+    names = ("kind", "tag", "sequence_nr", "number", "expected_number")
+    of_id = [one for one in found if one["persistence_id"] == pid]
+    result: set[Found] = {tuple(one[name] for name in names) for one in of_id}
+    assert len(result) == len(of_id)
+    return result
+
+
+@pytest.fixture(scope="module")
+def all_cases(spark: SparkSession) -> tuple[list[Finding], list[Finding]]:
+    """The findings of all cases, each a persistence id, and those after repair."""
+    journal: Journal = {name: history for name, (history, _) in CASES.items()}
+    found = findings_of(spark, journal)
+    after, _ = repaired(spark, journal, found)
+    return found, findings_of(spark, after)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_damage_is_found_and_repaired(
+    all_cases: tuple[list[Finding], list[Finding]], case: str
+) -> None:
+    before, after = all_cases
+    assert seen(before, case) == CASES[case][1]
+    unwritable = {one for one in CASES[case][1] if one[0] == "unwritable_event"}
+    assert seen(after, case) == unwritable
+
+
+def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) -> None:
+    journal = {"p": replace(WHOLE, rows=frozenset())}
+    bounds = replace(
+        BOUNDS,
+        first_bucket=A2.time_bucket,
+        emptied_buckets=frozenset({A3.time_bucket}),
+    )
+    assert seen(findings_of(spark, journal, bounds), "p") == {
+        ("missing_row", "a", 2, None, 2),
+        ("missing_row", "b", 2, None, 1),
+        ("missing_row", "b", 5, None, 2),
+    }
+    expired = replace(BOUNDS, expired_before=A3.event.ticks)
+    assert seen(findings_of(spark, journal, expired), "p") == {
+        ("missing_row", "a", 4, None, 3),
+        ("missing_row", "b", 5, None, 2),
+    }
+
+
+def test_window_limits_the_rows_and_leaves_out_progress(spark: SparkSession) -> None:
+    damaged = replace(WHOLE, rows=frozenset({moved(A1, 3)}), progress={}, scanned_to=9)
+    start = from_millis(A3.time_bucket)
+    bounds = replace(BOUNDS, window=Window(start, from_millis(A3.time_bucket + HOUR)))
+    assert seen(findings_of(spark, {"p": damaged}, bounds), "p") == {
+        ("missing_row", "a", 4, None, 3),
+        ("wrong_time_bucket", "a", 1, 1, 1),
+    }
+
+
+TAGS = st.sampled_from(["", "a", "b", "ab", "abc"])
+EVENTS = st.lists(st.tuples(st.integers(0, 6), TAGS), min_size=1, max_size=8)
+
+
+@st.composite
+def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
+    """A history, and the same with rows lost, invented, renumbered and moved, and progress off."""
+    whole = History.whole(*draw(EVENTS))
+    deleted_to = draw(st.sampled_from([0, 0, 1, 2]))
+    if 0 < deleted_to < len(whole.events):
+        whole = whole.deleted(deleted_to)
+    rows = sorted(whole.rows)
+    damaged = whole
+    for row in rows:
+        change = draw(st.sampled_from(["none"] * 4 + ["lose", "double", "renumber", "move", "tag"]))
+        other = {
+            "double": row._replace(number=row.number + draw(st.integers(1, 3))),
+            "renumber": row._replace(number=row.number + draw(st.integers(1, 3))),
+            "move": moved(row, draw(st.sampled_from([-1, 1, 24]))),
+            "tag": row._replace(tag="x"),
+        }.get(change)
+        if change in ("lose", "renumber", "move"):
+            damaged = damaged.without_rows(row)
+        if other is not None:
+            damaged = damaged.with_rows(other)
+    for tag, progress in whole.progress.items():
+        change = draw(st.sampled_from(["none", "none", "lose", "number", "sequence_nr"]))
+        if change == "lose":
+            damaged = damaged.with_progress(tag, None)
+        elif change != "none":
+            off = getattr(progress, change) + draw(st.sampled_from([-1, 1, 3]))
+            damaged = damaged.with_progress(tag, progress._replace(**{change: max(off, 1)}))
+    scanned_to = draw(st.sampled_from([whole.scanned_to, None, 1, 12]))
+    return whole, replace(damaged, scanned_to=scanned_to)
+
+
+@settings(
+    max_examples=3,
+    deadline=None,
+    # One example is fifty histories and Spark jobs of seconds: the assertion names the history.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(damaged_history(), min_size=50, max_size=50))
+def test_repair_is_the_smallest_change_that_makes_check_clean(
+    spark: SparkSession, histories: list[tuple[History, History]]
+) -> None:
+    undamaged = {f"whole {place}": whole for place, (whole, _) in enumerate(histories)}
+    damaged = {f"damaged {place}": one for place, (_, one) in enumerate(histories)}
+    found = findings_of(spark, undamaged | damaged)
+    assert {one["persistence_id"] for one in found} <= set(damaged)
+    after, changes = repaired(spark, damaged, found)
+    assert findings_of(spark, after) == []
+    assert changes == sum(len(damaged[pid].rows ^ after[pid].rows) for pid in damaged)
+    for whole, pid in zip(undamaged.values(), after, strict=True):
+        if whole.deleted_to is None:
+            assert (pid, after[pid].rows) == (pid, whole.rows)
+            assert (pid, after[pid].progress) == (pid, whole.progress)
