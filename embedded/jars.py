@@ -27,8 +27,17 @@ LOCK = Path(__file__).resolve().parent / "jars.lock"
 ROOTS = {
     "cassandra": ("org.apache.cassandra:cassandra-all:5.0.9",),
     "spark": ("com.datastax.spark:spark-cassandra-connector_2.12:3.5.1",),
+    "interop": (
+        "org.apache.pekko:pekko-persistence-cassandra_2.13:1.1.0",
+        "org.scala-lang:scala-compiler:2.13.15",
+        "org.slf4j:slf4j-simple:1.7.26",
+    ),
 }
-"""What each group is for; everything else in the lock follows from these."""
+"""What each group is for; everything else in the lock follows from these.
+
+`interop` is fetched by the tests only: Pekko's plugin, and the compiler for the client in
+tests/interop/client.
+"""
 
 _DOWNLOADS = 8
 _TIMEOUT_S = 60
@@ -52,7 +61,7 @@ def fetch(group: str, directory: Path | None = None, lock: Path = LOCK) -> list[
     """Return the jars of a group, downloading those that are missing.
 
     Args:
-        group: A section of the lock, `cassandra` or `spark`.
+        group: A section of the lock, one of `ROOTS`.
         directory: Where the jars go, by default `JARS/<group>`. Jars of older locks are removed.
         lock: The lock file.
 
