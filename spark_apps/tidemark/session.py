@@ -44,7 +44,9 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         )
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
-    spark.conf.set("spark.sql.shuffle.partitions", str(spark.sparkContext.defaultParallelism * 4))
+    if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
+        partitions = spark.sparkContext.defaultParallelism * 4
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
     # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
