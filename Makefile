@@ -22,9 +22,9 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 test: lint typing  ## lint, type-check and run every test on servers of its own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest $(PYTEST_ARGS)
 
-soak: $(VENV)  ## kill applications at random moments, a hundred times
-	@TIDEMARK_STATE=.tidemark/test TIDEMARK_SOAK_KILLS=$${TIDEMARK_SOAK_KILLS:-100} $(PY) -m pytest \
-	  --timeout 0 tests/faults/test_random_kills.py
+soak: $(VENV)  ## kill applications at every boundary, and SOAK_KILLS (100) times at random moments
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --soak --kills $${SOAK_KILLS:-100} \
+	  --timeout 0 tests/faults $(PYTEST_ARGS)
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
 	@$(PY) -m embedded up

@@ -23,6 +23,22 @@ _STATE = Path(
 ).resolve()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `make soak` asks for."""
+    parser.addoption("--soak", action="store_true", help="also run the tests marked soak")
+    parser.addoption("--kills", type=int, default=2, help="kills at random moments")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked soak to `make soak`; a sample of each such test has no mark."""
+    if config.getoption("soak"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 def pytest_configure() -> None:
     """Keep the shell's settings out, and point everything at the tests' own state directory.
 
@@ -36,6 +52,7 @@ def pytest_configure() -> None:
     # For DAG files loaded inside the test process; a running Airflow has a home of its own.
     os.environ["AIRFLOW_HOME"] = str(_STATE / "airflow-in-process")
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark-conf")
     # Ended from outside as by Ctrl-C: the fixtures stop their servers on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -94,13 +111,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.driver.memory", "2g")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
             .config("spark.sql.session.timeZone", "UTC")
-            .config("spark.sql.shuffle.partitions", "2")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .config("spark.ui.enabled", "false")
-            # A handful of rows: compiling a plan costs more than running it without.
-            .config("spark.sql.codegen.wholeStage", "false")
-            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-            .config("spark.sql.adaptive.enabled", "false")
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")

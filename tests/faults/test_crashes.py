@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.sample import sampled
 from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
 from tests.integration.support import ROOT, Journal, wait_until
 
@@ -23,6 +24,7 @@ BOUNDARIES = {
         "tidemark.tagging.store:write_tag_views",
         "tidemark.tagging.store:write_progress",
         "tidemark.tagging.store:write_scanning",
+        "tidemark.tagging.store:write_tails",
     ],
     "validate": [
         "tidemark.continuity.store:delete_older",
@@ -38,7 +40,15 @@ BOUNDARIES = {
         "tidemark.retention.store:delete_partitions",
     ],
 }
-CASES = [(application, where) for application, places in BOUNDARIES.items() for where in places]
+CASES = sampled(
+    [(application, where) for application, places in BOUNDARIES.items() for where in places],
+    {
+        ("tag_write", "tidemark.tagging.store:write_tag_views"),
+        ("tag_write", "tidemark.tagging.store:write_scanning"),
+        ("project", "tidemark.projection.store:write_offsets"),
+        ("purge", "tidemark.retention.store:delete_partitions"),
+    },
+)
 
 
 def options(application: str) -> tuple[str, ...]:
@@ -86,6 +96,7 @@ def test_killed_after_a_write_and_run_again(
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
 
 
+@pytest.mark.soak
 def test_validate_killed_after_its_findings_and_run_again(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:

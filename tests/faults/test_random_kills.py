@@ -1,6 +1,6 @@
 """tag-write killed with SIGKILL at random moments of its writes; the soak repeats it many times.
 
-TIDEMARK_SOAK_KILLS chooses how often (`make soak`: 100); by default it is a sample.
+`--kills` chooses how often (`make soak`: 100); by default it is a sample.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.faults.test_crashes import wait_for_locks
 from tests.integration.flights import WINDOW, FlightsJournal
 from tests.integration.support import ROOT, Journal
 
-KILLS = int(os.environ.get("TIDEMARK_SOAK_KILLS", "2"))
 FLIGHTS = 1500
 SCRIPT = ROOT / "spark_apps" / "tag_write.py"
 
 
 def test_killed_at_random_moments_of_its_writes_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path
+    make_journal: Callable[..., Journal], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     undisturbed = FlightsJournal.create(make_journal, tmp_path / "undisturbed", FLIGHTS)
     undisturbed.run_chain("tag_write")
     killed = FlightsJournal.create(make_journal, tmp_path / "killed", FLIGHTS, LOCK_TTL="5")
     moments = random.Random(20131231)
-    for _ in range(KILLS):
+    for _ in range(pytestconfig.getoption("kills")):
         kill_during_writes(killed.journal, after_s=moments.uniform(0.0, 3.0))
         wait_for_locks(killed.journal)
     killed.run_chain("tag_write")

@@ -47,7 +47,14 @@ def records(journal: Journal) -> dict[str, set[tuple[Any, ...]]]:
     }
 
 
-@pytest.mark.parametrize("boundary", ["create_table", "copy_rows", "write_verified"])
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        pytest.param("create_table", marks=pytest.mark.soak),
+        "copy_rows",
+        pytest.param("write_verified", marks=pytest.mark.soak),
+    ],
+)
 def test_killed_while_it_copies(written: Journal, boundary: str) -> None:
     before = written.tag_tables()
     kill(written, f"{STORE}:{boundary}", "--to", "Day")
@@ -57,7 +64,14 @@ def test_killed_while_it_copies(written: Journal, boundary: str) -> None:
     assert [row["verified_to"] is None for row in written.own_rows("rebucket")] == [False]
 
 
-@pytest.mark.parametrize("boundary", ["delete_rows", "copy_rows", "write_verified"])
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        pytest.param("delete_rows", marks=pytest.mark.soak),
+        pytest.param("copy_rows", marks=pytest.mark.soak),
+        "write_verified",
+    ],
+)
 def test_killed_while_it_catches_up(written: Journal, boundary: str) -> None:
     assert rebucket(written, "--to", "Day").status == 0
     changed, gone, *_ = written.rows("tag_views")
@@ -72,7 +86,13 @@ def test_killed_while_it_catches_up(written: Journal, boundary: str) -> None:
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
 
 
-@pytest.mark.parametrize("boundary", ["drop_table", "forget"])
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        pytest.param("drop_table", marks=pytest.mark.soak),
+        pytest.param("forget", marks=pytest.mark.soak),
+    ],
+)
 def test_killed_while_it_drops_the_old_table(written: Journal, boundary: str) -> None:
     expected = in_size(written.rows("tag_views"), DAY_MS)
     assert rebucket(written, "--to", "Day").status == 0

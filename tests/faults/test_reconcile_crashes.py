@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.faults.sample import sampled
 from tests.faults.test_crashes import wait_for_locks
 from tests.integration import test_reconcile_check as damages
 from tests.integration.support import ROOT, Journal
-from tests.integration.test_tag_write import message
+from tests.integration.test_tag_write import message, window
 from tests.integration.written import delete_messages, write_as_pekko
 
 CRASH = Path(__file__).parent / "crash.py"
@@ -67,6 +68,12 @@ def front_deleted(journal: Journal) -> None:
     delete_messages(journal, "hit", to=5)
 
 
+def doubled_rows(journal: Journal) -> None:
+    """Rows too many, and nothing else wrong."""
+    write_as_pekko(journal, damages.ten_events("doubled"))
+    damages.double(journal, "doubled")
+
+
 BOUNDARIES = {
     "delete an id": Case(
         ("delete", "--persistence-id", "hit", "--apply"),
@@ -91,6 +98,56 @@ BOUNDARIES = {
         front_deleted,
         ("tidemark.reconciliation.propagate_store:delete_rows",),
     ),
+    "truncate": Case(
+        ("truncate", "--apply"),
+        damaged,
+        (
+            "tidemark.reconciliation.truncate:empty_table",
+            "tidemark.tagging.tails:forget",
+        ),
+    ),
+    "rebuild everything": Case(
+        ("rebuild", "--all", "--apply"),
+        damaged,
+        (
+            "tidemark.tagging.layout:record_bucket_size",
+            "tidemark.reconciliation.truncate:empty_table",
+            "tidemark.tagging.tails:forget",
+            "tidemark.tagging.store:write_tag_views",
+            "tidemark.ledger.quarantine:write",
+            "tidemark.tagging.store:write_progress",
+            "tidemark.tagging.store:write_scanning",
+            "tidemark.tagging.store:write_tails",
+        ),
+    ),
+    "rebuild an id": Case(
+        ("rebuild", "--persistence-id", "lost", "--apply"),
+        damaged,
+        (
+            "tidemark.reconciliation.delete_store:delete_scanning",
+            "tidemark.reconciliation.delete_store:delete_progress",
+            "tidemark.reconciliation.delete_store:delete_rows",
+            "tidemark.tagging.store:write_tag_views",
+            "tidemark.tagging.store:write_progress",
+            "tidemark.tagging.store:write_scanning",
+        ),
+    ),
+    "rebuild a tag": Case(
+        ("rebuild", "--tag", "red", "--apply"),
+        damaged,
+        (
+            "tidemark.retention.store:delete_partitions",
+            "tidemark.tagging.store:write_tag_views",
+        ),
+    ),
+    "rebuild time buckets": Case(
+        ("rebuild", *window(1, 3), "--apply"),
+        doubled_rows,
+        (
+            "tidemark.retention.store:delete_partitions",
+            "tidemark.tagging.store:write_tag_views",
+        ),
+    ),
     "repair": Case(
         ("repair", "--apply"),
         damaged,
@@ -106,7 +163,14 @@ BOUNDARIES = {
         ),
     ),
 }
-CASES = [(name, where) for name, case in BOUNDARIES.items() for where in case.boundaries]
+CASES = sampled(
+    [(name, where) for name, case in BOUNDARIES.items() for where in case.boundaries],
+    {
+        ("delete an id", "tidemark.reconciliation.delete_store:delete_progress"),
+        ("rebuild everything", "tidemark.tagging.store:write_tag_views"),
+        ("repair", "tidemark.reconciliation.repair_store:delete_rows"),
+    },
+)
 
 
 def state(journal: Journal) -> State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.integration.support import Journal
 from tidemark.cassandra.schema import table
 
 APPLICATIONS = ("tag_write", "validate", "project", "purge")
+EVERY = (*APPLICATIONS, "reconcile")
 GOOD = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T01:00:00Z")
 WINDOWS = {
     "missing": ((), "no window (--window-start, --window-end)"),
@@ -34,9 +35,16 @@ WINDOWS = {
 }
 
 
+@pytest.fixture(scope="module")
+def journal(make_journals: Callable[..., Journal]) -> Journal:
+    """One for all: whatever is refused must leave it as it was."""
+    return make_journals()
+
+
 def refused(journal: Journal, application: str, *options: str, **variables: str) -> str:
     """The one line that an application gives; it must not have left anything behind."""
-    result = journal.run(application, *options, **variables)
+    command = ("check",) if application == "reconcile" else ()
+    result = journal.run(application, *command, *options, **variables)
     assert result.status != 0
     assert result.report["state"] == "failed"
     [line] = result.error_lines
@@ -53,7 +61,7 @@ def test_window(journal: Journal, application: str, case: str) -> None:
     assert expected in refused(journal, application, *options)
 
 
-@pytest.mark.parametrize("application", APPLICATIONS)
+@pytest.mark.parametrize("application", EVERY)
 def test_cassandra_unreachable(journal: Journal, application: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -63,21 +71,42 @@ def test_cassandra_unreachable(journal: Journal, application: str) -> None:
     assert host in line
 
 
-@pytest.mark.parametrize("application", APPLICATIONS)
+@pytest.mark.parametrize("application", EVERY)
 def test_wrong_credentials(journal: Journal, application: str) -> None:
     line = refused(journal, application, *GOOD, CASSANDRA_PASSWORD="not-the-password")
     assert "Cassandra refuses user 'tidemark' with this password" in line
     assert "not-the-password" not in line
 
 
-@pytest.mark.parametrize("application", APPLICATIONS)
+@pytest.mark.parametrize("application", EVERY)
 def test_keyspace_missing(journal: Journal, application: str) -> None:
     line = refused(journal, application, *GOOD, JOURNAL_KEYSPACE="no_such_keyspace")
     assert "keyspace no_such_keyspace does not exist" in line
 
 
+@pytest.mark.parametrize("application", EVERY)
+def test_consistency_level_that_the_cluster_cannot_reach(
+    journal: Journal, application: str
+) -> None:
+    line = refused(journal, application, *GOOD, CASSANDRA_CONSISTENCY="TWO")
+    assert "consistency level TWO needs 2 replicas, 1 are alive" in line
+
+
+def test_replication_that_the_cluster_cannot_reach(make_journal: Callable[..., Journal]) -> None:
+    """Tidemark's own keyspace is made, but no row of it can be written."""
+    factor = '{"class": "SimpleStrategy", "replication_factor": 3}'
+    alone = make_journal(REPLICATION=factor, CASSANDRA_CONSISTENCY="QUORUM")
+    result = alone.run("tag_write", *GOOD)
+    assert result.status == 1
+    [line] = result.error_lines
+    assert "consistency level QUORUM needs 2 replicas, 1 are alive" in line
+
+
 @pytest.mark.parametrize("application", APPLICATIONS)
-def test_table_missing_and_table_of_another_shape(journal: Journal, application: str) -> None:
+def test_table_missing_and_table_of_another_shape(
+    make_journal: Callable[..., Journal], application: str
+) -> None:
+    journal = make_journal()
     journal.control.execute_ddl(f"DROP TABLE {table(journal.keyspace, 'metadata')}")
     journal.control.execute_ddl(f"ALTER TABLE {table(journal.keyspace, 'messages')} DROP tags")
     result = journal.run(application, *GOOD)

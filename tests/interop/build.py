@@ -27,14 +27,8 @@ def command(state: Path) -> list[str]:
         RuntimeError: The compiler refuses the source; the message is the compiler's.
     """
     libraries = jars.fetch("interop")
-    home = state / "interop"
-    stamp = home / "compiled"
-    wanted = _digest()
-    if not stamp.exists() or stamp.read_text() != wanted:
-        shutil.rmtree(home, ignore_errors=True)
-        _compile(libraries, home / "classes")
-        stamp.write_text(wanted)
-    class_path = os.pathsep.join(map(str, [home / "classes", *libraries]))
+    home = classes(sorted(SOURCES.glob("*.scala")), state / "interop", libraries)
+    class_path = os.pathsep.join(map(str, [home, *libraries]))
     logging = ("defaultLogLevel=warn", "showDateTime=true")
     return [
         str(java_home() / "bin" / "java"),
@@ -46,32 +40,51 @@ def command(state: Path) -> list[str]:
     ]
 
 
-def _sources() -> list[Path]:
-    return sorted(SOURCES.glob("*.scala"))
+def classes(sources: list[Path], home: Path, libraries: list[Path]) -> Path:
+    """The directory of the compiled sources; compiled first if a source or the jars' lock changed.
+
+    Args:
+        sources: The Scala files.
+        home: A directory of this build's own.
+        libraries: The class path, with the compiler in it or not.
+
+    Raises:
+        EmbeddedError: A jar cannot be fetched.
+        RuntimeError: The compiler refuses the source; the message is the compiler's.
+    """
+    stamp = home / "compiled"
+    wanted = _digest(sources)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(home, ignore_errors=True)
+        _compile(sources, libraries, home / "classes")
+        stamp.write_text(wanted)
+    return home / "classes"
 
 
-def _digest() -> str:
+def _digest(sources: list[Path]) -> str:
     digest = hashlib.sha256(jars.LOCK.read_bytes())
-    for source in _sources():
+    for source in sources:
         digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()
 
 
-def _compile(libraries: list[Path], classes: Path) -> None:
+def _compile(sources: list[Path], libraries: list[Path], target: Path) -> None:
     """Call the compiler's main class: a runtime without `javac` is enough for it."""
-    classes.mkdir(parents=True)
+    target.mkdir(parents=True)
+    compiler = os.pathsep.join(map(str, jars.fetch("interop")))
     class_path = os.pathsep.join(map(str, libraries))
     compiled = subprocess.run(
         [
             str(java_home() / "bin" / "java"),
-            *("-cp", class_path, "scala.tools.nsc.Main"),
-            *("-cp", class_path, "-d", str(classes)),
+            *("-cp", compiler, "scala.tools.nsc.Main"),
+            *("-cp", class_path, "-d", str(target)),
             *("-encoding", "UTF-8", "-deprecation", "-feature", "-Xlint", "-Werror"),
-            *map(str, _sources()),
+            *map(str, sources),
         ],
         capture_output=True,
         text=True,
         timeout=_DEADLINE_S,
     )
     if compiled.returncode:
-        raise RuntimeError(f"the Pekko client does not compile:\n{compiled.stderr[-4000:]}")
+        names = ", ".join(source.name for source in sources)
+        raise RuntimeError(f"{names} do not compile:\n{compiled.stderr[-4000:]}")

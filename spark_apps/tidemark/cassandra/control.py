@@ -15,6 +15,7 @@ from cassandra import (
     OperationTimedOut,
     RequestExecutionException,
     Unauthorized,
+    Unavailable,
 )
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
@@ -220,6 +221,8 @@ class Control:
             raise CassandraUnavailable(
                 "Cassandra did not answer in time", where=self._hosts, do="try again"
             ) from error
+        except Unavailable as error:
+            raise self._too_few_replicas(error) from error
         except (DriverException, RequestExecutionException) as error:
             raise CassandraUnavailable(
                 f"Cassandra refused a statement: {error}", where=self._hosts
@@ -230,11 +233,23 @@ class Control:
         for cause in causes:
             if isinstance(cause, AuthenticationFailed | Unauthorized):
                 return self._refused(cause)
+            if isinstance(cause, Unavailable):
+                return self._too_few_replicas(cause)
         detail = f": {causes[0]}" if causes else ""
         return CassandraUnavailable(
             f"cannot reach Cassandra{detail}",
             where=self._hosts,
             do="check TIDEMARK_CASSANDRA_HOSTS and that the server is up",
+        )
+
+    def _too_few_replicas(self, error: Unavailable) -> CassandraUnavailable:
+        level = ConsistencyLevel.value_to_name.get(error.consistency, error.consistency)
+        return CassandraUnavailable(
+            f"consistency level {level} needs {error.required_replicas} replicas,"
+            f" {error.alive_replicas} are alive",
+            where=self._hosts,
+            do="start the missing nodes, or lower TIDEMARK_CASSANDRA_CONSISTENCY, or the"
+            " replication factor of the keyspace (TIDEMARK_REPLICATION for Tidemark's own)",
         )
 
     def _refused(self, error: Exception) -> CassandraUnavailable:

@@ -63,7 +63,11 @@ def run_operation(run: Run, operation: Operation[PlanT], *, apply: bool) -> Outc
     if not apply:
         plan = operation.plan(run)
         record(run, operation.name, operation.subject, plan.lines, plan.counts, dry_run=True)
-        hint = "nothing would change" if plan.is_empty else "dry run: nothing was changed; --apply"
+        hint = (
+            "nothing would change"
+            if plan.is_empty
+            else "dry run: nothing was changed; --apply does this"
+        )
         return Outcome(PLANNED, {}, plan.counts, [*plan.lines, hint])
     with Locks(
         run.control,

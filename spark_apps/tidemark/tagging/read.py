@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
@@ -53,8 +52,7 @@ def source(
         CassandraUnavailable: a statement failed.
     """
     spark, settings = run.spark, run.settings
-    progress = frames.write_progress(spark, settings).persist(StorageLevel.MEMORY_AND_DISK)
-    progress.count()
+    progress = frames.write_progress(spark, settings).localCheckpoint()
     known = tails.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
     strategy, why = plan.choose(requested, _journal(run, known), pieces)
     run.say(f"finding the events by {strategy}: {why}")
@@ -76,7 +74,7 @@ def anchors(run: Run, ranked: DataFrame, read_from: Source) -> DataFrame:
 
     Columns: those of `transform.anchors`.
     """
-    unanchored = transform.unanchored(ranked, read_from.known, read_from.progress).persist()
+    unanchored = transform.unanchored(ranked, read_from.known, read_from.progress).localCheckpoint()
     if unanchored.isEmpty():
         return transform.anchors(read_from.progress, None)
     rows = frames.tag_view_keys(run.spark, run.settings)

@@ -99,6 +99,8 @@ def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
     Raises:
         DefinitionError: naming the file and what Spark refuses.
     """
+    if not rules:
+        return
     schema = "persistence_id string, sequence_nr bigint, time_bucket bigint, tags array<string>,"
     empty = spark.createDataFrame(
         [], f"{schema} ser_id int, ser_manifest string, event_manifest string, event binary"

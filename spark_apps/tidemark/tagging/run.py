@@ -92,8 +92,7 @@ def _write(
         rules.check(run.spark, tag_rules)
         layout.record_bucket_size(run.control, settings)
         rules.record(run.control, settings, tag_rules)
-        with Work(run, claimed, ledger.done(), tag_rules, strategy) as work:
-            result = work.do()
+        result = Work(run, claimed, ledger.done(), tag_rules, strategy).do()
         error = _finish(claimed, result, settings)
     held = len(result.held_buckets)
     return Outcome(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.journal import frames
@@ -62,7 +59,7 @@ class Result:
 
 
 class Work:
-    """One run over its pieces. Leaving the block gives the memory back."""
+    """One run over its pieces."""
 
     def __init__(
         self,
@@ -82,21 +79,6 @@ class Work:
             [(bucket, bucket in self._planned) for bucket in sorted(self._planned | done)],
             "time_bucket bigint, is_planned boolean",
         )
-        self._kept: list[DataFrame] = []
-
-    def __enter__(self) -> Self:
-        """Nothing is read yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Forget what was kept in memory."""
-        for frame in self._kept:
-            frame.unpersist()
 
     def do(self) -> Result:
         """Read, number, write rows, progress, scanning and tails.
@@ -107,26 +89,26 @@ class Work:
         """
         run = self._run
         source = read.source(run, self._claimed.pieces, self._rules, self._strategy)
-        index = self._keep(read.index(source, self._rules))
-        ranked = self._keep(transform.ranked(index))
+        seen = Observation("events")
+        index = read.index(source, self._rules).observe(seen, F.count("cause").alias("quarantined"))
+        # Checkpoints and not caches: the plans that follow would grow with each cache they use, and
+        # planning is what a small run spends its time on.
+        ranked = transform.ranked(index).localCheckpoint()
         anchors = read.anchors(run, ranked, source)
-        series = self._keep(transform.anchored(ranked, source.known, anchors))
-        marked = self._keep(self._marked(ranked, series))
+        series = transform.anchored(ranked, source.known, anchors).localCheckpoint(eager=False)
+        marked = self._marked(ranked, series).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
         found = transform.counts_by_bucket(marked).collect()  # one row for each bucket
         result = Result(
             f"{source.strategy}, {source.why}",
             {row.time_bucket: {name: row[name] for name in COUNTS} for row in found},
+            quarantined=int(seen.get["quarantined"]),
         )
         self._hold(result, ranked, series)
-        self._quarantine(result, index, source)
+        self._quarantine(result, source)
         self._write_rows(result, source, series)
         self._write_completeness(marked, source)
         return result
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return frame
 
     def _marked(self, ranked: DataFrame, series: DataFrame) -> DataFrame:
         return transform.mark_covered(transform.numbered(ranked, series), self._buckets)
@@ -144,8 +126,7 @@ class Work:
         buckets = of_held.select("time_bucket").distinct().collect()  # no more than pieces + done
         result.held_buckets = {row.time_bucket for row in buckets} & self._planned
 
-    def _quarantine(self, result: Result, index: DataFrame, source: read.Source) -> None:
-        result.quarantined = index.where(F.col("cause").isNotNull()).count()
+    def _quarantine(self, result: Result, source: read.Source) -> None:
         if result.quarantined:
             self._claimed.check()
             settings = self._run.settings
@@ -180,7 +161,7 @@ class Work:
         run.say("writing tag_write_progress and tag_scanning")
         self._claimed.check()
         store.write_progress(transform.progress_rows(marked), settings)
-        covered = self._keep(transform.covered_rows(marked))
+        covered = transform.covered_rows(marked).localCheckpoint(eager=False)
         self._claimed.check()
         scanning = frames.scanning(run.spark, settings)
         store.write_scanning(transform.scanning_rows(covered, scanning), settings)

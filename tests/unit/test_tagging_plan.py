@@ -1,0 +1,64 @@
+"""Which strategy tag-write takes, and which time buckets it leaves to live readers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tidemark.ledger.pieces import Piece, Reason
+from tidemark.partitioning.keys import BucketSize
+from tidemark.tagging.plan import Journal, Strategy, choose, in_reach
+from tidemark.window import to_millis
+
+KNOWN = Journal(known_ids=1000, known_events=500_000, listed_ids=1000, has_index=False)
+NOW = datetime(2024, 3, 1, 12, 30, tzinfo=UTC)
+
+
+def piece(time_bucket: int = 0, reason: Reason = Reason.NEW) -> Piece:
+    return Piece(time_bucket, reason)
+
+
+@pytest.mark.parametrize(
+    ("requested", "changes", "expected"),
+    [
+        (None, {}, Strategy.TAILS),
+        (None, {"known_ids": 0, "known_events": 0}, Strategy.SCAN),
+        (None, {"listed_ids": 999}, Strategy.SCAN),
+        (None, {"known_events": 19_999}, Strategy.SCAN),
+        (None, {"known_events": 19_999, "has_index": True}, Strategy.INDEX),
+        (None, {"has_index": True}, Strategy.TAILS),
+        (
+            None,
+            {"has_index": True, "known_ids": 50_001, "listed_ids": 50_001, "known_events": 10**7},
+            Strategy.INDEX,
+        ),
+        (Strategy.SCAN, {}, Strategy.SCAN),
+        (Strategy.INDEX, {}, Strategy.TAILS),
+        (Strategy.INDEX, {"has_index": True}, Strategy.INDEX),
+        (Strategy.TAILS, {"known_ids": 0, "known_events": 0}, Strategy.SCAN),
+    ],
+)
+def test_strategy(
+    requested: Strategy | None, changes: dict[str, int | bool], expected: Strategy
+) -> None:
+    journal = Journal(**{**vars(KNOWN), **changes})
+    strategy, why = choose(requested, journal, [piece()])
+    assert strategy is expected
+    assert why
+
+
+@pytest.mark.parametrize("reason", [Reason.FORCED, Reason.CHANGED])
+def test_pieces_that_are_written_again_are_scanned_for(reason: Reason) -> None:
+    pieces = [piece(), piece(reason=reason)]
+    assert choose(Strategy.TAILS, KNOWN, pieces)[0] is Strategy.SCAN
+
+
+@pytest.mark.parametrize("size", list(BucketSize))
+def test_live_readers_look_back_to_the_previous_bucket(size: BucketSize) -> None:
+    step = timedelta(milliseconds=size.milliseconds)
+    pieces = [
+        piece(to_millis(NOW - back * step) // size.milliseconds * size.milliseconds)
+        for back in range(4)
+    ]
+    assert in_reach(pieces, size, NOW) == pieces[:2]
