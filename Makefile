@@ -36,8 +36,9 @@ down:  ## stop everything that was started here
 status: $(VENV)  ## show what runs, and where
 	@$(PY) -m embedded status
 
-bench: $(VENV)  ## measure load, tag-write and project beside the plain connector
+bench: $(VENV)  ## measure the applications beside the plain connector, and beside Pekko's own tools
 	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks.tag_views
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 	@$(PY) -m embedded jars

@@ -1,7 +1,8 @@
 """Tag views beside Pekko's own tools, on one fresh Cassandra: rebuild, delete, increments.
 
 `BENCH_EVENTS_PER_ID` (default 500; with 1,000 persistence ids and two tags that is 1,000,000 tag
-rows) chooses the size; increments and memory are also measured at a tenth of it.
+rows) chooses the size; increments and memory are also measured at a tenth of it. `BENCH_PARTS`
+(default `rebuild,delete,increments`) chooses what is measured.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from unittest.mock import patch
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import sstables
 from benchmarks.measure import Cost, measure
 from benchmarks.synthetic import HISTORY_END, HOUR_MS
-from embedded import defaults, processes
+from embedded import defaults, ports, processes
 from embedded.cassandra import Cassandra, Endpoint
 from embedded.paths import ROOT, STATE
 from tests.interop import build
@@ -83,22 +86,30 @@ class Bench:
 def main() -> None:
     """Measure and print the tables of benchmarks/README.md."""
     events = int(os.environ.get("BENCH_EVENTS_PER_ID", "500"))
+    parts = os.environ.get("BENCH_PARTS", "rebuild,delete,increments").split(",")
     shutil.rmtree(HOME, ignore_errors=True)
     node = Cassandra(HOME)
     console = Console(width=120)
     try:
-        endpoint = node.start()
+        # The import of sstables is asked for by JMX, which the embedded server has switched off.
+        jmx_port = ports.choose(HOME / "jmx.json", ("jmx",), {})["jmx"]
+        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=f"-Dcassandra.jmx.local.port={jmx_port}"):
+            endpoint = node.start()
         server = processes.running("cassandra", HOME / "run")
         if server is None:
             raise RuntimeError("the embedded Cassandra ended right after its start")
-        console.print(_rebuild(Bench(endpoint, server, "rebuilt"), events))
-        console.print(_delete(Bench(endpoint, server, "deleted")))
-        console.print(_increments(endpoint, server, events))
+        if "rebuild" in parts:
+            console.print(_rebuild(Bench(endpoint, server, "rebuilt"), events, jmx_port))
+        if "delete" in parts:
+            console.print(_delete(Bench(endpoint, server, "deleted")))
+        if "increments" in parts:
+            console.print(_increments(endpoint, server, events))
     finally:
         node.stop()
 
 
-def _rebuild(bench: Bench, events: int) -> Table:
+def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
+    """Pekko's tool, Tidemark on one core and on two, and the ceiling, one after another."""
     rows = IDS * events * TAGS
     bench.create()
     bench.fill(1, events, BUCKETS)
@@ -115,7 +126,27 @@ def _rebuild(bench: Bench, events: int) -> Table:
         table.add_row(f"Tidemark, {master}, start-up included", *figures)
         cpu = f"{cost.client_cpu_s:.0f} s Tidemark, {cost.server_cpu_s:.0f} s Cassandra"
         table.add_row(f"  CPU: {cpu}", "", "", "", "")
+    ceiling = _ceiling(bench, events, jmx_port)
+    seconds = ceiling.write_s + ceiling.import_s
+    table.add_row(
+        "ceiling: CQLSSTableWriter, import", *_figures(seconds, rows, None, pekko / seconds)
+    )
+    table.add_row(
+        f"  {ceiling.write_s:.0f} s write, {ceiling.import_s:.1f} s import", "", "", "", ""
+    )
     return table
+
+
+def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
+    target = Bench(bench.endpoint, bench.server, "ceiling")
+    target.create()
+    measured = sstables.measure(HOME.parent, target.keyspace, jmx_port, IDS, events, BUCKETS)
+    settings = _settings(target.environment())
+    with Control(settings) as control:
+        one = control.execute("SELECT tag_name FROM ceiling.tag_views LIMIT 1")
+    if not one:
+        raise RuntimeError("nothing was imported")
+    return measured
 
 
 def _pekko_rebuild(bench: Bench) -> float:
@@ -158,26 +189,28 @@ def _delete(bench: Bench) -> Table:
 
 def _increments(endpoint: Endpoint, server: psutil.Process, events: int) -> Table:
     """1,000 new events, one for each persistence id, after a tenth and after all of the history."""
-    table = _table("tag-write of 1,000 new events", "s", "MiB", "ratio")
-    shorter = 0.0
+    table = _table("tag-write", "s", "MiB", "ratio")
+    shorter: Cost | None = None
+    first: Cost | None = None
     for size in (events // 10, events):
         bench = Bench(endpoint, server, f"grown_{size}")
         bench.create()
         bench.fill(1, size, BUCKETS)
         history = _window(HISTORY_END - BUCKETS * HOUR_MS, HISTORY_END)
-        bench.run("spark_apps/tag_write.py", *history)
+        whole = bench.run("spark_apps/tag_write.py", *history)
         bench.fill(size + 1, 1, 1)
         cost = bench.run("spark_apps/tag_write.py", *_window(HISTORY_END, HISTORY_END + HOUR_MS))
         if cost.report["counts"]["tag_rows_written"] != IDS * TAGS:
             raise RuntimeError(f"tag-write wrote {cost.report['counts']}")
-        shorter = shorter or cost.wall_s
-        table.add_row(
-            f"after {IDS * size:,} events",
-            f"{cost.wall_s:.1f}",
-            f"{cost.peak_mib:,.0f}",
-            f"{cost.wall_s / shorter:.2f}",
-        )
+        first, shorter = first or whole, shorter or cost
+        _add(table, f"the whole history of {IDS * size:,} events", whole, first)
+        _add(table, f"1,000 new events after {IDS * size:,}", cost, shorter)
     return table
+
+
+def _add(table: Table, what: str, cost: Cost, base: Cost) -> None:
+    ratio = f"{cost.wall_s / base.wall_s:.2f}"
+    table.add_row(what, f"{cost.wall_s:.1f}", f"{cost.peak_mib:,.0f}", ratio)
 
 
 def _window(start: int, end: int) -> list[str]:

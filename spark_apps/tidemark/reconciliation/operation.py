@@ -66,7 +66,7 @@ def run_operation(run: Run, operation: Operation[PlanT], *, apply: bool) -> Outc
         hint = (
             "nothing would change"
             if plan.is_empty
-            else "dry run: nothing was changed; --apply does this"
+            else "dry run: nothing was changed; --apply does it"
         )
         return Outcome(PLANNED, {}, plan.counts, [*plan.lines, hint])
     with Locks(
