@@ -9,7 +9,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 
     from embedded.cassandra import Endpoint
 
+_LOCK = pytest.StashKey[IO[str]]()
 _STATE = Path(
     os.environ.get("TIDEMARK_STATE") or Path(__file__).parents[1] / ".tidemark" / "test"
 ).resolve()
+
+
+SHARING = ("dags", "interop")
+"""Directories whose tests share a server that only they use."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,14 +34,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=2, help="kills at random moments")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked soak to `make soak`; a sample of each such test has no mark."""
-    if config.getoption("soak"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("soak")]
+    """Leave what is marked soak to `make soak`, and say what belongs together.
+
+    A sample of each test that is marked soak has no mark. Of the groups, two run at a time: what
+    shares an Airflow or the Pekko client is one, every other file is one of its own.
+    """
+    left_out = (
+        [] if config.getoption("soak") else [i for i in items if i.get_closest_marker("soak")]
+    )
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        room, *file = item.path.relative_to(Path(__file__).parent).parts
+        group = room if room in SHARING else "/".join([room, *file])
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_configure() -> None:
@@ -57,37 +71,58 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
-@pytest.fixture(scope="session")
-def state() -> Iterator[Path]:
-    """The state directory of this run, emptied of the last one's servers and data."""
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Lock the state directory, and empty it of the last run's servers and data."""
+    if _is_worker(session.config):
+        return
     from embedded import processes
 
     _STATE.mkdir(parents=True, exist_ok=True)
-    with (_STATE / "tests.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pytest.exit(
-                f"another test run uses {_STATE}; set TIDEMARK_STATE to another directory",
-                returncode=1,
-            )
-        for run_directory, names in processes.all_recorded(_STATE).items():
-            processes.stop(names, run_directory)
-        for home in ("cassandra", "chain", "doors"):
-            shutil.rmtree(_STATE / home, ignore_errors=True)
-        yield _STATE
+    lock = (_STATE / "tests.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        pytest.exit(
+            f"another test run uses {_STATE}; set TIDEMARK_STATE to another directory", returncode=1
+        )
+    session.config.stash[_LOCK] = lock
+    for run_directory, names in processes.all_recorded(_STATE).items():
+        processes.stop(names, run_directory)
+    for home in ("cassandra", "chain", "doors"):
+        shutil.rmtree(_STATE / home, ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop the server that all workers used."""
+    if _LOCK not in session.config.stash:
+        return
+    from embedded.cassandra import Cassandra
+
+    Cassandra(_STATE / "cassandra").stop()
+    session.config.stash[_LOCK].close()
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
 
 
 @pytest.fixture(scope="session")
-def cassandra(state: Path) -> Iterator[Endpoint]:
-    """The address of a real Cassandra; each test makes keyspaces of its own in it."""
+def state() -> Path:
+    """The state directory of this run."""
+    return _STATE
+
+
+@pytest.fixture(scope="session")
+def cassandra(state: Path) -> Endpoint:
+    """The address of a real Cassandra; each test makes keyspaces of its own in it.
+
+    The first test that wants it starts it.
+    """
     from embedded.cassandra import Cassandra
 
-    node = Cassandra(state / "cassandra")
-    try:
-        yield node.start()
-    finally:
-        node.stop()
+    return Cassandra(state / "cassandra").start()
 
 
 @pytest.fixture(scope="session")

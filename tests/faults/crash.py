@@ -1,7 +1,8 @@
 """Runs an application and kills it, Spark's JVM included, right after a named function.
 
 `crash.py MODULE:FUNCTION SCRIPT ARGUMENT...`: when FUNCTION has returned, the whole process group
-gets SIGKILL. Start it in a process group of its own.
+gets SIGKILL. Start it in a process group of its own. With MODULE:FUNCTION@PID that process gets it
+instead, once, and the application goes on without it.
 """
 
 from __future__ import annotations
@@ -17,15 +18,20 @@ from typing import Any
 
 
 def kill_after(target: str) -> None:
-    """Replace the function by one that kills the process group after it."""
-    module_name, _, name = target.partition(":")
+    """Replace the function by one that kills after it."""
+    where, _, pid = target.partition("@")
+    module_name, _, name = where.partition(":")
     module = importlib.import_module(module_name)
     function = getattr(module, name)
 
     @functools.wraps(function)
     def and_die(*args: Any, **kwargs: Any) -> None:
         function(*args, **kwargs)
-        os.killpg(0, signal.SIGKILL)
+        if pid:
+            setattr(module, name, function)
+            os.kill(int(pid), signal.SIGKILL)
+        else:
+            os.killpg(0, signal.SIGKILL)
 
     setattr(module, name, and_die)
 

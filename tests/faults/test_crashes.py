@@ -78,7 +78,7 @@ def test_killed_after_a_write_and_run_again(
     application: str,
     boundary: str,
 ) -> None:
-    killed = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS, LOCK_TTL="5")
+    killed = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS, LOCK_TTL="10")
     chain = [*CHAIN, "purge"]
     killed.run_chain(*chain[: chain.index(application)])
 
@@ -103,7 +103,7 @@ def test_validate_killed_after_its_findings_and_run_again(
     """Findings are only written where there are some: a tag row is lost in both journals."""
     tables = []
     for name in ("undisturbed", "killed"):
-        damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS, LOCK_TTL="5")
+        damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS, LOCK_TTL="10")
         damaged.run_chain("tag_write")
         lose_a_tag_row(damaged.journal)
         if name == "killed":

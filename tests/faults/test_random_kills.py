@@ -28,7 +28,7 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
 ) -> None:
     undisturbed = FlightsJournal.create(make_journal, tmp_path / "undisturbed", FLIGHTS)
     undisturbed.run_chain("tag_write")
-    killed = FlightsJournal.create(make_journal, tmp_path / "killed", FLIGHTS, LOCK_TTL="5")
+    killed = FlightsJournal.create(make_journal, tmp_path / "killed", FLIGHTS, LOCK_TTL="10")
     moments = random.Random(20131231)
     for _ in range(pytestconfig.getoption("kills")):
         kill_during_writes(killed.journal, after_s=moments.uniform(0.0, 3.0))

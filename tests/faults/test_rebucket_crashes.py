@@ -23,7 +23,7 @@ STORE = "tidemark.reconciliation.rebucket_store"
 
 @pytest.fixture
 def written(make_journal: Callable[..., Journal]) -> Journal:
-    journal = make_journal(LOCK_TTL="5")
+    journal = make_journal(LOCK_TTL="10")
     write_as_pekko(journal, three_ids())
     return journal
 

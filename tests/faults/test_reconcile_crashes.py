@@ -210,7 +210,7 @@ def test_killed_after_a_write_and_run_again(
     boundary: str,
 ) -> None:
     case = BOUNDARIES[name]
-    killed = make_journal(TARGET_PARTITION_SIZE="4", LOCK_TTL="5")
+    killed = make_journal(TARGET_PARTITION_SIZE="4", LOCK_TTL="10")
     case.prepare(killed)
     process = killed.start(CRASH, boundary, SCRIPT, *case.arguments)
     _, stderr = process.communicate()

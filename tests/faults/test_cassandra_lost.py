@@ -1,0 +1,77 @@
+"""Cassandra dies in the middle of a run: it stops with one line, and the next run finishes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from embedded import processes
+from embedded import spark as embedded_spark
+from embedded.cassandra import Cassandra, Endpoint
+from tests.faults.test_crashes import CRASH, wait_for_locks
+from tests.integration.support import ROOT, Journal
+from tests.integration.test_tag_write import (
+    a_small_journal,
+    comparable,
+    expected_tag_views,
+    window,
+)
+from tidemark.cassandra.control import Control
+from tidemark.settings import Settings
+
+DEADLINE_S = 240
+
+
+def control_of(endpoint: Endpoint) -> Control:
+    settings = Settings(
+        cassandra_hosts=f"{endpoint.host}:{endpoint.port}",
+        cassandra_username=endpoint.username,
+        cassandra_password=endpoint.password,
+    )
+    return Control(settings)
+
+
+@pytest.mark.parametrize(
+    ("application", "options", "boundary"),
+    [
+        ("tag_write", window(0, 6), "tidemark.tagging.store:write_tag_views"),
+        (
+            "reconcile",
+            ("rebuild", "--all", "--apply"),
+            "tidemark.reconciliation.truncate:empty_table",
+        ),
+    ],
+)
+def test_run_stops_with_one_line_and_the_next_run_finishes(
+    tmp_path: Path, application: str, options: tuple[str, ...], boundary: str
+) -> None:
+    node = Cassandra(tmp_path / "cassandra")
+    try:
+        endpoint = node.start()
+        environment = {**embedded_spark.environment(), **endpoint.environment()}
+        with control_of(endpoint) as control:
+            journal = Journal.create(
+                control, environment, SPARK_MASTER="local[2]", LOCK_TTL="10", CASSANDRA_TIMEOUT="5"
+            )
+            journal.insert("messages", a_small_journal())
+        server = processes.running("cassandra", tmp_path / "cassandra" / "run")
+        assert server is not None
+        script = ROOT / "spark_apps" / f"{application}.py"
+        started = journal.start(CRASH, f"{boundary}@{server.pid}", str(script), *options)
+        _, stderr = started.communicate(timeout=DEADLINE_S)
+        assert started.returncode == 1, stderr
+        [line] = [line for line in stderr.splitlines() if ": error: " in line]
+        assert "Cassandra" in line
+        assert "Traceback" not in stderr
+
+        with control_of(node.start()) as control:
+            journal.control = control
+            wait_for_locks(journal)
+            again = journal.start(script, *options)
+            _, stderr = again.communicate(timeout=DEADLINE_S)
+            assert again.returncode == 0, stderr
+            rows = journal.rows("tag_views")
+            assert comparable(rows) == comparable(expected_tag_views(a_small_journal()))
+    finally:
+        node.stop()
