@@ -20,10 +20,10 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 	@$(PY) -m embedded demo
 
 test: lint typing  ## lint, type-check and run every test on servers of its own
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 --dist loadgroup $(PYTEST_ARGS)
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
 soak: $(VENV)  ## kill applications at every boundary, and SOAK_KILLS (100) times at random moments
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 --dist loadgroup \
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 \
 	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 tests/faults $(PYTEST_ARGS)
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,23 +36,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=2, help="kills at random moments")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked soak to `make soak`, and say what belongs together.
+class Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each worker a whole group of tests at a time.
 
-    A sample of each test that is marked soak has no mark. Of the groups, two run at a time: what
-    shares an Airflow or the Pekko client is one, every other file is one of its own.
+    What shares an Airflow or the Pekko client is one group, every other file is one of its own.
     """
-    left_out = (
-        [] if config.getoption("soak") else [i for i in items if i.get_closest_marker("soak")]
-    )
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        room = Path(file).parts[1]
+        return room if room in SHARING else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    """With `--numprocesses`, instead of what `--dist` names."""
+    return Groups(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what is marked soak to `make soak`; a sample of each such test has no mark."""
+    if config.getoption("soak"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    for item in items:
-        room, *file = item.path.relative_to(Path(__file__).parent).parts
-        group = room if room in SHARING else "/".join([room, *file])
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_configure() -> None:
