@@ -1,8 +1,8 @@
 """Runs an application and kills it, Spark's JVM included, right after a named function.
 
 `crash.py MODULE:FUNCTION SCRIPT ARGUMENT...`: when FUNCTION has returned, the whole process group
-gets SIGKILL. Start it in a process group of its own. With MODULE:FUNCTION@PID that process gets it
-instead, once, and the application goes on without it.
+gets SIGKILL. Start it in a process group of its own. With MODULE:FUNCTION@PID that process is ended
+in order instead (killed, it would lose its last ten seconds); the application goes on without it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import os
 import runpy
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 
 def kill_after(target: str) -> None:
@@ -29,11 +32,20 @@ def kill_after(target: str) -> None:
         function(*args, **kwargs)
         if pid:
             setattr(module, name, function)
-            os.kill(int(pid), signal.SIGKILL)
+            end(psutil.Process(int(pid)))
         else:
             os.killpg(0, signal.SIGKILL)
 
     setattr(module, name, and_die)
+
+
+def end(process: psutil.Process) -> None:
+    """SIGTERM, and wait until it has gone, or is left for its parent to bury."""
+    process.terminate()
+    with suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            with suppress(psutil.TimeoutExpired):
+                process.wait(0.2)
 
 
 if __name__ == "__main__":
