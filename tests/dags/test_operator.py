@@ -60,7 +60,10 @@ def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) ->
 def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) -> None:
     run_id = run_over(doors, "project", "2013")
     assert rest.task_state(doors.client, "project", run_id, "project") == "success"
-    [event] = events_of(doors, "project", run_id)
+    # Airflow tells the asset just after the task has its state.
+    [event] = rest.wait_until(
+        "the asset's event", RUN_S, lambda: events_of(doors, "project", run_id) or None
+    )
     assert event["extra"] == {
         "window_start": "2013-01-01T00:00:00Z",
         "window_end": "2013-01-02T00:00:00Z",
