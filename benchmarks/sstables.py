@@ -27,6 +27,20 @@ class Ceiling:
     import_s: float
 
 
+def server_options(jmx_port: int) -> str:
+    """What the server's JVM needs beside its own options so that files can be imported.
+
+    JMX, which the embedded server has switched off, asks for the import; and the writer's files
+    are of version 5's format, which a server that could still go back to version 4 does not read.
+    """
+    settings = {
+        "jmx.local.port": jmx_port,
+        "config.allow_system_properties": "true",
+        "settings.storage_compatibility_mode": "NONE",
+    }
+    return " ".join(f"-Dcassandra.{name}={value}" for name, value in settings.items())
+
+
 def measure(
     home: Path, keyspace: str, jmx_port: int, ids: int, events: int, buckets: int
 ) -> Ceiling:

@@ -91,9 +91,8 @@ def main() -> None:
     node = Cassandra(HOME)
     console = Console(width=120)
     try:
-        # The import of sstables is asked for by JMX, which the embedded server has switched off.
         jmx_port = ports.choose(HOME / "jmx.json", ("jmx",), {})["jmx"]
-        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=f"-Dcassandra.jmx.local.port={jmx_port}"):
+        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=sstables.server_options(jmx_port)):
             endpoint = node.start()
         server = processes.running("cassandra", HOME / "run")
         if server is None:

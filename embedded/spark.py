@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pyspark
 
-from embedded import jars
+from embedded import class_archive, jars
 from embedded.java import java_home
+
+_JVM_OPTIONS = (
+    "-XX:+UseParallelGC",
+    # A run lasts a minute or two. By default its optimizing compiler takes as much CPU as its
+    # tasks do; these wait until a method has been called twenty times as often.
+    "-XX:Tier4InvocationThreshold=100000",
+    "-XX:Tier4MinInvocationThreshold=12000",
+    "-XX:Tier4CompileThreshold=300000",
+    "-XX:Tier4BackEdgeThreshold=800000",
+)
 
 
 def environment() -> dict[str, str]:
     """Return the variables for spark-submit and for applications run by hand.
 
     A spark-submit from a virtual environment finds Spark only by SPARK_HOME, and its workers the
-    right Python only by PYSPARK_PYTHON.
+    right Python only by PYSPARK_PYTHON. SPARK_SUBMIT_OPTS reaches the JVM of both.
     """
+    given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     return {
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": " ".join([*_JVM_OPTIONS, class_archive.options(), given]).strip(),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "TIDEMARK_SPARK_JARS": ",".join(map(str, jars.fetch("spark"))),

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import signal
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -25,7 +26,18 @@ _STATE = Path(
     os.environ.get("TIDEMARK_STATE") or Path(__file__).parents[1] / ".tidemark" / "test"
 ).resolve()
 
-
+SPARK_OPTIONS = (
+    "-XX:-UseParallelGC",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Dspark.default.parallelism=1",
+    "-Dspark.sql.adaptive.enabled=false",
+    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+    "-Dspark.sql.codegen.wholeStage=false",
+    "-Dspark.sql.shuffle.partitions=1",
+)
+"""A handful of rows in many short runs: compiling, whether a plan or the JVM's own code, costs more
+than it saves."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 
@@ -76,7 +88,8 @@ def pytest_configure() -> None:
     # For DAG files loaded inside the test process; a running Airflow has a home of its own.
     os.environ["AIRFLOW_HOME"] = str(_STATE / "airflow-in-process")
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
-    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "spark-conf")
+    os.environ.pop("SPARK_CONF_DIR", None)
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(SPARK_OPTIONS)
     # Ended from outside as by Ctrl-C: the fixtures stop their servers on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -106,6 +119,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Stop the server that all workers used."""
+    if _is_worker(session.config):
+        # What this worker started for all outlives it.
+        warnings.simplefilter("ignore", ResourceWarning)
+        return
     if _LOCK not in session.config.stash:
         return
     from embedded.cassandra import Cassandra

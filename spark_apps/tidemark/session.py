@@ -49,6 +49,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
+    # What is kept for a minute is not worth the statistics by which it would be compressed.
+    spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
     # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
     spark_io.connect(spark, settings)

@@ -98,6 +98,16 @@ def test_changed_rule_is_refused_until_its_tag_is_rebuilt(journal: Journal, rule
     assert comparable(journal.rows("tag_views")) == comparable(expected)
 
 
+def test_tag_that_only_its_rule_knows_can_be_rebuilt(journal: Journal, rules: Path) -> None:
+    journal.insert("messages", delays())
+    assert run(journal, rules, "tag_write", *window(0, 3)).status == 0
+    (rules / "late.sql").write_text(LATE)
+    rebuilt = run(journal, rules, "reconcile", "rebuild", "--tag", "late", "--apply")
+    assert rebuilt.status == 0, rebuilt.stderr
+    expected = expected_tag_views(with_late(delays()))
+    assert comparable(journal.rows("tag_views")) == comparable(expected)
+
+
 def test_rule_for_a_tag_that_has_rows_already_is_refused(journal: Journal, rules: Path) -> None:
     journal.insert("messages", delays())
     assert run(journal, rules, "tag_write", *window(0, 1)).status == 0

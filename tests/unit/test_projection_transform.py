@@ -109,16 +109,8 @@ def test_a_payload_is_an_event_or_quarantined_with_its_bytes(
     spark: SparkSession, payload: bytes | None, cause: str | None
 ) -> None:
     frame = decoded(spark, row("a|1", 1, payload))
-    quarantined = transform.quarantine_rows(
-        frame,
-        source="j.messages",
-        application="project/x",
-        run_id="run-1",
-        found_at=datetime(2020, 1, 1, tzinfo=UTC),
-    ).select("source", "application", "timestamp", "cause", "event", "ser_id")
-    expected = [] if cause is None else [
-        ("j.messages", "project/x", timeuuid(EPOCH_MS), cause, payload, 20)
-    ]  # fmt: skip
+    quarantined = transform.unreadable(frame).select("timestamp", "cause", "event", "ser_id")
+    expected = [] if cause is None else [(timeuuid(EPOCH_MS), cause, payload, 20)]
     assert quarantined.collect() == expected
     assert transform.readable(frame).count() == (cause is None)
     counts = one(transform.counts_by_bucket(frame)).asDict()

@@ -66,6 +66,8 @@ class Control:
             ),
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
             connect_timeout=settings.cassandra_timeout,
+            # The driver's own 2 s are too few for a server that is busy when we connect.
+            control_connection_timeout=settings.cassandra_timeout,
             # What is asked of the schema is read from system_schema. Its metadata would be all
             # tables of all keyspaces, fetched at each start and after each statement of DDL.
             schema_metadata_enabled=False,

@@ -196,10 +196,8 @@ def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFra
 
 
 def _with_time(messages: DataFrame, settings: Settings) -> DataFrame:
-    epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
-    return messages.withColumns(
-        {
-            "ticks": columns.timeuuid_ticks(F.col("timestamp")),
-            "time_bucket": columns.time_bucket(epoch_ms, settings.bucket_size),
-        }
+    # One after the other: the text is taken apart once.
+    epoch_ms = columns.ticks_epoch_ms(F.col("ticks"))
+    return messages.withColumn("ticks", columns.timeuuid_ticks(F.col("timestamp"))).withColumn(
+        "time_bucket", columns.time_bucket(epoch_ms, settings.bucket_size)
     )

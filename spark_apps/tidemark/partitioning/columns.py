@@ -57,20 +57,26 @@ def timeuuid_ticks(timeuuid: Column) -> Column:
 
     Raises (in the job): a text whose version digit is not 1 fails the query with that text.
     """
+    # As bytes: Spark counts the characters of a whole string for every part that it takes of it.
+    octets = timeuuid.cast("binary")
     digits = F.concat(
-        F.substring(timeuuid, 16, 3), F.substring(timeuuid, 10, 4), F.substring(timeuuid, 1, 8)
+        F.substring(octets, 16, 3), F.substring(octets, 10, 4), F.substring(octets, 1, 8)
     )
-    ticks = F.conv(digits, 16, 10).cast("bigint")
-    is_timeuuid = (F.substring(timeuuid, 15, 1) == "1") & (F.length(timeuuid) == 36)
+    ticks = F.conv(digits.cast("string"), 16, 10).cast("bigint")
+    is_timeuuid = (F.substring(octets, 15, 1) == F.lit(b"1")) & (F.length(octets) == 36)
     refused = F.raise_error(F.concat(F.lit("not a timeuuid: "), timeuuid)).cast("bigint")
     return F.when(is_timeuuid, ticks).when(~is_timeuuid, refused)
 
 
 def timeuuid_epoch_ms(timeuuid: Column) -> Column:
     """Return the time (bigint, epoch ms, floored) of a timeuuid's text."""
+    return ticks_epoch_ms(timeuuid_ticks(timeuuid))
+
+
+def ticks_epoch_ms(ticks: Column) -> Column:
+    """Return the time (bigint, epoch ms, floored) of ticks (100 ns since 1582-10-15)."""
     # Ticks are never negative, so this division floors although Spark's truncates.
-    gregorian_ms = F.call_function("div", timeuuid_ticks(timeuuid), F.lit(keys.TICKS_PER_MS))
-    return gregorian_ms + F.lit(keys.MIN_EPOCH_MS)
+    return F.call_function("div", ticks, F.lit(keys.TICKS_PER_MS)) + F.lit(keys.MIN_EPOCH_MS)
 
 
 def epoch_ms_ticks(epoch_ms: Column) -> Column:

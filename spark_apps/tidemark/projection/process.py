@@ -11,6 +11,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.errors import TidemarkError
+from tidemark.ledger import quarantine
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
 from tidemark.projection import analysis, read, store, transform
@@ -98,14 +99,13 @@ class _Processing:
 
     def _quarantine(self, decoded: DataFrame) -> None:
         self._claimed.check()
-        rows = transform.quarantine_rows(
-            decoded,
+        quarantine.write(
+            transform.unreadable(decoded),
+            self._run.settings,
             source=read.source_table(self._definition, self._run.settings),
             application=f"{APPLICATION}/{self._definition.name}",
             run_id=self._run.run_id,
-            found_at=self._now,
         )
-        store.write_quarantine(rows, self._run.settings)
 
     def _write_result(self, decoded: DataFrame, counts: dict[int, dict[str, int]]) -> int:
         """Store the result; adds rows_written to the counts of each bucket in mode bucket."""

@@ -25,11 +25,6 @@ from tidemark.window import from_millis, to_millis
 _OFFSET, _CURSOR, _CONTROL = "projection_offset", "projection_cursor", "projection_control"
 
 
-def write_quarantine(rows: DataFrame, settings: Settings) -> None:
-    """Before the result: the rows of `transform.quarantine_rows`."""
-    spark_io.write(rows, settings.keyspace, "quarantine")
-
-
 def next_write_time(control: Control, settings: Settings, subject: str) -> int:
     """A write timestamp (microseconds) above all that this projection used; stored before use.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -82,22 +80,16 @@ def readable(decoded: DataFrame) -> DataFrame:
     )
 
 
-def quarantine_rows(
-    decoded: DataFrame, *, source: str, application: str, run_id: str, found_at: datetime
-) -> DataFrame:
-    """The rows of the table quarantine: the events whose payload cannot be read.
+def unreadable(decoded: DataFrame) -> DataFrame:
+    """The events whose payload cannot be read, as `ledger.quarantine.write` takes them.
 
     Columns in: those of `decode`.
     """
     return decoded.where(_source("cause").isNotNull()).select(
-        F.lit(source).alias("source"),
-        F.lit(application).alias("application"),
         "persistence_id",
         "sequence_nr",
         _source("timeuuid").alias("timestamp"),
         *[_source(name).alias(name) for name in ("cause", "ser_id", "ser_manifest", "event")],
-        F.lit(run_id).alias("run_id"),
-        F.lit(found_at).alias("found_at"),
     )
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
+from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.reconciliation import delete, rebuild_window, truncate
 from tidemark.reconciliation.operation import Operation, Plan
@@ -92,15 +93,13 @@ def _write(run: Run, scope: Scope, check: Callable[[], None]) -> Mapping[str, in
     delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
     end = keys.epoch_ms_ticks(to_millis(datetime.now(UTC) - delay))
 
-    def messages(*payload: str) -> DataFrame:
-        return _messages(run, scope, *payload).where(F.col("ticks") < end)
-
+    messages = _messages(run, scope).where(F.col("ticks") < end)
     return write_series(run, messages, tag_rules, scope.tags, check)
 
 
-def _messages(run: Run, scope: Scope, *payload: str) -> DataFrame:
+def _messages(run: Run, scope: Scope) -> DataFrame:
     spark, settings = run.spark, run.settings
     if scope.persistence_ids is None:
-        return frames.message_index(spark, settings, *payload)
+        return frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
     ids = spark.createDataFrame([(one,) for one in scope.persistence_ids], "persistence_id string")
-    return frames.messages_of_ids(ids, settings, *payload)
+    return frames.messages_of_ids(ids, settings, *PAYLOAD_COLUMNS)

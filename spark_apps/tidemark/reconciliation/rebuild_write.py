@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -13,24 +14,23 @@ from tidemark.ledger import applications, quarantine
 from tidemark.tagging import events, rules, store, transform
 from tidemark.tagging.rules import Rule
 
-Messages = Callable[..., DataFrame]
-
 
 def write_series(
     run: Run,
-    messages: Messages,
+    messages: DataFrame,
     tag_rules: Sequence[Rule],
     tags: frozenset[str] | None,
     check: Callable[[], None],
 ) -> Mapping[str, int]:
     """Write the series of these messages as if nothing had been there, numbered from 1.
 
-    The payloads are read once and shuffled once, before each event is repeated for its tags; what
-    the progress says is counted in a second read, of the keys, which holds nothing in memory.
+    Messages are read once and shuffled once, before each event is repeated for its tags. What came
+    out of the shuffle is kept on disk, not in memory: the progress is counted from the same events
+    as the rows, whatever is written meanwhile.
 
     Args:
         run: the application's frame.
-        messages: gives the messages with the payload columns that it is given the names of.
+        messages: those of `journal.frames.message_index` with the payload columns.
         tag_rules: the rules that add tags.
         tags: only these, or None. With tags named, tag_scanning is left as it is: it speaks of
             all tags of a persistence id.
@@ -39,46 +39,56 @@ def write_series(
     Returns:
         tag_rows_written, progress_rows_written, quarantined.
     """
-    run.say("reading messages, numbering, writing the tag views")
-    written, seen = Observation("rows"), Observation("events")
-    tagged = events.tagged(messages(*PAYLOAD_COLUMNS), tag_rules).observe(
-        seen, F.count("cause").alias("quarantined")
-    )
-    rows = _of_tags(transform.ranked(_narrowed(tagged, tags)), tags)
-    rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
-    check()
-    store.write_tag_views(
-        transform.tag_view_rows(rows).observe(written, F.count("*").alias("rows")), run.settings
-    )
-    quarantined = int(seen.get["quarantined"])
-    if quarantined:
+    run.say("reading messages")
+    tagged = _needed(events.tagged(messages, tag_rules), tags)
+    kept = tagged.repartition("persistence_id").persist(StorageLevel.DISK_ONLY)
+    present = kept.agg(*[F.count(name).alias(name) for name in ("cause", *PAYLOAD_COLUMNS)]).first()
+    assert present is not None  # noqa: S101 - an aggregate without groups has one row
+    if present.cause:
         check()
         _quarantine(run, messages, tag_rules)
+    run.say("numbering, writing the tag views")
+    written = Observation("rows")
+    rows = _of_tags(transform.ranked(kept), tags)
+    rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
+    # Columns that no event has would cost as much as the others, to leave them unset.
+    absent = [name for name in PAYLOAD_COLUMNS if not present[name]]
+    tag_view_rows = transform.tag_view_rows(rows).drop(*absent)
+    check()
+    store.write_tag_views(tag_view_rows.observe(written, F.count("*").alias("rows")), run.settings)
     run.say("writing tag_write_progress and tag_scanning")
-    index = events.index_of(messages(*events.READ), tag_rules)
-    progress = _write_completeness(run, index, tag_rules, tags, check)
-    return {
-        "tag_rows_written": int(written.get["rows"]),
-        "progress_rows_written": progress,
-        "quarantined": quarantined,
-    }
-
-
-def _narrowed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
-    """Without the events that have none of the tags, so that they are not shuffled."""
+    progress = transform.last_of_series(rows).persist(StorageLevel.DISK_ONLY)
+    check()
+    store.write_progress(progress, run.settings)
     if tags is None:
-        return tagged.where(F.col("tags").isNotNull())
-    return tagged.where(F.arrays_overlap("tags", F.array(*map(F.lit, sorted(tags)))))
+        _write_scanning(run, kept, progress, rules.version(tag_rules), check)
+    counts = {
+        "tag_rows_written": int(written.get["rows"]),
+        "progress_rows_written": progress.count(),
+        "quarantined": present.cause,
+    }
+    progress.unpersist()
+    kept.unpersist()
+    return counts
 
 
-def _of_tags(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
-    return tagged if tags is None else tagged.where(F.col("tag").isin(*sorted(tags)))
+def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
+    """What must be shuffled: of events without any tag the key only, and only for tag_scanning."""
+    if tags is not None:
+        return tagged.where(F.arrays_overlap("tags", F.array(*map(F.lit, sorted(tags)))))
+    has_tags = F.col("tags").isNotNull()
+    return tagged.withColumns({name: F.when(has_tags, F.col(name)) for name in PAYLOAD_COLUMNS})
 
 
-def _quarantine(run: Run, messages: Messages, tag_rules: Sequence[Rule]) -> None:
+def _of_tags(ranked: DataFrame, tags: frozenset[str] | None) -> DataFrame:
+    wanted = F.col("tag").isNotNull() if tags is None else F.col("tag").isin(*sorted(tags))
+    return ranked.where(wanted)
+
+
+def _quarantine(run: Run, messages: DataFrame, tag_rules: Sequence[Rule]) -> None:
     settings = run.settings
     quarantine.write(
-        events.unwritable(messages(*events.READ), tag_rules),
+        events.unwritable(messages, tag_rules),
         settings,
         source=f"{settings.journal_keyspace}.{settings.journal_table}",
         application=applications.RECONCILE,
@@ -86,47 +96,16 @@ def _quarantine(run: Run, messages: Messages, tag_rules: Sequence[Rule]) -> None
     )
 
 
-def _write_completeness(
-    run: Run,
-    index: DataFrame,
-    tag_rules: Sequence[Rule],
-    tags: frozenset[str] | None,
-    check: Callable[[], None],
-) -> int:
-    counted = Observation("progress")
-    progress = _progress(_of_tags(_exploded(index), tags))
+def _write_scanning(
+    run: Run, kept: DataFrame, progress: DataFrame, version: str, check: Callable[[], None]
+) -> None:
+    # Not from the progress alone: what has no tag is complete as well.
+    last = kept.groupBy("persistence_id").agg(F.max("sequence_nr").alias("sequence_nr"))
+    numbers = F.map_from_entries(F.collect_list(F.struct("tag", "tag_pid_sequence_nr")))
+    by_id = progress.groupBy("persistence_id").agg(numbers.alias("numbers"))
+    tails = last.join(by_id, on="persistence_id", how="left").persist(StorageLevel.DISK_ONLY)
     check()
-    store.write_progress(progress.observe(counted, F.count("*").alias("rows")), run.settings)
-    if tags is None:
-        # Not from the progress alone: what has no tag is complete as well.
-        last = index.groupBy("persistence_id").agg(F.max("sequence_nr").alias("sequence_nr"))
-        check()
-        store.write_scanning(last, run.settings)
-        numbers = F.map_from_entries(F.collect_list(F.struct("tag", "tag_pid_sequence_nr")))
-        tails = last.join(
-            progress.groupBy("persistence_id").agg(numbers.alias("numbers")),
-            on="persistence_id",
-            how="left",
-        )
-        check()
-        store.write_tails(tails, run.settings, rules.version(tag_rules))
-    return int(counted.get["rows"])
-
-
-def _exploded(index: DataFrame) -> DataFrame:
-    return index.where(F.col("tags").isNotNull()).withColumn("tag", F.explode("tags"))
-
-
-def _progress(tagged: DataFrame) -> DataFrame:
-    """`transform.last_of_series` where the number is the count: no order is needed for it."""
-    last = F.max(F.struct(*transform.EVENT_ORDER, "timestamp")).alias("last")
-    return (
-        tagged.groupBy(*transform.SERIES)
-        .agg(F.count("*").alias("tag_pid_sequence_nr"), last)
-        .select(
-            *transform.SERIES,
-            "last.sequence_nr",
-            "tag_pid_sequence_nr",
-            F.col("last.timestamp").alias("offset"),
-        )
-    )
+    store.write_scanning(tails.select("persistence_id", "sequence_nr"), run.settings)
+    check()
+    store.write_tails(tails, run.settings, version)
+    tails.unpersist()

@@ -80,8 +80,8 @@ def require_known(run: Run, scope: Scope) -> None:
     """Refuse persistence ids and tags that occur nowhere, before anything is touched.
 
     A persistence id is known by its messages, metadata, progress, scanning or tag-view rows; a tag
-    by its tag views, progress or messages. The usual answer costs a few reads by key; only what
-    seems unknown is searched for: an id in the keys of the tag views, a tag in all messages.
+    by its tag views, progress, rule or messages. The usual answer costs a few reads by key; only
+    what seems unknown is searched for: an id in the keys of the tag views, a tag in all messages.
 
     Raises:
         InvalidInput: naming those that are unknown.
@@ -143,14 +143,17 @@ def _unknown_tags(run: Run, tags: Iterable[str]) -> list[str]:
     if unknown:
         progress = table(run.settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
         unknown -= {row["tag"] for row in run.control.execute(f"SELECT tag FROM {progress}")}
-    return sorted(tag for tag in unknown if not _has_messages(run, tag))
+    return sorted(tag for tag in unknown if not _is_given(run, tag))
 
 
-def _has_messages(run: Run, tag: str) -> bool:
+def _is_given(run: Run, tag: str) -> bool:
     # Imported here: an operation that finds its tag in the tag views starts no Spark.
     from pyspark.sql import functions as F
 
     from tidemark.journal import frames
+    from tidemark.tagging import rules
 
+    if any(rule.tag == tag for rule in rules.load(run.settings.tagging_dir)):
+        return True
     index = frames.message_index(run.spark, run.settings)
     return not index.where(F.array_contains("tags", tag)).isEmpty()

@@ -1,0 +1,61 @@
+"""Spark's classes are archived once, used by every JVM that follows, and never in its way."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from embedded import class_archive
+from embedded.java import java_home
+
+
+def java(options: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A JVM on the class path that Spark's own scripts make."""
+    jars = Path(pyspark.__file__).parent
+    command = [
+        str(java_home() / "bin" / "java"),
+        *options.split(),
+        "-cp",
+        f"{jars}/conf:{jars}/jars/*",
+    ]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_a_spark_jvm_takes_its_classes_from_the_archive() -> None:
+    options = class_archive.options()
+    spark_submit = "org.apache.spark.deploy.SparkSubmit"
+    loaded = java(f"{options} -Xlog:class+load", spark_submit, "--version")
+    assert loaded.returncode == 0, loaded.stderr
+    [line] = [line for line in loaded.stdout.splitlines() if f" {spark_submit} source" in line]
+    assert "shared objects file (top)" in line
+
+
+def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = class_archive.options()
+    monkeypatch.setattr(class_archive, "_make", lambda archive: pytest.fail("made again"))
+    assert class_archive.options() == made
+
+
+def test_an_archive_that_does_not_fit_is_ignored_in_silence(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.jsa"
+    broken.write_bytes(b"no archive")
+    archive = class_archive.options().split()[0].partition("=")[2]
+    options = class_archive.options().replace(archive, str(broken))
+    ended = java(options, "org.apache.spark.launcher.Main", "org.apache.spark.deploy.Master")
+    assert ended.returncode == 0
+    assert "broken" not in ended.stdout + ended.stderr
+
+
+def test_without_an_archive_there_are_no_options_and_a_line_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = tmp_path / "training.py"
+    training.write_text("raise SystemExit(1)")
+    monkeypatch.setattr(class_archive, "TRAINING", training)
+    monkeypatch.setattr(class_archive, "JARS", tmp_path / "jars")
+    assert class_archive.options() == ""
+    assert "every start will take longer" in capsys.readouterr().err
+    assert list((tmp_path / "jars").glob("*.jsa")) == []
