@@ -88,7 +88,9 @@ def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> 
     )
     from_anchor = F.coalesce(F.col("anchor_number") - F.col("rank_at_anchor"), F.lit(0))
     return series.select(
-        *SERIES,
+        # Under the same names, but as columns of its own: where both frames are checkpoints and
+        # adaptive execution is off, Spark refuses to join this one with the one it was made from.
+        *[F.col(name).alias(name) for name in SERIES],
         F.coalesce(before, from_anchor).cast("bigint").alias("shift"),
         "progress_sequence_nr",
         _contradiction(before + F.col("rank_at_anchor")).alias("contradiction"),
