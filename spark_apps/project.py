@@ -1,15 +1,18 @@
-"""Bring the read models up to a window: every projection of include/sql/projections."""
+"""Bring the read models up to a window, and manage the projections that make them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
 from tidemark import options
 from tidemark.application import run_application
+from tidemark.projection.management import set_paused
 from tidemark.projection.plan import APPLICATION
 from tidemark.projection.run import run_window
+from tidemark.projection.status import run_status
 from tidemark.window import Window
 
 Projection = Annotated[
@@ -20,7 +23,12 @@ Projection = Annotated[
 ]
 
 
+Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
+Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
+
+
 def main(
+    context: typer.Context,
     projection: Projection = None,
     window_start: options.WindowStart = None,
     window_end: options.WindowEnd = None,
@@ -29,13 +37,16 @@ def main(
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
-    """Bring the read models up to a window.
+    """Bring the read models up to a window; with a command, manage the projections instead.
 
     Every SQL file of the projections' directory defines one; see docs/projections.md. Time
-    buckets that validate has not passed are held, unless --force is given.
+    buckets that validate has not passed are held, unless --force is given. Paused projections
+    are left out.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
+    if context.invoked_subcommand is not None:
+        return
     run_application(
         APPLICATION,
         lambda run: run_window(
@@ -52,5 +63,48 @@ def main(
     )
 
 
+def status(
+    projection: Names = None,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Say how projections stand: pieces by state, what is open and why, and the lag.
+
+    A piece is open if validate has passed its time bucket and the present definition has not
+    processed it. Spark is not started, and nothing has to run.
+    """
+    run_application(
+        APPLICATION,
+        lambda run: run_status(run, projection or []),
+        run_id=run_id,
+        report_file=report,
+    )
+
+
+def pause(
+    projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
+) -> None:
+    """Leave projections out of every run to come, until they are resumed."""
+    _set_paused(projection, True, run_id, report)
+
+
+def resume(
+    projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
+) -> None:
+    """Let paused projections run again; the next run takes up what was left out."""
+    _set_paused(projection, False, run_id, report)
+
+
+def _set_paused(
+    names: list[str], paused: bool, run_id: str | None, report: Path | None
+) -> NoReturn:
+    run_application(
+        APPLICATION,
+        lambda run: set_paused(run, names, paused=paused),
+        run_id=run_id,
+        report_file=report,
+    )
+
+
 if __name__ == "__main__":
-    options.start(main)
+    options.group({"status": status, "pause": pause, "resume": resume}, default=main)

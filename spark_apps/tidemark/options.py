@@ -44,9 +44,20 @@ def start(main: object) -> None:
     application()
 
 
-def group(commands: Mapping[str, object], *, text: str) -> None:
-    """The same for an application with several commands, each by its name; `text` is its help."""
-    application = _plain(help=text, context_settings=_WIDE, no_args_is_help=True)
+def group(
+    commands: Mapping[str, object], *, text: str | None = None, default: object = None
+) -> None:
+    """The same for an application with several commands, each by its name.
+
+    Args:
+        commands: the commands.
+        text: the application's help, unless `default` has it.
+        default: is called before each command, and alone if none is named; its first parameter is
+            the `typer.Context` that says which.
+    """
+    application = _plain(help=text, context_settings=_WIDE, no_args_is_help=default is None)
+    if default is not None:
+        application.callback(invoke_without_command=True)(default)  # type: ignore[type-var]
     for name, command in commands.items():
         application.command(name, context_settings=_WIDE)(command)  # type: ignore[type-var]
     application()

@@ -70,7 +70,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
         _require_new_version(definition, pieces_ledger.entries())
     in_window = set(window.buckets(settings.bucket_size))
     pieces = pieces_ledger.plan(in_window, force=force)
-    ready = _validated(run, settings) | (in_window if force else set())
+    ready = validated(run, settings) | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
     work = Work(definition, pieces_ledger, pieces, held)
     if definition.tags is not None:
@@ -90,7 +90,12 @@ def _require_rows(work: Work, emptied: frozenset[int]) -> None:
         )
 
 
-def _validated(run: Run, settings: Settings) -> set[int]:
+def validated(run: Run, settings: Settings) -> set[int]:
+    """The time buckets that validate is done with.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
     return Pieces(
         run.control, settings.keyspace, applications.VALIDATE, settings.journal_keyspace
     ).done()

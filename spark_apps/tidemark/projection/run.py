@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog
+from tidemark.projection import analysis, catalog, management
 from tidemark.projection.analysis import Checked
 from tidemark.projection.plan import NOT_VALIDATED, Work, plan
 from tidemark.projection.process import COUNTS, process
@@ -38,7 +38,7 @@ class _Tally:
 def run_window(
     run: Run, window: Window, *, names: Sequence[str], force: bool, dry_run: bool
 ) -> Outcome:
-    """Bring the read models up to the window.
+    """Bring the read models up to the window; paused projections are left out.
 
     Every definition is checked against Spark and its target before the first event is read. A
     projection that fails afterwards does not stop the others; the outcome names it.
@@ -61,18 +61,22 @@ def run_window(
     settings = run.settings
     definitions = catalog.select(settings.projections_dir, names)
     preflight.check(run, window)
+    left_out: list[str] = []
+    definitions = management.unpaused(run, definitions, left_out.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     works = [work for work in works if work.pieces]
     if not works:
-        return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
+        every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
+        return Outcome(NOTHING, lines=[*left_out, *every])
     checked = _check(run, works)
     if dry_run:
         pieces = {
             "planned": sum(len(work.pieces) for work in works),
             "held": sum(len(work.held) for work in works),
         }
-        return Outcome(PLANNED, pieces, lines=[line for work in works for line in work.lines()])
-    tally = _Tally()
+        lines = [line for work in works for line in work.lines()]
+        return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
+    tally = _Tally(lines=left_out)
     for work in works:
         _attempt(run, work, checked.get(work.definition.name), tally)
     return tally.outcome()

@@ -1,0 +1,102 @@
+"""How the projections stand: what is done, what is open and why, and how far they lag."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tidemark import preflight
+from tidemark.application import DONE, Outcome, Run
+from tidemark.ledger.pieces import Entry, State
+from tidemark.projection import catalog, management
+from tidemark.projection.plan import ledger, validated
+from tidemark.window import from_millis
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One projection against the time buckets that validate has passed.
+
+    Attributes:
+        states: its pieces by state; those done by another definition count as `changed`.
+        open_buckets: validated, and not done by the present definition; ascending.
+        lag: from the start of the first of them to the end of the last validated bucket.
+        last_error: of the oldest piece that has one, with its time bucket.
+    """
+
+    states: Counter[str]
+    open_buckets: Sequence[int]
+    lag: timedelta
+    last_error: tuple[int, str] | None
+
+
+def progress(
+    entries: Sequence[Entry], fingerprint: str, validated: Collection[int], bucket_ms: int
+) -> Progress:
+    """Compare the ledger's rows of a projection with what it could have done. No I/O."""
+    done = {
+        entry.time_bucket
+        for entry in entries
+        if entry.state is State.DONE and entry.definition_version == fingerprint
+    }
+    states = Counter(
+        str(entry.state)
+        if entry.state is not State.DONE or entry.time_bucket in done
+        else "changed"
+        for entry in entries
+    )
+    open_buckets = sorted(set(validated) - done)
+    lag_ms = max(validated) + bucket_ms - open_buckets[0] if open_buckets else 0
+    errors = [
+        (entry.time_bucket, entry.error)
+        for entry in entries
+        if entry.error and entry.state is not State.DONE
+    ]
+    return Progress(
+        states, open_buckets, timedelta(milliseconds=lag_ms), min(errors) if errors else None
+    )
+
+
+def run_status(run: Run, names: Sequence[str]) -> Outcome:
+    """Say it of each projection. Nothing is written but Tidemark's own tables, if absent.
+
+    Raises:
+        InvalidInput: a projection is unknown.
+        DefinitionError: a projection file cannot be used.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    definitions = catalog.select(settings.projections_dir, names)
+    preflight.check_journal(run)
+    passed = validated(run, settings)
+    lines, open_pieces, paused = [], 0, 0
+    for definition in definitions:
+        stands = management.standing(run.control, settings, definition)
+        entries = ledger(run, definition).entries()
+        now = progress(entries, definition.fingerprint, passed, settings.bucket_size.milliseconds)
+        paused += stands.paused
+        open_pieces += len(now.open_buckets)
+        lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
+        if stands.paused:
+            lines.append(f"  {stands}")
+        if now.open_buckets:
+            first = from_millis(now.open_buckets[0])
+            lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
+        if now.last_error is not None:
+            bucket, error = now.last_error
+            lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
+    counts = {
+        "projections": len(definitions),
+        "paused": paused,
+        "validated_buckets": len(passed),
+        "open_pieces": open_pieces,
+    }
+    return Outcome(DONE, counts=counts, lines=lines)
+
+
+def _summary(now: Progress) -> str:
+    parts = [f"{number:,} {state}" for state, number in sorted(now.states.items())]
+    return ", ".join([*parts, f"{len(now.open_buckets):,} open"])
