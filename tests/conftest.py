@@ -45,7 +45,7 @@ SHARING = ("dags", "interop")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What `make soak` asks for."""
     parser.addoption("--soak", action="store_true", help="also run the tests marked soak")
-    parser.addoption("--kills", type=int, default=2, help="kills at random moments")
+    parser.addoption("--kills", type=int, default=1, help="kills at random moments")
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]

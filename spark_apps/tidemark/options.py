@@ -57,7 +57,10 @@ def group(
     """
     application = _plain(help=text, context_settings=_WIDE, no_args_is_help=default is None)
     if default is not None:
-        application.callback(invoke_without_command=True)(default)  # type: ignore[type-var]
+        called = application.callback(
+            invoke_without_command=True, help=default.__doc__, context_settings=_WIDE
+        )
+        called(default)  # type: ignore[type-var]
     for name, command in commands.items():
         application.command(name, context_settings=_WIDE)(command)  # type: ignore[type-var]
     application()

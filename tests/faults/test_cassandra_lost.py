@@ -36,10 +36,11 @@ def control_of(endpoint: Endpoint) -> Control:
     ("application", "options", "boundary"),
     [
         ("tag_write", window(0, 6), "tidemark.tagging.store:write_tag_views"),
-        (
+        pytest.param(
             "reconcile",
             ("rebuild", "--all", "--apply"),
             "tidemark.reconciliation.truncate:empty_table",
+            marks=pytest.mark.soak,
         ),
     ],
 )

@@ -168,7 +168,6 @@ CASES = sampled(
     {
         ("delete an id", "tidemark.reconciliation.delete_store:delete_progress"),
         ("rebuild everything", "tidemark.tagging.store:write_tag_views"),
-        ("repair", "tidemark.reconciliation.repair_store:delete_rows"),
     },
 )
 

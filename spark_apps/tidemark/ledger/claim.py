@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from tidemark.cassandra.control import Control
-from tidemark.errors import TidemarkError
+from tidemark.errors import TidemarkError, root_cause
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, State, days
 from tidemark.settings import Settings
@@ -93,7 +93,7 @@ def claim(
         try:
             yield claimed
         except BaseException as error:
-            reason = str(error) if isinstance(error, TidemarkError) else repr(error)
+            reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
             # A second failure here (lock lost, Cassandra gone) must not hide the first.
             with suppress(TidemarkError):
                 locks.check()
