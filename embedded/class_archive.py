@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -30,13 +31,16 @@ _DEADLINE_S = 180
 def options() -> str:
     """Return the JVM options that use the archive, which is made when it is missing.
 
-    Empty if it cannot be made; that is said, and nothing depends on it.
+    Empty if it cannot be made, as by a runtime without an archive of its own: that is said, an
+    empty file keeps it from being tried again, and nothing depends on it.
     """
     archive = JARS / f"spark-{_fingerprint()}.jsa"
     with homes.one_starter(JARS):
-        if not archive.exists() and not _make(archive):
-            return ""
-    return f"-XX:SharedArchiveFile={archive} {_SILENT}"
+        if not archive.exists():
+            _make(archive)
+    if not archive.stat().st_size:
+        return ""
+    return " ".join([shlex.quote(f"-XX:SharedArchiveFile={archive}"), _SILENT])
 
 
 def _fingerprint() -> str:
@@ -47,7 +51,7 @@ def _fingerprint() -> str:
     return hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:12]
 
 
-def _make(archive: Path) -> bool:
+def _make(archive: Path) -> None:
     progress = Progress("spark")
     progress.update("keeping Spark's classes for faster starts")
     for stale in archive.parent.glob("spark-*.jsa"):
@@ -60,7 +64,9 @@ def _make(archive: Path) -> bool:
             "JAVA_HOME": str(java_home()),
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={made} {_SILENT}",
+            "SPARK_SUBMIT_OPTS": " ".join(
+                [shlex.quote(f"-XX:ArchiveClassesAtExit={made}"), _SILENT]
+            ),
         }
         environment.pop("SPARK_CONF_DIR", None)
         with suppress(subprocess.TimeoutExpired):
@@ -71,9 +77,12 @@ def _make(archive: Path) -> bool:
                 timeout=_DEADLINE_S,
                 cwd=directory,
             )
-        if not made.exists():
-            progress.done("no archive of Spark's classes; every start will take longer")
-            return False
+        is_made = made.exists()
+        if not is_made:
+            made.touch()
         os.replace(made, archive)
-    progress.done("keeps Spark's classes for faster starts")
-    return True
+    progress.done(
+        "keeps Spark's classes for faster starts"
+        if is_made
+        else "no archive of Spark's classes; every start will take longer"
+    )
