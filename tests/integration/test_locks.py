@@ -110,7 +110,7 @@ def test_failed_piece_says_why_and_is_planned_again(ledger: Journal) -> None:
     ):
         raise RuntimeError("disk on fire")
     assert [(entry.state, entry.error) for entry in pieces(ledger).entries()] == [
-        (State.FAILED, "RuntimeError('disk on fire')")
+        (State.FAILED, "RuntimeError: disk on fire")
     ] * 2
     assert ledger.own_rows("lock") == []
     later = pieces(ledger).plan([2 * DAY])
