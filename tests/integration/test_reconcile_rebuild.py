@@ -89,6 +89,20 @@ def test_truncate_empties_the_three_tables(written: Journal) -> None:
     assert written.rows("messages") == messages
 
 
+@pytest.mark.parametrize("scope", ["everything", "one id", "one tag"])
+def test_event_that_no_reader_could_read_is_quarantined_in_every_scope(
+    written: Journal, scope: str
+) -> None:
+    broken = message("a", 12, 6, {"red"}, event=None, partition_nr=2)
+    written.insert("messages", [broken])
+    result = written.run("reconcile", "rebuild", *SCOPES[scope], "--apply")
+    assert result.status == 0, result.stderr
+    assert result.report["counts"]["quarantined"] == 1
+    [row] = written.own_rows("quarantine")
+    assert (row["persistence_id"], row["sequence_nr"]) == ("a", 12)
+    assert all(row["sequence_nr"] < 12 for row in written.rows("tag_views"))
+
+
 def test_deleted_front_is_numbered_from_one_as_pekko_does_and_the_plan_says_so(
     written: Journal,
 ) -> None:

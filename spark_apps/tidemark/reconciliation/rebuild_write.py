@@ -73,9 +73,13 @@ def write_series(
 
 
 def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
-    """What must be shuffled: of events without any tag the key only, and only for tag_scanning."""
+    """What must be shuffled: of events without any tag the key only, and only for tag_scanning.
+
+    Those that cannot be written have a cause instead of tags, and are counted whatever is asked.
+    """
     if tags is not None:
-        return tagged.where(F.arrays_overlap("tags", F.array(*map(F.lit, sorted(tags)))))
+        has_one = F.arrays_overlap("tags", F.array(*map(F.lit, sorted(tags))))
+        return tagged.where(has_one | F.col("cause").isNotNull())
     has_tags = F.col("tags").isNotNull()
     return tagged.withColumns({name: F.when(has_tags, F.col(name)) for name in PAYLOAD_COLUMNS})
 
