@@ -59,6 +59,10 @@ class Entry:
     definition_version: str | None = None
     finished_at: datetime | None = None
 
+    def is_done(self, version: str) -> bool:
+        """Whether this version of the definition has processed the piece."""
+        return self.state is State.DONE and (self.definition_version or "") == version
+
 
 class Pieces:
     """The pieces of one application on one subject."""
@@ -107,11 +111,7 @@ class Pieces:
         Raises:
             CassandraUnavailable: the statement failed.
         """
-        return {
-            entry.time_bucket
-            for entry in self.entries()
-            if entry.state is State.DONE and (entry.definition_version or "") == self._version
-        }
+        return {entry.time_bucket for entry in self.entries() if entry.is_done(self._version)}
 
     def plan(self, buckets: Iterable[int], *, force: bool = False) -> list[Piece]:
         """What is to do: the buckets that are not done, and older pieces left unfinished.

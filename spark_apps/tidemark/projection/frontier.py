@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.cassandra.control import Control
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.projection import catalog
 from tidemark.projection.plan import APPLICATION
 from tidemark.retention.plan import Need
@@ -26,11 +26,7 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
         if definition.tags is None:
             continue
         subject = definition.subject(settings.journal_keyspace)
-        entries = Pieces(control, settings.keyspace, APPLICATION, subject).entries()
-        done = frozenset(
-            entry.time_bucket
-            for entry in entries
-            if entry.state is State.DONE and entry.definition_version == definition.fingerprint
-        )
-        needs.append(Need(definition.name, frozenset(definition.tags), done))
+        version = definition.fingerprint
+        done = Pieces(control, settings.keyspace, APPLICATION, subject, version).done()
+        needs.append(Need(definition.name, frozenset(definition.tags), frozenset(done)))
     return needs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -26,7 +26,7 @@ class Progress:
         last_error: of the oldest piece that has one, with its time bucket.
     """
 
-    states: Counter[str]
+    states: Mapping[str, int]
     open_buckets: Sequence[int]
     lag: timedelta
     last_error: tuple[int, str] | None
@@ -36,15 +36,9 @@ def progress(
     entries: Sequence[Entry], fingerprint: str, validated: Collection[int], bucket_ms: int
 ) -> Progress:
     """Compare the ledger's rows of a projection with what it could have done. No I/O."""
-    done = {
-        entry.time_bucket
-        for entry in entries
-        if entry.state is State.DONE and entry.definition_version == fingerprint
-    }
+    done = {entry.time_bucket for entry in entries if entry.is_done(fingerprint)}
     states = Counter(
-        str(entry.state)
-        if entry.state is not State.DONE or entry.time_bucket in done
-        else "changed"
+        "changed" if entry.state is State.DONE and not entry.is_done(fingerprint) else entry.state
         for entry in entries
     )
     open_buckets = sorted(set(validated) - done)
