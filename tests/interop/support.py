@@ -164,6 +164,18 @@ class Scene:
         for name in ("tag_views", "tag_write_progress", "tag_scanning"):
             self.journal.control.execute_ddl(f"TRUNCATE {table(self.journal.keyspace, name)}")
 
+    def rebuild_by_pekko(self, gap_timeout: str = "3s") -> Node:
+        """A node beside the tag views of Pekko's own rebuild, with the whole of its progress.
+
+        The tag writers write progress behind their answer and not in order, so that an older row
+        may stay. With their node closed none is under way any more, and each series gets the row
+        of its last event. `gap_timeout` is of the node that comes back.
+        """
+        self.open().reconcile("rebuild")
+        self.close()
+        self.journal.insert("tag_write_progress", last_progress(self.journal.rows("tag_views")))
+        return self.open(events_by_tag__gap_timeout=gap_timeout)
+
     def wait_for_tag_rows(self, count: int) -> None:
         """Wait until the plugin's tag writers have written what they were sent at recovery."""
         wait_until(f"{count} tag rows", lambda: len(self.journal.rows("tag_views")) == count)
@@ -173,6 +185,33 @@ def with_ticks(timestamp: UUID, ticks: int) -> UUID:
     """The timeuuid of the same writer at another time."""
     clock_sequence, node = timestamp.clock_seq, timestamp.node
     return UUID(keys.ticks_timeuuid(ticks, clock_sequence=clock_sequence, node=node))
+
+
+def progress(tag_view_row: Row) -> Row:
+    """The row of tag_write_progress that says: up to this row of a tag view all is written."""
+    same = ("persistence_id", "sequence_nr", "tag_pid_sequence_nr")
+    renamed = {"tag": tag_view_row["tag_name"], "offset": tag_view_row["timestamp"]}
+    return {**{name: tag_view_row[name] for name in same}, **renamed}
+
+
+def last_progress(tag_view_rows: Iterable[Row]) -> list[Row]:
+    """The progress rows of whole tag views, without an order."""
+    last: dict[tuple[str, str], Row] = {}
+    for row in sorted(tag_view_rows, key=lambda row: row["tag_pid_sequence_nr"]):
+        last[row["persistence_id"], row["tag_name"]] = progress(row)
+    return list(last.values())
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows in the order of `sorted`, whatever their columns' order."""
+    return sorted((dict(sorted(row.items())) for row in rows), key=str)
+
+
+def assert_progress(of_pekko: Mapping[str, list[Row]], ours: Iterable[Row]) -> None:
+    """Our progress is that of the last rows; Pekko's, which may lag, is of some row each."""
+    assert in_order(ours) == in_order(last_progress(of_pekko["tag_views"]))
+    of_any_row = in_order(progress(row) for row in of_pekko["tag_views"])
+    assert all(row in of_any_row for row in in_order(of_pekko["tag_write_progress"]))
 
 
 def read_all(node: Node, tags: Iterable[str]) -> dict[str, list[Event]]:

@@ -173,8 +173,7 @@ def repaired(make_scenes: SceneMaker) -> Iterator[Repaired]:
                 writer.snapshot(persistence_id)
     scene.close()
     scene.move_back()
-    node = scene.open(events_by_tag__gap_timeout="500ms")
-    node.reconcile("rebuild")
+    node = scene.rebuild_by_pekko(gap_timeout="500ms")
     scanned = [{"persistence_id": each, "sequence_nr": EVENTS} for each in ids]
     scene.journal.insert("tag_scanning", scanned)
     rows_before = scene.journal.tag_tables()

@@ -32,8 +32,7 @@ def written_by_pekko(scene: Scene, *persistence_ids: str) -> Node:
             writer.persist(persistence_id, [[event(f"{persistence_id} {number}", *tags)]])
     scene.close()
     scene.move_back()
-    node = scene.open()
-    node.reconcile("rebuild")
+    node = scene.rebuild_by_pekko()
     scanned = [{"persistence_id": one, "sequence_nr": EVENTS} for one in persistence_ids]
     scene.journal.insert("tag_scanning", scanned)
     return node
