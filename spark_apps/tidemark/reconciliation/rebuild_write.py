@@ -49,7 +49,7 @@ def write_series(
         _quarantine(run, messages, tag_rules)
     run.say("numbering, writing the tag views")
     written = Observation("rows")
-    rows = _of_tags(transform.ranked(kept), tags)
+    rows = transform.ranked(kept).where(F.col("tag").isNotNull())
     rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
     # Columns that no event has would cost as much as the others, to leave them unset.
     absent = [name for name in PAYLOAD_COLUMNS if not present[name]]
@@ -57,19 +57,20 @@ def write_series(
     check()
     store.write_tag_views(tag_view_rows.observe(written, F.count("*").alias("rows")), run.settings)
     run.say("writing tag_write_progress and tag_scanning")
-    progress = transform.last_of_series(rows).persist(StorageLevel.DISK_ONLY)
+    series = transform.whole_series(kept).persist(StorageLevel.DISK_ONLY)
+    advanced = Observation("progress")
+    progress = transform.last_of_whole_series(series, kept)
     check()
-    store.write_progress(progress, run.settings)
+    store.write_progress(progress.observe(advanced, F.count("*").alias("rows")), run.settings)
     if tags is None:
-        _write_scanning(run, kept, progress, rules.version(tag_rules), check)
-    counts = {
+        _write_scanning(run, series, rules.version(tag_rules), check)
+    series.unpersist()
+    kept.unpersist()
+    return {
         "tag_rows_written": int(written.get["rows"]),
-        "progress_rows_written": progress.count(),
+        "progress_rows_written": int(advanced.get["rows"]),
         "quarantined": present.cause,
     }
-    progress.unpersist()
-    kept.unpersist()
-    return counts
 
 
 def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
@@ -78,15 +79,11 @@ def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
     Those that cannot be written have a cause instead of tags, and are counted whatever is asked.
     """
     if tags is not None:
-        has_one = F.arrays_overlap("tags", F.array(*map(F.lit, sorted(tags))))
-        return tagged.where(has_one | F.col("cause").isNotNull())
+        of_these = F.array_intersect("tags", F.array(*map(F.lit, sorted(tags))))
+        has_one = F.size(of_these) > 0
+        return tagged.withColumn("tags", of_these).where(has_one | F.col("cause").isNotNull())
     has_tags = F.col("tags").isNotNull()
     return tagged.withColumns({name: F.when(has_tags, F.col(name)) for name in PAYLOAD_COLUMNS})
-
-
-def _of_tags(ranked: DataFrame, tags: frozenset[str] | None) -> DataFrame:
-    wanted = F.col("tag").isNotNull() if tags is None else F.col("tag").isin(*sorted(tags))
-    return ranked.where(wanted)
 
 
 def _quarantine(run: Run, messages: DataFrame, tag_rules: Sequence[Rule]) -> None:
@@ -100,16 +97,16 @@ def _quarantine(run: Run, messages: DataFrame, tag_rules: Sequence[Rule]) -> Non
     )
 
 
-def _write_scanning(
-    run: Run, kept: DataFrame, progress: DataFrame, version: str, check: Callable[[], None]
-) -> None:
-    # Not from the progress alone: what has no tag is complete as well.
-    last = kept.groupBy("persistence_id").agg(F.max("sequence_nr").alias("sequence_nr"))
-    numbers = F.map_from_entries(F.collect_list(F.struct("tag", "tag_pid_sequence_nr")))
-    by_id = progress.groupBy("persistence_id").agg(numbers.alias("numbers"))
-    tails = last.join(by_id, on="persistence_id", how="left").persist(StorageLevel.DISK_ONLY)
+def _write_scanning(run: Run, series: DataFrame, version: str, check: Callable[[], None]) -> None:
+    # Not from the progress: what has no tag is complete as well.
+    number = F.struct("tag", "tag_pid_sequence_nr")
+    tails = series.groupBy("persistence_id").agg(
+        F.max("sequence_nr").alias("sequence_nr"),
+        F.map_from_entries(F.collect_list(F.when(F.col("tag").isNotNull(), number))).alias(
+            "numbers"
+        ),
+    )
     check()
     store.write_scanning(tails.select("persistence_id", "sequence_nr"), run.settings)
     check()
     store.write_tails(tails, run.settings, version)
-    tails.unpersist()

@@ -238,6 +238,36 @@ def last_of_series(rows: DataFrame) -> DataFrame:
     )
 
 
+def whole_series(events: DataFrame) -> DataFrame:
+    """The lengths of series of which the first event is there, and of what is untagged.
+
+    Without numbering them: counts and highest sequence nrs take no sort, whatever their number.
+
+    Columns in: those of `events.tagged`, partitioned by persistence id. Columns out:
+    persistence_id, tag (null for the untagged events of an id), sequence_nr (the highest),
+    tag_pid_sequence_nr (bigint; of no meaning without a tag).
+    """
+    return (
+        events.select("persistence_id", "sequence_nr", F.explode_outer("tags").alias("tag"))
+        .groupBy(*SERIES)
+        .agg(
+            F.max("sequence_nr").alias("sequence_nr"),
+            F.count("*").alias("tag_pid_sequence_nr"),
+        )
+    )
+
+
+def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
+    """The same as `last_of_series`, of series whose first event is there.
+
+    Columns in: those of `whole_series`, and of `events.tagged`, both partitioned by persistence id.
+    """
+    last = events.select("persistence_id", "sequence_nr", "tags", "ticks", "timestamp").join(
+        series.hint("shuffle_hash"), on=["persistence_id", "sequence_nr"]
+    )
+    return last_of_series(last.where(F.array_contains("tags", F.col("tag"))))
+
+
 def covered_rows(marked: DataFrame) -> DataFrame:
     """How far each persistence id is complete.
 
