@@ -149,7 +149,7 @@ def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
 
 
 def _pekko_rebuild(bench: Bench) -> float:
-    """Seconds of truncate and rebuild of one id after another, from the start of the JVM."""
+    """Seconds of truncate and rebuild of one id after another, from the JVM's start to its end."""
     command = build.command(STATE)
     started = time.monotonic()
     log = STATE / "bench" / "pekko.log"
@@ -157,9 +157,8 @@ def _pekko_rebuild(bench: Bench) -> float:
         node = bench.pekko(client)
         node.reconcile("truncate", timeout_s=3600)
         node.reconcile("rebuild", timeout_s=3600)
-        seconds = time.monotonic() - started
         node.close()
-    return seconds
+    return time.monotonic() - started
 
 
 def _delete(bench: Bench) -> Table:
