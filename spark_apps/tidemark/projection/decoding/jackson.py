@@ -43,20 +43,26 @@ def decompressed(payload: bytes) -> bytes:
 
 def jackson_json(payloads: Sequence[bytes]) -> list[Translation]:
     """The `Translator` of `jackson-json`."""
-    return one_by_one(lambda payload: decompressed(payload).decode("utf-8"), payloads, _not_utf8)
+    return one_by_one(_json, payloads)
 
 
 def jackson_cbor(payloads: Sequence[bytes]) -> list[Translation]:
     """The `Translator` of `jackson-cbor`."""
-    return one_by_one(_cbor, payloads, lambda error: f"not CBOR: {error}")
+    return one_by_one(_cbor, payloads)
 
 
-def _not_utf8(_: Exception) -> str:
-    return "not UTF-8"
+def _json(payload: bytes) -> str:
+    try:
+        return decompressed(payload).decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnreadablePayload("not UTF-8") from None
 
 
 def _cbor(payload: bytes) -> str:
-    fields = cbor2.loads(decompressed(payload))
+    try:
+        fields = cbor2.loads(decompressed(payload))
+    except cbor2.CBORDecodeError as error:
+        raise UnreadablePayload(f"not CBOR: {error}") from None
     if not isinstance(fields, Mapping):
         raise UnreadablePayload("not a CBOR map")
     return to_json(fields)

@@ -16,6 +16,7 @@ from tidemark.projection.decoding.python_function import PythonFunction
 from tidemark.projection.decoding.rules import Kind, Rule
 from tidemark.projection.decoding.sources import sources_in
 from tidemark.projection.decoding.translation import Translator
+from tidemark.projection.decoding.workers import ship_library
 
 _OPEN = (Kind.JSON, Kind.JACKSON_JSON, Kind.JACKSON_CBOR, Kind.PYTHON)
 """The kinds whose payloads may have any field."""
@@ -67,6 +68,8 @@ def prepare(spark: SparkSession, rules: Sequence[Rule], event: T.StructType) -> 
         elif rule.kind is Kind.JACKSON_CBOR:
             translators[index] = jackson.jackson_cbor
     _require_all_given(rules, event, given)
+    if translators:
+        ship_library(spark)
     return Decoders(tuple(rules), whole, schemas, translators)
 
 

@@ -61,14 +61,14 @@ class Protobuf:
 
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
         """A translation for each payload, in their order; never fails."""
-        return one_by_one(self._text, payloads, lambda error: f"not {self.message}: {error}")
+        return one_by_one(self._text, payloads)
 
     def _text(self, payload: bytes) -> str:
         kind = message_class(self.descriptor_set, self.message)
         try:
             message = kind.FromString(payload)
         except DecodeError as error:
-            raise UnreadablePayload(f"not {self.message}: {error}") from None
+            raise UnreadablePayload(f"not Protobuf: {error}") from None
         wanted = [field for field in kind.DESCRIPTOR.fields if field.name in self.names]
         return to_json({field.name: _value(message, field) for field in wanted})
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -83,7 +82,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
         source = self.sources.modules.get(name)
         if source is None:
             return None
-        return importlib.util.spec_from_loader(name, self, is_package=source.is_package)
+        # Made by hand: with a place to search for submodules, others would find them on disk.
+        return importlib.machinery.ModuleSpec(
+            name, self, origin=source.file, is_package=source.is_package
+        )
 
     def is_package(self, name: str) -> bool:
         return self.sources.modules[name].is_package

@@ -36,16 +36,19 @@ class UnreadablePayload(Exception):
 
 
 def one_by_one(
-    decode: Callable[[bytes], str], payloads: Sequence[bytes], describe: Callable[[Exception], str]
+    decode: Callable[[bytes], str],
+    payloads: Sequence[bytes],
+    describe: Callable[[Exception], str] = lambda error: f"{type(error).__name__}: {error}",
 ) -> list[Translation]:
-    """Translate each payload by itself; what `decode` raises is described for that event alone."""
+    """Translate each payload by itself; what `decode` raises is the cause of that event alone."""
     translations: list[Translation] = []
     for payload in payloads:
         try:
             translations.append((decode(payload), None))
+        except UnreadablePayload as error:
+            translations.append((None, one_line(str(error))))
         except Exception as error:
-            cause = str(error) if isinstance(error, UnreadablePayload) else describe(error)
-            translations.append((None, one_line(cause)))
+            translations.append((None, one_line(describe(error))))
     return translations
 
 
