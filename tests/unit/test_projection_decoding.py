@@ -15,15 +15,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit import decoding_model as model
-from tests.unit.decoding_model import FARED, JSON, MISMATCH
+from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
 from tidemark.errors import root_cause
 from tidemark.projection import transform
 from tidemark.projection.analysis import Checked
 
-EVENTS = (
-    "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
-    " tags array<string>, ser_id int, ser_manifest string, event binary"
-)
 Payload = tuple[int, str, bytes | None]
 Check = Callable[..., Checked]
 

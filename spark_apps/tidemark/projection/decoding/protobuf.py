@@ -61,16 +61,17 @@ class Protobuf:
 
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
         """A translation for each payload, in their order; never fails."""
-        return one_by_one(self._text, payloads)
-
-    def _text(self, payload: bytes) -> str:
         kind = message_class(self.descriptor_set, self.message)
-        try:
-            message = kind.FromString(payload)
-        except DecodeError as error:
-            raise UnreadablePayload(f"not Protobuf: {error}") from None
         wanted = [field for field in kind.DESCRIPTOR.fields if field.name in self.names]
-        return to_json({field.name: _value(message, field) for field in wanted})
+
+        def decode(payload: bytes) -> str:
+            try:
+                message = kind.FromString(payload)
+            except DecodeError as error:
+                raise UnreadablePayload(f"not Protobuf: {error}") from None
+            return to_json({field.name: _value(message, field) for field in wanted})
+
+        return one_by_one(decode, payloads)
 
 
 @lru_cache(maxsize=64)

@@ -64,7 +64,7 @@ def to_json(fields: Mapping[str, Any]) -> str:
         TypeError: a value, or the name of a field, has no form in JSON.
         ValueError: the value contains itself, or a number is too long.
     """
-    return json.dumps(fields, default=_plain, separators=(",", ":"))
+    return _ENCODER.encode(fields)
 
 
 def _plain(value: Any) -> Any:
@@ -75,6 +75,9 @@ def _plain(value: Any) -> Any:
         if isinstance(value, types):
             return form(value)
     raise TypeError(f"a value of type {type(value).__name__} has no form in JSON")
+
+
+_ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))
 
 
 def _number(value: Decimal) -> float | str:
