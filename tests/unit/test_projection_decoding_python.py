@@ -96,6 +96,16 @@ def test_modules_may_be_packages_that_import_each_other(tmp_path: Path) -> None:
     assert sources.load("acme.fares").KIND == "fared"
 
 
+def test_a_module_that_nobody_imports_need_not_be_one(tmp_path: Path) -> None:
+    (tmp_path / "parts_of_a_test.py").write_text("KIND = 'fared'\n")
+    (tmp_path / "broken.py").write_bytes(b"\xff(")
+    sources = sources_in(tmp_path)
+    assert sources.load("parts_of_a_test").KIND == "fared"
+    with pytest.raises(SyntaxError) as refused:
+        sources.load("broken")
+    assert sources.line_of(refused.value) == " (broken.py:1)"
+
+
 def test_changed_modules_are_imported_anew_and_leave_nothing_behind(tmp_path: Path) -> None:
     before = len(sys.meta_path)
     for kind in ("fared", "landed"):

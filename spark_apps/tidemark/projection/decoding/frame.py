@@ -75,10 +75,9 @@ class _Decoding:
 
     def _for_python(self) -> Column:
         """The payloads that the JVM cannot read; the others stay where they are."""
-        in_jvm = {Kind.JSON, Kind.STRING, Kind.BYTES, Kind.AVRO, Kind.SKIP, Kind.FAIL}
-        others = self._is(*set(Kind) - in_jvm - {Kind.JACKSON_JSON})
-        is_wanted = others | (self._is(Kind.JACKSON_JSON) & _is_compressed())
-        return F.when(is_wanted, F.col("event"))
+        is_foreign = self._is(Kind.JACKSON_CBOR, Kind.PROTOBUF, Kind.PYTHON)
+        is_packed = self._is(Kind.JACKSON_JSON) & _is_compressed()
+        return F.when(is_foreign | is_packed, F.col("event"))
 
     def _text(self) -> Column:
         """The JSON text of the kinds in `_MISMATCH`."""

@@ -10,19 +10,20 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 
 @dataclass(frozen=True)
 class Source:
-    """One module: its file, its text, and whether it is a package."""
+    """One module: its file, its text as it is encoded there, and whether it is a package."""
 
     file: str
-    text: str
+    text: bytes
     is_package: bool
 
 
@@ -66,7 +67,7 @@ def sources_in(directory: Path) -> Sources:
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         if name:
-            modules[name] = Source(str(file), file.read_text("utf-8"), is_package)
+            modules[name] = Source(str(file), file.read_bytes(), is_package)
     return Sources(modules)
 
 
@@ -91,7 +92,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
         return self.sources.modules[name].is_package
 
     def get_source(self, name: str) -> str:
-        return self.sources.modules[name].text
+        return importlib.util.decode_source(self.sources.modules[name].text)
+
+    def get_code(self, name: str) -> CodeType:
+        source = self.sources.modules[name]
+        return self.source_to_code(source.text, source.file)
 
     def get_filename(self, name: str) -> str:
         return self.sources.modules[name].file
