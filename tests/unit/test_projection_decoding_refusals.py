@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from py4j.java_gateway import JavaPackage
 from pyspark.sql import SparkSession
 
 from tests.unit import decoding_model as model
-from tidemark.errors import DefinitionError
+from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.projection.decoding import avro
 
 
 @pytest.mark.parametrize(
@@ -138,3 +141,15 @@ def test_what_does_not_fit_the_event_is_refused(
     with pytest.raises(DefinitionError) as refused:
         model.check(spark, tmp_path, decoder, event)
     assert str(refused.value) == f"{what} ({tmp_path / 'fares.sql'}:7:13); {do}"
+
+
+def test_a_session_without_spark_avro_is_refused() -> None:
+    spark = MagicMock(version="3.5.7")
+    # What py4j answers for a class that is not there.
+    spark._jvm.org.apache.spark.sql.avro.SchemaConverters = JavaPackage("org", None)
+    with pytest.raises(InvalidInput) as refused:
+        avro.load(spark, '"long"')
+    assert str(refused.value) == (
+        "the jar of spark-avro is missing (TIDEMARK_SPARK_JARS);"
+        " run `make jars`, or add org.apache.spark:spark-avro_2.12:3.5.7"
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from py4j.java_gateway import JavaPackage
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from tidemark.errors import root_cause
+from tidemark.errors import InvalidInput, root_cause
 
 _MARK = "tidemark_readable"
 _LENGTH_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
@@ -55,9 +56,17 @@ def load(spark: SparkSession, text: str) -> Avro:
 
     Raises:
         BadSchema: it is no schema, or not that of a record.
+        InvalidInput: the session has no spark-avro.
     """
     jvm = spark._jvm
     assert jvm is not None  # noqa: S101 - a session has one until it is stopped
+    converters = jvm.org.apache.spark.sql.avro.SchemaConverters
+    if isinstance(converters, JavaPackage):
+        raise InvalidInput(
+            "the jar of spark-avro is missing",
+            where="TIDEMARK_SPARK_JARS",
+            do=f"run `make jars`, or add org.apache.spark:spark-avro_2.12:{spark.version}",
+        )
     # Avro makes room for a string before it reads it: the length in a poisoned payload must not
     # take the memory of the JVM. It looks at these once; other machines have their own.
     for limit in _LENGTH_LIMITS:
@@ -66,7 +75,7 @@ def load(spark: SparkSession, text: str) -> Avro:
             jvm.java.lang.System.setProperty(name, str(_MAX_LENGTH))
     try:
         schema = jvm.org.apache.avro.Schema.Parser().parse(text)
-        kind = jvm.org.apache.spark.sql.avro.SchemaConverters.toSqlType(schema).dataType()
+        kind = converters.toSqlType(schema).dataType()
     except Py4JJavaError as error:
         raise BadSchema(root_cause(error)) from None
     if schema.getType().getName() != "record":
