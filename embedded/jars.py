@@ -26,7 +26,10 @@ LOCK = Path(__file__).resolve().parent / "jars.lock"
 
 ROOTS = {
     "cassandra": ("org.apache.cassandra:cassandra-all:5.0.9",),
-    "spark": ("com.datastax.spark:spark-cassandra-connector_2.12:3.5.1",),
+    "spark": (
+        "com.datastax.spark:spark-cassandra-connector_2.12:3.5.1",
+        f"org.apache.spark:spark-avro_2.12:{pyspark.__version__}",
+    ),
     "interop": (
         "org.apache.pekko:pekko-persistence-cassandra_2.13:1.1.0",
         "org.scala-lang:scala-compiler:2.13.15",

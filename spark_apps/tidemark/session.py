@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -35,6 +36,9 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     )
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _require_java()
+        if settings.spark_master.startswith("local"):
+            # The first python3 on the PATH need not have what the decoders in Python import.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = (
             builder.master(settings.spark_master)
             .config("spark.jars", ",".join(_jars(settings)))

@@ -122,7 +122,9 @@ class Settings(BaseSettings):
         "2g", description="Heap of the driver outside spark-submit, as Spark writes sizes."
     )
     spark_jars: str = Field(
-        "", description="Comma-separated jars of the Cassandra connector; empty: the fetched ones."
+        "",
+        description="Comma-separated jars of the Cassandra connector, and of spark-avro if a"
+        " decoder is `avro`; empty: the fetched ones.",
     )
 
     @field_validator(

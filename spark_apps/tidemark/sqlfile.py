@@ -43,8 +43,15 @@ class SqlFile:
         return "\n" * (self.header[key].line - 1) + self.header[key].text
 
 
-def read_sql_file(file: Path, examples: Mapping[str, str]) -> SqlFile:
-    """Read a file whose header has exactly the keys of `examples`, each with what it may look like.
+def read_sql_file(
+    file: Path, examples: Mapping[str, str], defaults: Mapping[str, str] | None = None
+) -> SqlFile:
+    """Read a file whose header has all keys of `examples`, and perhaps some of `defaults`.
+
+    Args:
+        file: what to read.
+        examples: the keys that it must have, each with what it may look like.
+        defaults: the keys that it may have, each with the value it has when it is left out.
 
     Raises:
         DefinitionError: naming the file, the line and what would be right.
@@ -58,7 +65,7 @@ def read_sql_file(file: Path, examples: Mapping[str, str]) -> SqlFile:
         (number for number, line in enumerate(lines) if not line.startswith("--")), len(lines)
     )
     body = "\n" * end + "\n".join(lines[end:])
-    return SqlFile(file, text, _header(file, lines[:end], examples), body)
+    return SqlFile(file, text, _header(file, lines[:end], examples, defaults or {}), body)
 
 
 def error_in(
@@ -69,32 +76,37 @@ def error_in(
     return DefinitionError(what, where=place, do=do)
 
 
-def _header(file: Path, lines: list[str], examples: Mapping[str, str]) -> Mapping[str, Value]:
+def _header(
+    file: Path, lines: list[str], examples: Mapping[str, str], defaults: Mapping[str, str]
+) -> Mapping[str, Value]:
     values: dict[str, Value] = {}
     key = ""
+    known = {**examples, **defaults}
     for number, line in enumerate(lines, start=1):
         if match := _HEADER.fullmatch(line):
             key = match.group(1)
-            _require_new(file, key, number, values, examples)
+            _require_new(file, key, number, values, known)
             values[key] = Value(" " * match.start(2) + match.group(2), number)
         elif key and (match := _CONTINUED.fullmatch(line)):
             values[key] = Value(f"{values[key].text}\n  {match.group(1)}", values[key].line)
         else:
             remedy = "write `-- key: value`; comments belong below the first line without --"
             raise error_in(file, f"not a header: {line!r}", remedy, number)
-    for key, example in examples.items():
+    last = max(len(lines), 1)
+    values |= {key: Value(text, last) for key, text in defaults.items() if key not in values}
+    for key, example in known.items():
         if key not in values or not values[key].text.strip():
-            line_number = values[key].line if key in values else max(len(lines), 1)
+            line_number = values[key].line if key in values else last
             what = f"the header {key} is {'empty' if key in values else 'missing'}"
             raise error_in(file, what, f"add a line such as `-- {key}: {example}`", line_number)
     return values
 
 
 def _require_new(
-    file: Path, key: str, line: int, values: Mapping[str, Value], examples: Mapping[str, str]
+    file: Path, key: str, line: int, values: Mapping[str, Value], known: Mapping[str, str]
 ) -> None:
-    if key not in examples:
-        raise error_in(file, f"unknown header {key}", f"known are {', '.join(examples)}", line)
+    if key not in known:
+        raise error_in(file, f"unknown header {key}", f"known are {', '.join(known)}", line)
     if key in values:
         raise error_in(
             file, f"the header {key} is given twice", f"keep one, line {values[key].line}", line

@@ -26,7 +26,7 @@ FROM events;
 """
 
 ADD_MODE = "add a line such as `-- mode: bucket`"
-KNOWN_HEADERS = "known are name, version, source, mode, target, event"
+KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"

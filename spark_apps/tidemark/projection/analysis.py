@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.errors import DefinitionError
+from tidemark.projection.decoding.prepared import Decoders, prepare
+from tidemark.projection.decoding.rules import is_plain_json
 from tidemark.projection.definition import Definition
 
 EVENTS = "events"
@@ -38,11 +40,19 @@ _UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 
 @dataclass(frozen=True)
 class Checked:
-    """A definition that Spark accepts, with its payload's fields and its result's columns."""
+    """A definition that Spark accepts.
+
+    Attributes:
+        definition: as its file has it.
+        event: the payload's fields.
+        result: the columns of its SELECT.
+        decoders: how payloads are read; None if all of them are JSON.
+    """
 
     definition: Definition
     event: T.StructType
     result: T.StructType
+    decoders: Decoders | None
 
 
 def check(spark: SparkSession, definition: Definition) -> Checked:
@@ -53,6 +63,8 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
             would be right.
     """
     event = _event_fields(spark, definition)
+    rules = definition.decoders
+    decoders = None if is_plain_json(rules) else prepare(spark, rules, event)
     schema = T.StructType([*ENVELOPE.fields, *event.fields])
     result = _analyzed(spark, definition, schema)
     repeated = [name for name, times in Counter(result.names).items() if times > 1]
@@ -62,7 +74,7 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
             "name each of them once, with AS",
             definition.body_line,
         )
-    return Checked(definition, event, result)
+    return Checked(definition, event, result, decoders)
 
 
 def apply(definition: Definition, events: DataFrame) -> DataFrame:

@@ -6,13 +6,14 @@ Nothing here needs Spark: `tidemark.projection.analysis` checks the SQL and the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.projection.decoding.rules import Rule, parse
 from tidemark.projection.statement import StatementError, single_select
 from tidemark.sqlfile import Value, error_in, read_sql_file
 
@@ -29,7 +30,9 @@ _HEADERS = {
     "target": "flights.daily_punctuality",
     "event": "kind STRING, dep_delay INT",
 }
-"""Every header, with what it may look like."""
+"""The headers that every file has, with what they may look like."""
+_DEFAULTS = {"decoder": "json"}
+"""The headers that may be left out, with the value that they have then."""
 
 
 class Mode(StrEnum):
@@ -52,8 +55,10 @@ class Definition:
         keyspace: of the target.
         table: of the target.
         event: Spark DDL of the payload's fields, padded to its place in the file.
+        decoders: how payloads are read; the first rule that takes an event does it.
         body: the SELECT, padded to its place in the file, without a semicolon at its end.
-        fingerprint: `<version>-<hash of the file>`, which the ledger keeps with each piece.
+        fingerprint: `<version>-<hash>` of the file and of those that its decoders name, which the
+            ledger keeps with each piece.
         header_lines: the line of each header.
     """
 
@@ -65,6 +70,7 @@ class Definition:
     keyspace: str
     table: str
     event: str
+    decoders: tuple[Rule, ...]
     body: str
     fingerprint: str
     header_lines: Mapping[str, int]
@@ -94,10 +100,11 @@ def read(file: Path) -> Definition:
     Raises:
         DefinitionError: naming the file, the line and what would be right.
     """
-    parts = read_sql_file(file, _HEADERS)
+    parts = read_sql_file(file, _HEADERS, _DEFAULTS)
     values = parts.header
     version = _version(file, values["version"])
     keyspace, table = _target(file, values["target"])
+    decoders = parse(file, values["decoder"])
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
@@ -107,10 +114,19 @@ def read(file: Path) -> Definition:
         keyspace=keyspace,
         table=table,
         event=parts.padded("event"),
+        decoders=decoders,
         body=_body(file, parts.body),
-        fingerprint=f"{version}-{hashlib.sha256(parts.text.encode()).hexdigest()[:12]}",
+        fingerprint=f"{version}-{_hash(parts.text, decoders)}",
         header_lines={key: value.line for key, value in values.items()},
     )
+
+
+def _hash(text: str, decoders: Sequence[Rule]) -> str:
+    whole = hashlib.sha256(text.encode())
+    for rule in decoders:
+        if rule.path is not None:
+            whole.update(rule.path.read_bytes())
+    return whole.hexdigest()[:12]
 
 
 def _name(file: Path, text: str, line: int, what: str) -> str:

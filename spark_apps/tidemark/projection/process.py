@@ -77,7 +77,8 @@ class _Processing:
         rows = read.source_rows(
             self._run.spark, self._run.settings, self._definition, self._time_buckets
         )
-        decoded = transform.decode(transform.distinct_events(rows), self._checked.event)
+        events = transform.distinct_events(rows)
+        decoded = transform.decode(events, self._checked.event, self._checked.decoders)
         decoded.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             counts = {

@@ -7,7 +7,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.partitioning import columns, keys
-from tidemark.projection.analysis import ENVELOPE, SOURCE_COLUMN, UNREADABLE_COLUMN
+from tidemark.projection.analysis import ENVELOPE, SOURCE_COLUMN
+from tidemark.projection.decoding.frame import with_parsed
+from tidemark.projection.decoding.prepared import Decoders
 from tidemark.projection.definition import MAX_VERSION
 
 WRITE_TIME = "tidemark_write_time"
@@ -33,23 +35,23 @@ def distinct_events(rows: DataFrame) -> DataFrame:
     )
 
 
-def decode(events: DataFrame, fields: T.StructType) -> DataFrame:
-    """The payload as columns.
+def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = None) -> DataFrame:
+    """The payload as columns; without `decoders` all of them are JSON.
 
     Columns in: those of `distinct_events`.
     Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds; the
-    `fields`; and `_source`: timeuuid, ser_id, ser_manifest, and for an event whose payload cannot
-    be read cause and event (binary), which are null otherwise.
+    `fields`; and `_source`: timeuuid, ser_id, ser_manifest, skipped (boolean: a decoder leaves the
+    event out), and for an event whose payload cannot be read cause and event (binary), which are
+    null otherwise.
     """
-    parsed = events.withColumn("parsed", _parsed(F.decode("event", "UTF-8"), fields)).withColumn(
-        "cause", _cause()
-    )
+    parsed = with_parsed(events, fields, decoders)
     microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
     timestamp = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
     source = F.struct(
         F.col("timestamp").alias("timeuuid"),
         "ser_id",
         "ser_manifest",
+        "skipped",
         "cause",
         F.when(F.col("cause").isNotNull(), F.col("event")).alias("event"),
     )
@@ -65,7 +67,7 @@ def decode(events: DataFrame, fields: T.StructType) -> DataFrame:
 
 
 def readable(decoded: DataFrame) -> DataFrame:
-    """The table `events` of the definitions: what could be read, `analysis.ENVELOPE` first.
+    """The table `events` of the definitions: what was read, `analysis.ENVELOPE` first.
 
     Columns in: those of `decode`. A slice costs more than a payload does, so it is not computed
     before: Spark leaves it out where a definition does not use it.
@@ -73,7 +75,7 @@ def readable(decoded: DataFrame) -> DataFrame:
     fields = [name for name in decoded.columns if name not in {*ENVELOPE.names, SOURCE_COLUMN}]
     persistence_id = F.col("persistence_id")
     return (
-        decoded.where(_source("cause").isNull())
+        decoded.where(_source("cause").isNull() & ~_source("skipped"))
         .withColumn("entity_type", columns.entity_type(persistence_id))
         .withColumn("slice", columns.slice_of(persistence_id))
         .select(*ENVELOPE.names, *fields)
@@ -145,28 +147,6 @@ def newest_by_slice(decoded: DataFrame) -> DataFrame:
     by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))
     by_slice = by_id.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
     return by_slice.agg(F.unix_millis(F.max("timestamp")).alias("epoch_ms"))
-
-
-def _parsed(text: Column, fields: T.StructType) -> Column:
-    with_unreadable = T.StructType(
-        [*fields.fields, T.StructField(UNREADABLE_COLUMN, T.StringType())]
-    )
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE_COLUMN}
-    return F.from_json(text, with_unreadable, options)
-
-
-def _cause() -> Column:
-    """Why a payload cannot be read, or null."""
-    text = F.decode("event", "UTF-8")
-    is_unreadable = F.col("parsed").isNull() | F.col(f"parsed.{UNREADABLE_COLUMN}").isNotNull()
-    is_json = F.get_json_object(text, "$").isNotNull()
-    return (
-        F.when(F.col("event").isNull(), F.lit("no payload"))
-        # Spark decodes bytes that are not UTF-8 as U+FFFD, which would go unnoticed.
-        .when(F.encode(text, "UTF-8") != F.col("event"), F.lit("not UTF-8"))
-        .when(is_unreadable & ~is_json, F.lit("not JSON"))
-        .when(is_unreadable, F.lit("not a JSON object whose fields have the declared types"))
-    )
 
 
 def _source(name: str) -> Column:

@@ -1,0 +1,83 @@
+"""Payloads in Avro's binary encoding, by a schema; read in the JVM by spark-avro."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from py4j.java_gateway import JavaPackage
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import types as T
+from pyspark.sql.avro.functions import from_avro
+
+from tidemark.errors import InvalidInput, root_cause
+
+_MARK = "tidemark_readable"
+_LENGTH_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
+_MAX_LENGTH = 64 * 2**20
+"""More than a Cassandra cell can hold with its default settings."""
+
+
+class BadSchema(Exception):
+    """A schema that cannot be used; the text says why."""
+
+
+@dataclass(frozen=True)
+class Avro:
+    """A record's schema.
+
+    Attributes:
+        text: the schema as JSON.
+        fields: the Spark type of each of its fields.
+    """
+
+    text: str
+    fields: T.StructType
+
+    def read(self, payload: Column) -> Column:
+        """The record as a struct; all of its fields are null if the payload cannot be read.
+
+        Spark gives the same for a record whose fields are all null, see `is_read`.
+        """
+        schema = json.loads(self.text)
+        schema["fields"].append({"name": _MARK, "type": "boolean", "default": True})
+        options = {"mode": "PERMISSIVE", "avroSchema": json.dumps(schema)}
+        return from_avro(payload, self.text, options)
+
+
+def is_read(record: Column) -> Column:
+    """Whether a payload could be read: then Avro itself has filled in a field with a default."""
+    return record.getField(_MARK).isNotNull()
+
+
+def load(spark: SparkSession, text: str) -> Avro:
+    """A record's schema as spark-avro understands it.
+
+    Raises:
+        BadSchema: it is no schema, or not that of a record.
+        InvalidInput: the session has no spark-avro.
+    """
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a session has one until it is stopped
+    converters = jvm.org.apache.spark.sql.avro.SchemaConverters
+    if isinstance(converters, JavaPackage):
+        raise InvalidInput(
+            "the jar of spark-avro is missing",
+            where="TIDEMARK_SPARK_JARS",
+            do=f"run `make jars`, or add org.apache.spark:spark-avro_2.12:{spark.version}",
+        )
+    # Avro makes room for a string before it reads it: the length in a poisoned payload must not
+    # take the memory of the JVM. It looks at these once; other machines have their own.
+    for limit in _LENGTH_LIMITS:
+        name = f"org.apache.avro.limits.{limit}"
+        if jvm.java.lang.System.getProperty(name) is None:
+            jvm.java.lang.System.setProperty(name, str(_MAX_LENGTH))
+    try:
+        schema = jvm.org.apache.avro.Schema.Parser().parse(text)
+        kind = converters.toSqlType(schema).dataType()
+    except Py4JJavaError as error:
+        raise BadSchema(root_cause(error)) from None
+    if schema.getType().getName() != "record":
+        raise BadSchema(f"it is of type {schema.getType().getName()}, not record")
+    return Avro(text, T.StructType.fromJson(json.loads(kind.json())))

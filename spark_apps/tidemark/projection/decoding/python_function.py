@@ -1,0 +1,84 @@
+"""Payloads that a function of the user's reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from tidemark.projection.decoding.sources import Sources
+from tidemark.projection.decoding.translation import (
+    Translation,
+    UnreadablePayload,
+    one_by_one,
+    one_line,
+    to_json,
+)
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """The `Translator` of `python module:function`.
+
+    The function takes a pandas Series of bytes and returns, with one row for each of them in their
+    order, a DataFrame with the event's fields as columns or a Series of dicts with them. If it
+    fails for a batch, it is called again for each event alone.
+
+    Attributes:
+        sources: the modules, among them the function's.
+        module: the function's.
+        function: its name.
+        integers: the event's fields of whole numbers; pandas makes floats of those with a gap.
+    """
+
+    sources: Sources
+    module: str
+    function: str
+    integers: frozenset[str]
+
+    def load(self) -> Callable[[pd.Series], Any]:
+        """Import the function.
+
+        Raises:
+            AttributeError: the module has no such function.
+            Exception: what importing the module raises.
+        """
+        function = getattr(self.sources.load(self.module), self.function)
+        if not callable(function):
+            raise AttributeError(f"{self.function} is not a function")
+        return function  # type: ignore[no-any-return]
+
+    def describe(self, error: BaseException) -> str:
+        """`ValueError: what it says (file.py:12)`."""
+        return one_line(f"{type(error).__name__}: {error}") + self.sources.line_of(error)
+
+    def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
+        """A translation for each payload, in their order; never fails."""
+        function = self.load()
+        try:
+            return [(text, None) for text in self._texts(function, payloads)]
+        except Exception:
+            return one_by_one(
+                lambda payload: self._texts(function, [payload])[0], payloads, self.describe
+            )
+
+    def _texts(self, function: Callable[[pd.Series], Any], payloads: Sequence[bytes]) -> list[str]:
+        result = function(pd.Series(list(payloads), dtype="object"))
+        rows = result.to_dict("records") if isinstance(result, pd.DataFrame) else list(result)
+        if len(rows) != len(payloads):
+            raise UnreadablePayload(f"{self.function} returned {len(rows)} rows for one event")
+        return [self._text(row) for row in rows]
+
+    def _text(self, row: Any) -> str:
+        if not isinstance(row, dict):
+            raise UnreadablePayload(f"{self.function} returned {type(row).__name__}, not a dict")
+        return to_json({name: self._value(name, value) for name, value in row.items()})
+
+    def _value(self, name: str, value: Any) -> Any:
+        if pd.api.types.is_scalar(value) and pd.isna(value):
+            return None
+        if name in self.integers and isinstance(value, float) and value.is_integer():
+            return int(value)
+        return value

@@ -1,0 +1,218 @@
+"""Payloads of every kind through Spark: good ones beside poisoned ones, in one frame."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.unit import decoding_model as model
+from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
+from tidemark.errors import root_cause
+from tidemark.projection import transform
+from tidemark.projection.analysis import Checked
+
+Payload = tuple[int, str, bytes | None]
+Check = Callable[..., Checked]
+
+
+@pytest.fixture
+def check(spark: SparkSession, tmp_path: Path) -> Check:
+    return partial(model.check, spark, tmp_path)
+
+
+def decoded(spark: SparkSession, checked: Checked, *payloads: Payload) -> DataFrame:
+    rows: list[tuple[Any, ...]] = [
+        ("a|1", number, f"uuid-{number}", 0, 0, [], *payload)
+        for number, payload in enumerate(payloads)
+    ]
+    return transform.decode(spark.createDataFrame(rows, EVENTS), checked.event, checked.decoders)
+
+
+def outcomes(spark: SparkSession, checked: Checked, *payloads: Payload) -> list[Any]:
+    """For each payload its fields that are not null, or the cause of its quarantine."""
+    frame = decoded(spark, checked, *payloads).persist()
+    names = checked.event.names
+    rows = transform.readable(frame).select("sequence_nr", *names).collect()
+    found: dict[int, Any] = {
+        row.sequence_nr: {name: row[name] for name in names if row[name] is not None}
+        for row in rows
+    }
+    for row in transform.unreadable(frame).collect():
+        assert (row.ser_id, row.ser_manifest, row.event) == payloads[row.sequence_nr]
+        found[row.sequence_nr] = row.cause
+    frame.unpersist()
+    return [found.get(number) for number in range(len(payloads))]
+
+
+def assert_outcomes(
+    spark: SparkSession, checked: Checked, *vectors: tuple[bytes | None, Any]
+) -> None:
+    """The first rule's serializer id is 1; a payload that is not there is quarantined, always."""
+    payloads = [(1, "m", payload) for payload, _ in vectors]
+    found = outcomes(spark, checked, *payloads, (1, "m", None))
+    assert found == [*(expected for _, expected in vectors), "no payload"]
+
+
+@pytest.mark.parametrize("decoder", ["1 json", "json", "1/m json, 1 json, json"])
+def test_json(spark: SparkSession, check: Check, decoder: str) -> None:
+    assert_outcomes(
+        spark,
+        check(decoder),
+        (JSON, FARED),
+        (JSON[:-1], "not JSON"),
+        (b'{"delay":"late"}', MISMATCH),
+        (b'"\xff"', "not UTF-8"),
+        (b"{}", {}),
+    )
+
+
+def test_jackson_json_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) -> None:
+    assert_outcomes(
+        spark,
+        check("1 jackson-json"),
+        *model.JACKSON_JSON,
+        (gzip.compress(b"not json"), "not JSON"),
+        (gzip.compress(b'{"delay":"late"}'), MISMATCH),
+        (gzip.compress(b'"\xff"'), "not UTF-8"),
+        (b'{"delay":"late"}', MISMATCH),
+        (b"not json", "not JSON"),
+        (b"", "not JSON"),
+        (b"\x1f", "not JSON"),
+    )
+
+
+def test_jackson_cbor_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) -> None:
+    assert_outcomes(
+        spark,
+        check("1 jackson-cbor"),
+        *model.JACKSON_CBOR,
+        (
+            bytes.fromhex("a1 6564656c6179 646c617465"),
+            "not a CBOR map whose fields have the declared types",
+        ),
+    )
+
+
+def test_string_and_bytes_go_into_one_field(spark: SparkSession, check: Check) -> None:
+    checked = check("1 string, 2 bytes, 3 string kind", "kind STRING, raw BINARY")
+    assert outcomes(
+        spark,
+        checked,
+        (1, "", "départ".encode()),
+        (2, "", b"\x00\xff"),
+        (3, "", b""),
+        (1, "", b"\xff"),
+        (2, "", None),
+    ) == [{"kind": "départ"}, {"raw": b"\x00\xff"}, {"kind": ""}, "not UTF-8", "no payload"]
+
+
+def test_avro(spark: SparkSession, check: Check) -> None:
+    assert_outcomes(spark, check("1 avro fared.avsc", "kind STRING, delay INT"), *model.AVROS)
+
+
+def test_a_record_of_nulls_is_not_taken_for_a_poisoned_one(
+    spark: SparkSession, check: Check, tmp_path: Path
+) -> None:
+    schema = model.AVRO_SCHEMA | {"fields": model.AVRO_SCHEMA["fields"][:1]}
+    (tmp_path / "nulls.avsc").write_text(json.dumps(schema))
+    checked = check("1 avro nulls.avsc", "kind STRING")
+    poisoned = (model.zigzag(9), "not Avro of nulls.avsc")
+    assert_outcomes(spark, checked, (model.zigzag(0), {}), poisoned)
+
+
+def test_avro_is_widened_to_the_declared_type(spark: SparkSession, check: Check) -> None:
+    checked = check("1 avro fared.avsc", "delay BIGINT")
+    assert_outcomes(spark, checked, (model.AVRO, {"delay": 3}))
+
+
+def test_protobuf(spark: SparkSession, check: Check) -> None:
+    checked = check("1 protobuf acme.desc acme.Fared", "kind STRING, delay INT, raw BINARY")
+    assert_outcomes(spark, checked, *model.PROTOBUFS)
+
+
+def test_a_python_function_fails_for_its_poisoned_events_only(
+    spark: SparkSession, check: Check
+) -> None:
+    checked = check("1 python decoders:decode")
+    assert_outcomes(spark, checked, *model.PYTHON)
+    assert_outcomes(spark, checked, *model.PYTHON[:2])
+
+
+def test_what_a_python_function_returns_has_to_have_the_declared_types(
+    spark: SparkSession, check: Check
+) -> None:
+    # pandas makes floats of whole numbers with a gap.
+    frames = ((b"5", {"kind": "a", "delay": 5}), (b"0", {"kind": "a"}))
+    assert_outcomes(spark, check("1 python decoders:frame"), *frames)
+    mismatch = "not a dict whose fields have the declared types"
+    assert_outcomes(spark, check("1 python decoders:odd"), (b"3", mismatch))
+
+
+def test_mixed_serializers_and_what_no_rule_takes(spark: SparkSession, check: Check) -> None:
+    checked = check(
+        "31/com.acme.Fared jackson-json, 33 jackson-cbor, 20 string kind, 4 bytes,"
+        " 1001/Fared avro fared.avsc, 1002 protobuf acme.desc acme.Fared,"
+        " 1003 python decoders:decode, 25 skip"
+    )
+    vectors: list[tuple[Payload, Any]] = [
+        ((31, "com.acme.Fared", gzip.compress(JSON)), FARED),
+        (
+            (31, "com.acme.Other", JSON),
+            "no decoder for serializer id 31, manifest 'com.acme.Other'",
+        ),
+        ((33, "com.acme.Fared", model.CBOR), FARED),
+        ((20, "", b"text"), {"kind": "text"}),
+        ((4, "", b"\x01"), {"raw": b"\x01"}),
+        ((1001, "Fared", model.AVRO), FARED),
+        ((1001, "Fared2", model.AVRO), "no decoder for serializer id 1001, manifest 'Fared2'"),
+        ((1002, "", model.PROTOBUF), FARED | {"raw": b""}),
+        ((1003, "", b"a:1"), {"kind": "a", "fare": Decimal("0.01")}),
+        ((25, "", b"whatever"), None),
+        ((77, "x", b"{}"), "no decoder for serializer id 77, manifest 'x'"),
+        ((77, "", None), "no decoder for serializer id 77, manifest ''"),
+    ]
+    payloads = [payload for payload, _ in vectors]
+    assert outcomes(spark, checked, *payloads) == [expected for _, expected in vectors]
+
+
+def test_a_skipped_event_is_read_but_neither_an_event_nor_quarantined(
+    spark: SparkSession, check: Check
+) -> None:
+    frame = decoded(spark, check("1 json, skip"), (1, "", JSON), (2, "", b"x"), (3, "", None))
+    (counts,) = transform.counts_by_bucket(frame).collect()
+    assert (counts.events_read, counts.quarantined) == (3, 0)
+    assert [row.sequence_nr for row in transform.readable(frame).collect()] == [0]
+    assert transform.unreadable(frame).collect() == []
+
+
+def test_fail_stops_at_the_first_event_that_it_takes(spark: SparkSession, check: Check) -> None:
+    checked = check("1 json, fail")
+    assert outcomes(spark, checked, (1, "", JSON)) == [FARED]
+    with pytest.raises(Py4JJavaError) as failed:
+        decoded(spark, checked, (1, "", JSON), (77, "x", b"{}")).collect()
+    assert root_cause(failed.value) == (
+        "java.lang.RuntimeException: the decoder is fail for persistence id a|1, sequence nr 1,"
+        " serializer id 77, manifest 'x'"
+    )
+
+
+def test_only_rules_that_need_it_put_python_into_the_plan(
+    spark: SparkSession, check: Check
+) -> None:
+    def plan(decoder: str) -> str:
+        frame = decoded(spark, check(decoder), (1, "", JSON))
+        return str(frame._jdf.queryExecution().executedPlan().toString())
+
+    assert "Eval" not in plan("json")
+    assert "_rule" not in plan("json")
+    assert "Eval" not in plan("1 json, 2 string kind, 3 bytes, 4 avro fared.avsc, skip")
+    assert plan("1 jackson-json, 2 jackson-cbor, 3 python decoders:odd").count("ArrowEval") == 1

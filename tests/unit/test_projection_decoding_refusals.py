@@ -1,0 +1,155 @@
+"""Decoders that do not fit their event, or whose files cannot be used: what is said about them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pytest
+from py4j.java_gateway import JavaPackage
+from pyspark.sql import SparkSession
+
+from tests.unit import decoding_model as model
+from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.projection.decoding import avro
+
+
+@pytest.mark.parametrize(
+    ("decoder", "event", "what", "do"),
+    [
+        (
+            "string",
+            "a STRING, b STRING",
+            "the event has 2 STRING fields: a, b",
+            "name the one to fill: `string a`",
+        ),
+        (
+            "string",
+            "a INT",
+            "the event has no STRING field",
+            "declare one, such as `payload STRING`",
+        ),
+        (
+            "bytes a",
+            "a STRING, b BINARY",
+            "the event has no BINARY field a",
+            "its BINARY fields are b",
+        ),
+        (
+            "string",
+            "a STRING, b INT",
+            "no decoder gives the event's field b",
+            "the fields that they give are a",
+        ),
+        (
+            "1 avro fared.avsc",
+            "kind STRING, fare INT",
+            "no decoder gives the event's field fare",
+            "the fields that they give are delay, kind, seen",
+        ),
+        (
+            "1 avro fared.avsc, json",
+            "fare INT",
+            "fared.avsc has none of the event's fields",
+            "it has kind, delay, seen",
+        ),
+        (
+            "1 avro fared.avsc",
+            "delay BOOLEAN",
+            "delay is int in fared.avsc and boolean in event",
+            "declare it in event as the schema has it, or wider",
+        ),
+        (
+            "1 avro text.avsc",
+            "a INT",
+            "text.avsc is no Avro schema: org.apache.avro.SchemaParseException:"
+            ' "strin" is not a defined name. The type of the "a" field must be a defined name or'
+            ' a {"type": ...} expression.',
+            "correct it",
+        ),
+        (
+            "1 avro long.avsc",
+            "a INT",
+            "long.avsc is no Avro schema: it is of type long, not record",
+            "correct it",
+        ),
+        (
+            "1 protobuf acme.desc acme.Fired",
+            "kind STRING",
+            "acme.desc cannot be used: it has no message acme.Fired",
+            "it has acme.Fared",
+        ),
+        (
+            "1 protobuf long.avsc acme.Fared",
+            "kind STRING",
+            "long.avsc cannot be used: it is no whole descriptor set:"
+            " Error parsing message with type 'google.protobuf.FileDescriptorSet':"
+            " Wire format was corrupt",
+            "make it with `protoc --include_imports --descriptor_set_out=FILE`",
+        ),
+        (
+            "1 protobuf acme.desc acme.Fared",
+            "seconds INT",
+            "seconds is bigint in acme.desc and int in event",
+            "declare it in event as the schema has it, or wider",
+        ),
+        (
+            "1 python decoders:decod",
+            "kind STRING",
+            "decoders:decod cannot be imported:"
+            " AttributeError: module 'decoders' has no attribute 'decod'",
+            "correct decoders.py",
+        ),
+        (
+            "1 python decoders:CENTS",
+            "kind STRING",
+            "decoders:CENTS cannot be imported: AttributeError: CENTS is not a function",
+            "correct decoders.py",
+        ),
+        (
+            "1 python broken:decode",
+            "kind STRING",
+            "broken:decode cannot be imported: ZeroDivisionError: division by zero (broken.py:2)",
+            "correct broken.py",
+        ),
+        (
+            "1 python syntax:decode",
+            "kind STRING",
+            "syntax:decode cannot be imported:"
+            " SyntaxError: '(' was never closed (syntax.py, line 1) (syntax.py:1)",
+            "correct syntax.py",
+        ),
+        (
+            "1 python json:loads",
+            "kind STRING",
+            "json:loads cannot be imported:"
+            " ImportError: another module that is installed is named json",
+            "correct json.py",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_event_is_refused(
+    spark: SparkSession, tmp_path: Path, decoder: str, event: str, what: str, do: str
+) -> None:
+    record = {"type": "record", "name": "A", "fields": [{"name": "a", "type": "strin"}]}
+    (tmp_path / "text.avsc").write_text(json.dumps(record))
+    (tmp_path / "long.avsc").write_text('"long"')
+    (tmp_path / "broken.py").write_text("# The next line fails.\n1 / 0\n")
+    (tmp_path / "syntax.py").write_text("decode = (\n")
+    (tmp_path / "json.py").write_text("def loads(payloads): ...\n")
+    with pytest.raises(DefinitionError) as refused:
+        model.check(spark, tmp_path, decoder, event)
+    assert str(refused.value) == f"{what} ({tmp_path / 'fares.sql'}:7:13); {do}"
+
+
+def test_a_session_without_spark_avro_is_refused() -> None:
+    spark = MagicMock(version="3.5.7")
+    # What py4j answers for a class that is not there.
+    spark._jvm.org.apache.spark.sql.avro.SchemaConverters = JavaPackage("org", None)
+    with pytest.raises(InvalidInput) as refused:
+        avro.load(spark, '"long"')
+    assert str(refused.value) == (
+        "the jar of spark-avro is missing (TIDEMARK_SPARK_JARS);"
+        " run `make jars`, or add org.apache.spark:spark-avro_2.12:3.5.7"
+    )
