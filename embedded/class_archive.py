@@ -38,7 +38,8 @@ def options() -> str:
     with homes.one_starter(JARS):
         if not archive.exists():
             _make(archive)
-    if not archive.stat().st_size:
+        is_empty = not archive.stat().st_size
+    if is_empty:
         return ""
     return " ".join([shlex.quote(f"-XX:SharedArchiveFile={archive}"), _SILENT])
 

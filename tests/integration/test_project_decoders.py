@@ -1,0 +1,98 @@
+"""project over a journal of several serializers, through a real Cassandra and Python workers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import cbor2
+
+from tests.integration.support import Journal
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.partitioning import keys
+
+START_MS = 1_709_251_200_000
+WINDOW = ("--window-start", "2024-03-01T00:00:00", "--window-end", "2024-03-01T01:00:00")
+
+FARES = """\
+-- name: fares
+-- version: 1
+-- source: messages
+-- mode: upsert
+-- target: {keyspace}.fares
+-- event: kind STRING, fare DOUBLE
+-- decoder: 31 jackson-json, 33/acme.Fared jackson-cbor, 20 string kind,
+--          1003 python decoders:decode, 99 skip
+
+SELECT persistence_id, sequence_nr, kind, fare FROM events
+"""
+MODULE = """\
+def decode(payloads):
+    return payloads.map(lambda payload: {"kind": "python", "fare": float(payload)})
+"""
+
+
+def message(number: int, ser_id: int, payload: bytes, manifest: str = "") -> dict[str, Any]:
+    ticks = keys.epoch_ms_ticks(START_MS + number)
+    return {
+        "persistence_id": f"p|{number}",
+        "partition_nr": 0,
+        "sequence_nr": 1,
+        "timestamp": UUID(keys.ticks_timeuuid(ticks, clock_sequence=1, node=number)),
+        "timebucket": str(START_MS),
+        "writer_uuid": "w",
+        "ser_id": ser_id,
+        "ser_manifest": manifest,
+        "event_manifest": "",
+        "event": payload,
+    }
+
+
+def test_each_serializer_is_read_by_its_decoder_and_poison_is_quarantined(
+    journal: Journal, tmp_path: Path
+) -> None:
+    keyspace = journal.keyspace
+    (tmp_path / "fares.sql").write_text(FARES.format(keyspace=keyspace))
+    (tmp_path / "decoders.py").write_text(MODULE)
+    journal.control.execute_ddl(
+        f"CREATE TABLE {keyspace}.fares"
+        " (persistence_id text PRIMARY KEY, sequence_nr bigint, kind text, fare double)"
+    )
+    fared = {"kind": "jackson", "fare": 1.5}
+    journal.insert(
+        "messages",
+        [
+            message(1, 31, json.dumps(fared).encode()),
+            message(2, 31, gzip.compress(json.dumps(fared).encode())),
+            message(3, 33, cbor2.dumps(fared), "acme.Fared"),
+            message(4, 20, b"plain text"),
+            message(5, 1003, b"2.5"),
+            message(6, 99, b"not read"),
+            message(7, 1003, b"poison"),
+            message(8, 33, cbor2.dumps(fared), "acme.Other"),
+        ],
+    )
+    create_own_tables(journal.control, journal.settings())
+    result = journal.run("project", *WINDOW, "--force", PROJECTIONS_DIR=str(tmp_path))
+    assert result.status == 0, result.stderr
+    assert result.report["counts"] == {"events_read": 8, "rows_written": 5, "quarantined": 2}
+    rows = {row["persistence_id"]: (row["kind"], row["fare"]) for row in journal.rows("fares")}
+    assert rows == {
+        "p|1": ("jackson", 1.5),
+        "p|2": ("jackson", 1.5),
+        "p|3": ("jackson", 1.5),
+        "p|4": ("plain text", None),
+        "p|5": ("python", 2.5),
+    }
+    poison = {row["persistence_id"]: (row["cause"], row["event"]) for row in
+              journal.own_rows("quarantine")}  # fmt: skip
+    assert poison == {
+        "p|7": (
+            "ValueError: could not convert string to float: b'poison' (decoders.py:2)",
+            b"poison",
+        ),
+        "p|8": ("no decoder for serializer id 33, manifest 'acme.Other'", cbor2.dumps(fared)),
+    }
