@@ -8,103 +8,50 @@ rows) chooses the size; increments and memory are also measured at a tenth of it
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from unittest.mock import patch
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import sstables
-from benchmarks.measure import Cost, measure
+from benchmarks.journals import (
+    BUCKETS,
+    HISTORY,
+    HOME,
+    IDS,
+    Bench,
+    fresh_server,
+    pekko_client,
+    settings_of,
+    table_of,
+    window,
+)
+from benchmarks.measure import Cost
 from benchmarks.synthetic import HISTORY_END, HOUR_MS
-from embedded import defaults, ports, processes
-from embedded.cassandra import Cassandra, Endpoint
-from embedded.paths import ROOT, STATE
+from embedded import ports
+from embedded.cassandra import Endpoint
+from embedded.paths import STATE
 from tests.interop import build
-from tests.interop.client import Client, Node, plugin_settings
 from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
-from tidemark.settings import Settings
-from tidemark.window import from_millis, iso
 
-HOME = STATE / "bench" / "cassandra"
-IDS = 1000
-BUCKETS = 20
 TAGS = 2
 DELETED_TAG_ROWS = 100_000
-
-
-@dataclass
-class Bench:
-    """One journal on the bench's server."""
-
-    endpoint: Endpoint
-    server: psutil.Process
-    keyspace: str
-
-    def environment(self, **more: str) -> dict[str, str]:
-        """What the applications are given."""
-        return {
-            **defaults.environment(self.endpoint),
-            "TIDEMARK_SPARK_MASTER": "local[2]",
-            "TIDEMARK_JOURNAL_KEYSPACE": self.keyspace,
-            "TIDEMARK_KEYSPACE": f"{self.keyspace}_own",
-            "TIDEMARK_BUCKET_SIZE": "Hour",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'spark_apps'}",
-            **more,
-        }
-
-    def create(self) -> None:
-        """Make the keyspace with Pekko's tables."""
-        settings = _settings(self.environment())
-        with Control(settings) as control:
-            create_keyspace(control, self.keyspace, settings.replication)
-            create_tables(control, SCHEMA_DIR / "pekko.cql", self.keyspace)
-
-    def run(self, script: str, *options: str, **more: str) -> Cost:
-        """Run a script as a process of its own."""
-        command = [sys.executable, str(ROOT / script), *options]
-        return measure(command, self.environment(**more), self.server)
-
-    def fill(self, first: int, events: int, buckets: int) -> None:
-        """Write events first..first+events-1 of every persistence id."""
-        numbers = map(str, (IDS, first, events, buckets))
-        self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
-
-    def pekko(self, client: Client) -> Node:
-        """A node of the real plugin on this journal."""
-        first = from_millis(HISTORY_END - BUCKETS * HOUR_MS)
-        return client.open(plugin_settings(self.keyspace, "Hour", first))
 
 
 def main() -> None:
     """Measure and print the tables of benchmarks/README.md."""
     events = int(os.environ.get("BENCH_EVENTS_PER_ID", "500"))
     parts = os.environ.get("BENCH_PARTS", "rebuild,delete,increments").split(",")
-    shutil.rmtree(HOME, ignore_errors=True)
-    node = Cassandra(HOME)
     console = Console(width=120)
-    try:
-        jmx_port = ports.choose(HOME / "jmx.json", ("jmx",), {})["jmx"]
-        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=sstables.server_options(jmx_port)):
-            endpoint = node.start()
-        server = processes.running("cassandra", HOME / "run")
-        if server is None:
-            raise RuntimeError("the embedded Cassandra ended right after its start")
+    jmx_port = ports.choose(HOME / "jmx.json", ("jmx",), {})["jmx"]
+    with fresh_server(sstables.server_options(jmx_port)) as (endpoint, server):
         if "rebuild" in parts:
             console.print(_rebuild(Bench(endpoint, server, "rebuilt"), events, jmx_port))
         if "delete" in parts:
             console.print(_delete(Bench(endpoint, server, "deleted")))
         if "increments" in parts:
             console.print(_increments(endpoint, server, events))
-    finally:
-        node.stop()
 
 
 def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
@@ -112,7 +59,7 @@ def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
     rows = IDS * events * TAGS
     bench.create()
     bench.fill(1, events, BUCKETS)
-    table = _table(f"rebuild of all tag views: {rows:,} tag rows", "s", "rows/s", "MiB", "ratio")
+    table = table_of(f"rebuild of all tag views: {rows:,} tag rows", "s", "rows/s", "MiB", "ratio")
     pekko = _pekko_rebuild(bench)
     table.add_row("Pekko Reconciliation, JVM included", *_figures(pekko, rows, None, 1.0))
     for master in ("local[1]", "local[2]"):
@@ -140,7 +87,7 @@ def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
     target = Bench(bench.endpoint, bench.server, "ceiling")
     target.create()
     measured = sstables.measure(HOME.parent, target.keyspace, jmx_port, IDS, events, BUCKETS)
-    settings = _settings(target.environment())
+    settings = settings_of(target.environment())
     with Control(settings) as control:
         one = control.execute("SELECT tag_name FROM ceiling.tag_views LIMIT 1")
     if not one:
@@ -150,10 +97,9 @@ def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
 
 def _pekko_rebuild(bench: Bench) -> float:
     """Seconds of truncate and rebuild of one id after another, from the JVM's start to its end."""
-    command = build.command(STATE)
+    build.command(STATE)
     started = time.monotonic()
-    log = STATE / "bench" / "pekko.log"
-    with Client.start(command, bench.endpoint.environment(), log) as client:
+    with pekko_client(bench.endpoint) as client:
         node = bench.pekko(client)
         node.reconcile("truncate", timeout_s=3600)
         node.reconcile("rebuild", timeout_s=3600)
@@ -166,9 +112,7 @@ def _delete(bench: Bench) -> Table:
     bench.create()
     bench.fill(1, DELETED_TAG_ROWS // IDS, BUCKETS)
     bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
-    with Client.start(
-        build.command(STATE), bench.endpoint.environment(), STATE / "bench" / "pekko.log"
-    ) as client:
+    with pekko_client(bench.endpoint) as client:
         node = bench.pekko(client)
         answer = node.timed("reconciliation", "delete", ids=["p-1"], tag="red", timeout_s=600)
         pekko = float(answer["seconds"])
@@ -177,7 +121,7 @@ def _delete(bench: Bench) -> Table:
         "spark_apps/reconcile.py", "delete", "--persistence-id", "p-2", "--tag", "red", "--apply"
     )
     call = float(cost.report["seconds"])
-    table = _table(f"delete of one id from one tag of {DELETED_TAG_ROWS:,} rows", "s", "ratio")
+    table = table_of(f"delete of one id from one tag of {DELETED_TAG_ROWS:,} rows", "s", "ratio")
     table.add_row("Pekko Reconciliation, one call", f"{pekko:.2f}", "1.0")
     table.add_row("Tidemark, from connecting to the report", f"{call:.2f}", f"{pekko / call:.0f}")
     whole = f"{pekko / cost.wall_s:.0f}"
@@ -187,17 +131,17 @@ def _delete(bench: Bench) -> Table:
 
 def _increments(endpoint: Endpoint, server: psutil.Process, events: int) -> Table:
     """1,000 new events, one for each persistence id, after a tenth and after all of the history."""
-    table = _table("tag-write", "s", "MiB", "ratio")
+    table = table_of("tag-write", "s", "MiB", "ratio")
     shorter: Cost | None = None
     first: Cost | None = None
     for size in (events // 10, events):
         bench = Bench(endpoint, server, f"grown_{size}")
         bench.create()
         bench.fill(1, size, BUCKETS)
-        history = _window(HISTORY_END - BUCKETS * HOUR_MS, HISTORY_END)
+        history = window(*HISTORY)
         whole = bench.run("spark_apps/tag_write.py", *history)
         bench.fill(size + 1, 1, 1)
-        cost = bench.run("spark_apps/tag_write.py", *_window(HISTORY_END, HISTORY_END + HOUR_MS))
+        cost = bench.run("spark_apps/tag_write.py", *window(HISTORY_END, HISTORY_END + HOUR_MS))
         if cost.report["counts"]["tag_rows_written"] != IDS * TAGS:
             raise RuntimeError(f"tag-write wrote {cost.report['counts']}")
         first, shorter = first or whole, shorter or cost
@@ -211,31 +155,9 @@ def _add(table: Table, what: str, cost: Cost, base: Cost) -> None:
     table.add_row(what, f"{cost.wall_s:.1f}", f"{cost.peak_mib:,.0f}", ratio)
 
 
-def _window(start: int, end: int) -> list[str]:
-    return ["--window-start", iso(from_millis(start)), "--window-end", iso(from_millis(end))]
-
-
-def _settings(environment: Mapping[str, str]) -> Settings:
-    values = {
-        key.removeprefix("TIDEMARK_").lower(): value
-        for key, value in environment.items()
-        if key.removeprefix("TIDEMARK_").lower() in Settings.model_fields
-    }
-    return Settings(**values)  # type: ignore[arg-type]
-
-
 def _figures(seconds: float, rows: int, cost: Cost | None, ratio: float) -> tuple[str, ...]:
     memory = f"{cost.peak_mib:,.0f}" if cost else ""
     return f"{seconds:.1f}", f"{rows / seconds:,.0f}", memory, f"{ratio:.1f}"
-
-
-def _table(what: str, *columns: str) -> Table:
-    title = f"{what} ({datetime.now(UTC):%Y-%m-%d})"
-    table = Table(title=title, title_justify="left")
-    table.add_column("what")
-    for column in columns:
-        table.add_column(column, justify="right")
-    return table
 
 
 if __name__ == "__main__":

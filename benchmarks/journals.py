@@ -1,0 +1,125 @@
+"""Synthetic journals on one fresh Cassandra, and what the programs that measure them share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from unittest.mock import patch
+
+import psutil
+from rich.table import Table
+
+from benchmarks.measure import Cost, measure
+from benchmarks.synthetic import HISTORY_END, HOUR_MS
+from embedded import defaults, processes
+from embedded.cassandra import Cassandra, Endpoint
+from embedded.paths import ROOT, STATE
+from tests.interop import build
+from tests.interop.client import Client, Node, plugin_settings
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
+from tidemark.settings import Settings
+from tidemark.window import from_millis, iso
+
+HOME = STATE / "bench" / "cassandra"
+IDS = 1000
+BUCKETS = 20
+HISTORY = (HISTORY_END - BUCKETS * HOUR_MS, HISTORY_END)
+"""From where to where the first events lie, epoch milliseconds."""
+
+
+@contextmanager
+def fresh_server(java_options: str = "") -> Iterator[tuple[Endpoint, psutil.Process]]:
+    """A Cassandra without data, and its process; it is stopped in the end."""
+    shutil.rmtree(HOME, ignore_errors=True)
+    node = Cassandra(HOME)
+    try:
+        with patch.dict(os.environ, JAVA_TOOL_OPTIONS=java_options):
+            endpoint = node.start()
+        server = processes.running("cassandra", HOME / "run")
+        if server is None:
+            raise RuntimeError("the embedded Cassandra ended right after its start")
+        yield endpoint, server
+    finally:
+        node.stop()
+
+
+@dataclass
+class Bench:
+    """One journal on the bench's server."""
+
+    endpoint: Endpoint
+    server: psutil.Process
+    keyspace: str
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What the applications are given."""
+        return {
+            **defaults.environment(self.endpoint),
+            "TIDEMARK_SPARK_MASTER": "local[2]",
+            "TIDEMARK_JOURNAL_KEYSPACE": self.keyspace,
+            "TIDEMARK_KEYSPACE": f"{self.keyspace}_own",
+            "TIDEMARK_BUCKET_SIZE": "Hour",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'spark_apps'}",
+            **more,
+        }
+
+    def create(self) -> None:
+        """Make the keyspace with Pekko's tables."""
+        settings = settings_of(self.environment())
+        with Control(settings) as control:
+            create_keyspace(control, self.keyspace, settings.replication)
+            create_tables(control, SCHEMA_DIR / "pekko.cql", self.keyspace)
+
+    def run(self, script: str, *options: str, **more: str) -> Cost:
+        """Run a script as a process of its own."""
+        command = [sys.executable, str(ROOT / script), *options]
+        return measure(command, self.environment(**more), self.server)
+
+    def fill(self, first: int, events: int, buckets: int) -> None:
+        """Write events first..first+events-1 of every persistence id."""
+        numbers = map(str, (IDS, first, events, buckets))
+        self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
+
+    def pekko(self, client: Client) -> Node:
+        """A node of the real plugin on this journal."""
+        first = from_millis(HISTORY[0])
+        return client.open(plugin_settings(self.keyspace, "Hour", first))
+
+
+@contextmanager
+def pekko_client(endpoint: Endpoint) -> Iterator[Client]:
+    """The process of the real plugin; it has ended afterwards."""
+    log = STATE / "bench" / "pekko.log"
+    with Client.start(build.command(STATE), endpoint.environment(), log) as client:
+        yield client
+
+
+def window(start: int, end: int) -> list[str]:
+    """The options of an application that name a window; epoch milliseconds."""
+    return ["--window-start", iso(from_millis(start)), "--window-end", iso(from_millis(end))]
+
+
+def settings_of(environment: Mapping[str, str]) -> Settings:
+    """What an application would read from this environment."""
+    values = {
+        key.removeprefix("TIDEMARK_").lower(): value
+        for key, value in environment.items()
+        if key.removeprefix("TIDEMARK_").lower() in Settings.model_fields
+    }
+    return Settings(**values)  # type: ignore[arg-type]
+
+
+def table_of(what: str, *columns: str) -> Table:
+    """An empty table of figures, dated."""
+    title = f"{what} ({datetime.now(UTC):%Y-%m-%d})"
+    table = Table(title=title, title_justify="left")
+    table.add_column("what")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table

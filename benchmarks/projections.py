@@ -1,0 +1,136 @@
+"""A bucket projection beside the real plugin's `currentEventsByTag`, on one fresh Cassandra.
+
+The plugin reads the events of a tag into nothing; Tidemark reads the same, decodes them and writes
+a result by persistence id and time bucket. `BENCH_EVENTS_PER_ID` (default `100,1000`) chooses the
+sizes, for 1,000 persistence ids each.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.journals import (
+    BUCKETS,
+    HISTORY,
+    IDS,
+    Bench,
+    fresh_server,
+    pekko_client,
+    settings_of,
+    table_of,
+    window,
+)
+from benchmarks.measure import Cost
+from benchmarks.synthetic import HISTORY_END, HOUR_MS
+from embedded.paths import STATE
+from tests.interop import build
+from tidemark.cassandra.control import Control
+
+DEFINITIONS = STATE / "bench" / "projections"
+SIZES = """\
+-- name: sizes
+-- version: 1
+-- source: tags red
+-- mode: bucket
+-- target: {keyspace}.sizes
+-- event: body BINARY
+-- decoder: bytes
+
+SELECT time_bucket, persistence_id, count(*) AS events, sum(length(body)) AS bytes
+FROM events
+GROUP BY time_bucket, persistence_id
+"""
+SIZES_TABLE = """\
+CREATE TABLE {keyspace}.sizes (time_bucket bigint, persistence_id text, events bigint, bytes bigint,
+    PRIMARY KEY ((time_bucket), persistence_id))"""
+
+
+def main() -> None:
+    """Measure and print the table of benchmarks/README.md."""
+    sizes = map(int, os.environ.get("BENCH_EVENTS_PER_ID", "100,1000").split(","))
+    columns = ("events", "s", "events/s", "MiB", "ratio")
+    table = table_of("a projection, start-up included", *columns)
+    increments = table_of("1,000 new events", "s", "MiB", "ratio")
+    base: Cost | None = None
+    with fresh_server() as (endpoint, server):
+        for events in sizes:
+            bench = Bench(endpoint, server, f"projected_{events}")
+            _compare(bench, events, table)
+            cost = _increment(bench, events)
+            base = base or cost
+            figures = (f"{cost.wall_s:.1f}", f"{cost.peak_mib:,.0f}")
+            ratio = f"{cost.wall_s / base.wall_s:.2f}"
+            increments.add_row(f"after {IDS * events:,}", *figures, ratio)
+    console = Console(width=120)
+    console.print(table)
+    console.print(increments)
+
+
+def _compare(bench: Bench, events: int, table: Table) -> None:
+    """Pekko's reader, then ours on one core and on two; each result is checked."""
+    total = IDS * events
+    bench.create()
+    _define(bench)
+    bench.fill(1, events, BUCKETS)
+    bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
+    pekko = _read_by_pekko(bench, total)
+    table.add_row("Pekko currentEventsByTag", *_figures(total, pekko, None, 1.0))
+    for master in ("local[1]", "local[2]"):
+        cost = _project(bench, *HISTORY, "--force", TIDEMARK_SPARK_MASTER=master)
+        if cost.report["counts"]["events_read"] != total:
+            raise RuntimeError(f"project read {cost.report['counts']} instead of {total} events")
+        table.add_row(
+            f"Tidemark, {master}", *_figures(total, cost.wall_s, cost, pekko / cost.wall_s)
+        )
+        cpu = f"{cost.client_cpu_s:.0f} s Tidemark, {cost.server_cpu_s:.0f} s Cassandra"
+        table.add_row(f"  CPU: {cpu}", "", "", "", "", "")
+
+
+def _increment(bench: Bench, events: int) -> Cost:
+    """One new event for each persistence id, in the next hour."""
+    end = HISTORY_END + HOUR_MS
+    bench.fill(events + 1, 1, 1)
+    bench.run("spark_apps/tag_write.py", *window(HISTORY_END, end))
+    cost = _project(bench, HISTORY_END, end, "--force")
+    if cost.report["counts"]["events_read"] != IDS:
+        raise RuntimeError(f"project read {cost.report['counts']}")
+    return cost
+
+
+def _define(bench: Bench) -> None:
+    DEFINITIONS.mkdir(parents=True, exist_ok=True)
+    (DEFINITIONS / "sizes.sql").write_text(SIZES.format(keyspace=bench.keyspace))
+    with Control(settings_of(bench.environment())) as control:
+        control.execute_ddl(SIZES_TABLE.format(keyspace=bench.keyspace))
+
+
+def _project(bench: Bench, start: int, end: int, *options: str, **more: str) -> Cost:
+    definitions = {"TIDEMARK_PROJECTIONS_DIR": str(DEFINITIONS)}
+    return bench.run("spark_apps/project.py", *window(start, end), *options, **definitions, **more)
+
+
+def _read_by_pekko(bench: Bench, total: int) -> float:
+    """Seconds of one query from the JVM's start to its end."""
+    build.command(STATE)
+    started = time.monotonic()
+    with pekko_client(bench.endpoint) as client:
+        node = bench.pekko(client)
+        counted = node.count("red", timeout_s=3600)
+        node.close()
+    seconds = time.monotonic() - started
+    if counted.failure or counted.events != total:
+        raise RuntimeError(f"Pekko read {counted} instead of {total} events")
+    return seconds
+
+
+def _figures(total: int, seconds: float, cost: Cost | None, ratio: float) -> tuple[str, ...]:
+    memory = f"{cost.peak_mib:,.0f}" if cost else ""
+    return f"{total:,}", f"{seconds:.1f}", f"{total / seconds:,.0f}", memory, f"{ratio:.1f}"
+
+
+if __name__ == "__main__":
+    main()
