@@ -25,9 +25,9 @@ _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 class TidemarkOperator(SparkSubmitOperator):
     """Submits `spark_apps/<application_name>.py`, then reads the run's report.
 
-    Ends as success only if the run has produced something, and then tells its outlets the window
-    (extra: window_start, window_end, run_id). A run that had nothing to do, or a dry run, ends as
-    skipped, so that nothing downstream starts. The report is the XCom `report`.
+    Ends as success only if the run has done something, pieces if it has outlets, and then tells
+    these the window (extra: window_start, window_end, run_id). A run that had nothing to do, or a
+    dry run, ends as skipped, so that nothing downstream starts. The report is the XCom `report`.
 
     Args:
         application_name: name of the application, without `.py`.
@@ -36,6 +36,7 @@ class TidemarkOperator(SparkSubmitOperator):
         options: further options of the application, as option to value (templated).
         params_as_options: options that take their value from a param, as option to its name. A
             list repeats the option, True gives it without a value, None and False leave it out.
+        params_as_arguments: the params whose lists are the command's arguments.
         dry_by_default: the application only plans unless it is given `--apply`.
 
     Raises:
@@ -58,6 +59,7 @@ class TidemarkOperator(SparkSubmitOperator):
         command: str | None = None,
         options: dict[str, str] | None = None,
         params_as_options: dict[str, str] | None = None,
+        params_as_arguments: Sequence[str] = (),
         dry_by_default: bool = False,
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
@@ -80,6 +82,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.command = command
         self.options = options or {}
         self.params_as_options = params_as_options or {}
+        self.params_as_arguments = params_as_arguments
         self.dry_by_default = dry_by_default
         self.cassandra_conn_id = cassandra_conn_id
 
@@ -110,7 +113,7 @@ class TidemarkOperator(SparkSubmitOperator):
             arguments += ["--window-start", self.window["start"]]
             arguments += ["--window-end", self.window["end"]]
         arguments += ["--run-id", run_id, "--report", str(report)]
-        if params["dry_run"] != self.dry_by_default:
+        if params.get("dry_run", self.dry_by_default) != self.dry_by_default:
             arguments.append("--apply" if self.dry_by_default else "--dry-run")
         if params.get("force"):
             arguments.append("--force")
@@ -118,11 +121,14 @@ class TidemarkOperator(SparkSubmitOperator):
             arguments += [option, str(value)]
         for option, name in self.params_as_options.items():
             arguments += _as_option(option, params[name])
-        return arguments
+        named = [word for name in self.params_as_arguments for word in params[name]]
+        # Behind a `--` nothing is taken for an option, whatever somebody has typed.
+        return [*arguments, "--", *named] if named else arguments
 
     def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
-        if report["dry_run"] or report["state"] != "done" or report["pieces"]["done"] == 0:
-            reason = "a dry run wrote nothing" if report["dry_run"] else "no piece was to be done"
+        is_idle = report["state"] != "done" or (self.outlets and report["pieces"]["done"] == 0)
+        if report["dry_run"] or is_idle:
+            reason = "a dry run wrote nothing" if report["dry_run"] else "nothing was to be done"
             self.log.info("%s: the task ends as skipped and nothing downstream starts", reason)
             raise AirflowSkipException(reason)
         for asset in self.outlets:

@@ -14,7 +14,7 @@ import pytest
 from embedded import rest
 from embedded.airflow import Airflow
 
-DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile")
+DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile", "manage_projections")
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
 def test_dry_run_and_nothing_to_do_end_as_skipped_without_an_event(doors: Doors) -> None:
     reasons = {
         run_over(doors, "project", "2013", dry_run=True): "a dry run wrote nothing",
-        run_over(doors, "project", NOTHING_TO_DO): "no piece was to be done",
+        run_over(doors, "project", NOTHING_TO_DO): "nothing was to be done",
     }
     for run_id, reason in reasons.items():
         assert rest.task_state(doors.client, "project", run_id, "project") == "skipped"
@@ -120,3 +120,12 @@ def test_reconcile_gets_its_command_and_what_the_form_names(doors: Doors) -> Non
     log = rest.task_log(doors.client, "reconcile", run_id, "reconcile")
     assert "reconcile.py delete --run-id" in log
     assert "--apply --persistence-id a|1 --persistence-id b 2 --tag red" in log
+
+
+def test_projections_are_managed_by_name(doors: Doors) -> None:
+    conf = {"operation": "pause", "projections": ["aircraft_state", "--force"]}
+    run_id = rest.trigger(doors.client, "manage_projections", conf=conf)
+    assert wait_for_application(doors, "manage_projections", run_id) == "success"
+    log = rest.task_log(doors.client, "manage_projections", run_id, "manage_projections")
+    assert "project.py pause --run-id" in log
+    assert " -- aircraft_state --force" in log

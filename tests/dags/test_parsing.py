@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
-DAG_IDS = sorted([*WINDOWED, "reconcile"])
+DAG_IDS = sorted([*WINDOWED, "manage_projections", "reconcile"])
 
 # In a process of its own: what the parsing imports must not hide behind what pytest imported.
 _PARSE = """
@@ -92,6 +92,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "validate": (["tag_views"], ["validated"]),
         "project": (["validated"], ["read_models"]),
         "purge": (["read_models"], []),
+        "manage_projections": ([], []),
         "reconcile": ([], []),
     }
 
@@ -127,6 +128,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
         "validate": usual,
         "project": usual,
         "purge": {**common, "dry_run": [True, "boolean"], "retention_days": [30, "integer"]},
+        "manage_projections": {"operation": ["status", "string"], "projections": [[], "array"]},
         "reconcile": {
             **common,
             "operation": ["check", "string"],
