@@ -87,6 +87,14 @@ def test_a_file_and_other_time_buckets() -> None:
             "the result has no column sequence_nr, which says which event it is",
         ),
         (
+            "append",
+            "SELECT persistence_id, max(sequence_nr) AS sequence_nr FROM (SELECT *, row_number()"
+            " OVER (ORDER BY sequence_nr) AS n FROM events LIMIT 9) GROUP BY persistence_id",
+            SchemaMismatch,
+            "the SELECT combines events (Aggregate, GlobalLimit, Window),"
+            " in mode append a row is made of one event alone",
+        ),
+        (
             "bucket",
             "SELECT time_bucket + 1 AS time_bucket FROM events",
             TidemarkError,

@@ -54,6 +54,7 @@ def require_target(control: Control, checked: Checked) -> None:
         checked,
         [
             *([key_problem] if key_problem else []),
+            *_combined(checked),
             *_missing(checked, [*partition_key, *clustering]),
             *_type_differences(checked.result, columns),
         ],
@@ -67,7 +68,7 @@ def require_columns(checked: Checked) -> None:
     Raises:
         SchemaMismatch: naming every difference at once.
     """
-    problems = list(_missing(checked, []))
+    problems = [*_combined(checked), *_missing(checked, [])]
     if checked.definition.mode is Mode.EXPORT:
         problems += export.column_problems(checked.result)
     _refuse(checked, problems, "change the SELECT")
@@ -81,6 +82,15 @@ def _refuse(checked: Checked, problems: Sequence[str], do: str) -> None:
             + "; ".join(problems),
             where=str(definition.file),
             do=do,
+        )
+
+
+def _combined(checked: Checked) -> Iterator[str]:
+    """A row of several events would be another one in a run that reads others of them."""
+    if checked.definition.mode is Mode.APPEND and checked.combining:
+        yield (
+            f"the SELECT combines events ({', '.join(checked.combining)}),"
+            " in mode append a row is made of one event alone"
         )
 
 
