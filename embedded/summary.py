@@ -92,6 +92,8 @@ def _figures(control: Control, settings: Settings, window: Window) -> Table:
     for definition in catalog.load(settings.projections_dir):
         consumed = done(PROJECT, definition.subject(journal))
         figures.add_row("project", f"{definition.name}: events read", _sum(consumed, "events_read"))
+        if not definition.table:
+            continue
         rows = control.execute(
             f"SELECT count(*) AS n FROM {table(definition.keyspace, definition.table)}"
         )

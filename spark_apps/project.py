@@ -21,8 +21,10 @@ Projection = Annotated[
         metavar="NAME", help="Only this projection; repeat it for more.", show_default="all"
     ),
 ]
-
-
+Show = Annotated[
+    bool, typer.Option("--show", help="In a dry run, show what each makes of a sample of events.")
+]
+Rows = Annotated[int, typer.Option(min=1, help="Rows of the result that --show shows.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
 
@@ -34,6 +36,8 @@ def main(
     window_end: options.WindowEnd = None,
     force: options.Force = False,
     dry_run: options.DryRun = False,
+    show: Show = False,
+    rows: Rows = 20,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
@@ -47,6 +51,8 @@ def main(
     """
     if context.invoked_subcommand is not None:
         return
+    if show and not dry_run:
+        raise typer.BadParameter("it writes nothing; give --dry-run with it", param_hint="--show")
     run_application(
         APPLICATION,
         lambda run: run_window(
@@ -55,6 +61,7 @@ def main(
             names=projection or [],
             force=force,
             dry_run=dry_run,
+            show=rows if show else 0,
         ),
         window=lambda: Window.parse(window_start, window_end),
         run_id=run_id,

@@ -35,7 +35,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
     )
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        _require_java()
+        require_java()
         if settings.spark_master.startswith("local"):
             # The first python3 on the PATH need not have what the decoders in Python import.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -73,7 +73,7 @@ def _jars(settings: Settings) -> list[str]:
     return jars
 
 
-def _require_java() -> None:
+def require_java() -> None:
     """Use the machine's Java, else the one that a wheel brought."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return

@@ -112,6 +112,11 @@ class Settings(BaseSettings):
     projections_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "projections", description="The projection files."
     )
+    export_dir: str | Path = Field(
+        REPOSITORY / ".tidemark" / "export",
+        description="The directory, or the URI of one, in which the relative targets of mode"
+        " `export` lie.",
+    )
     data_docs_dir: Path = Field(
         REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
     )

@@ -18,6 +18,7 @@ from tests.integration.support import ROOT, Journal, wait_until
 
 CRASH = Path(__file__).parent / "crash.py"
 FLIGHTS = 150
+FLIGHTS_OF_TWO_DAYS = 900
 BOUNDARIES = {
     "tag_write": [
         "tidemark.tagging.layout:record_bucket_size",
@@ -94,6 +95,44 @@ def test_killed_after_a_write_and_run_again(
     assert again.status == 0, again.stderr
     assert killed.everything() == undisturbed[application]
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    "boundary",
+    [
+        "tidemark.projection.store:write_events",
+        "tidemark.projection.modes.lake:write_batch",
+        "tidemark.projection.modes.lake:replace_bucket",
+        "tidemark.projection.modes.lake:remove_batches",
+    ],
+)
+def test_append_and_export_killed_after_a_write_and_run_again(
+    make_journal: Callable[..., Journal], tmp_path: Path, boundary: str
+) -> None:
+    states = []
+    for name in ("undisturbed", "killed"):
+        loaded = FlightsJournal.create(
+            make_journal, tmp_path / name, FLIGHTS_OF_TWO_DAYS, "examples", LOCK_TTL="10"
+        )
+        if name == "killed":
+            script = str(ROOT / "spark_apps" / "project.py")
+            process = loaded.journal.start(CRASH, boundary, script, *WINDOW, "--force")
+            _, stderr = process.communicate()
+            assert process.returncode == -signal.SIGKILL, stderr
+            wait_for_locks(loaded.journal)
+        result = loaded.journal.run("project", *WINDOW, "--force")
+        assert result.status == 0, result.stderr
+        states.append((loaded.everything(), exported(tmp_path / name / "export")))
+    assert states[0] == states[1]
+
+
+def exported(directory: Path) -> dict[str, bytes]:
+    """Every file by its directory: its own name holds the journal's, which differs."""
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    content = {str(path.parent.relative_to(directory)): path.read_bytes() for path in files}
+    assert len(content) == len(files) > 1
+    return content
 
 
 @pytest.mark.soak

@@ -24,7 +24,7 @@ from tidemark.flights.source import flights_file
 DAY_MS = 86_400_000
 WINDOW = ("--window-start", "2013-01-01", "--window-end", "2013-01-06")
 CHAIN = ("tag_write", "validate", "project")
-READ_MODELS = ("daily_punctuality", "aircraft_state")
+READ_MODELS = ("daily_punctuality", "aircraft_state", "flight_log")
 OFFSET_COLUMNS = ("projection", "slice", "persistence_id", "sequence_nr", "timestamp")
 CURSOR_COLUMNS = ("projection", "slice", "timestamp")
 
@@ -44,18 +44,27 @@ class FlightsJournal:
 
     @classmethod
     def create(
-        cls, make_journal: Callable[..., Journal], directory: Path, flights: int, **settings: str
+        cls,
+        make_journal: Callable[..., Journal],
+        directory: Path,
+        flights: int,
+        definitions: str = "projections",
+        **settings: str,
     ) -> FlightsJournal:
-        """Write the events; the shipped projections are pointed at this journal's keyspace."""
+        """Write the events; the shipped projections are pointed at this journal's keyspace.
+
+        `definitions` is the directory below include/sql, `examples` is the other one.
+        """
         directory.mkdir(parents=True)
         journal = make_journal(
             BUCKET_SIZE="Day",
             PROJECTIONS_DIR=str(directory),
             DATA_DOCS_DIR=str(directory / "data_docs"),
+            EXPORT_DIR=str(directory / "export"),
             **settings,
         )
         create_tables(journal.control, SCHEMA_DIR / "flights.cql", journal.keyspace)
-        for file in (ROOT / "include" / "sql" / "projections").glob("*.sql"):
+        for file in (ROOT / "include" / "sql" / definitions).glob("*.sql"):
             text = file.read_text().replace("target: flights.", f"target: {journal.keyspace}.")
             (directory / file.name).write_text(text)
         events = first_events(flights)

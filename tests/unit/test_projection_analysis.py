@@ -186,6 +186,23 @@ def test_require_target_names_what_upsert_needs(spark: SparkSession, define: Def
     )
 
 
+def test_require_target_names_what_append_needs(spark: SparkSession, define: Define) -> None:
+    sql = "SELECT kind, persistence_id, CAST(sequence_nr AS INT) AS sequence_nr FROM events"
+    columns = {"kind": "text", "persistence_id": "text", "sequence_nr": "bigint"}
+    checked = analysis.check(spark, define(sql, mode="append"))
+    assert differences(Table(columns, (["kind"], ["persistence_id"])), checked) == (
+        "projection punctuality does not fit flights.punctuality:"
+        " the table's primary key is (kind, persistence_id),"
+        " mode append needs persistence_id and sequence_nr in it;"
+        " sequence_nr is int in the result, it must be the bigint of the event"
+        f" ({checked.definition.file}); change the SELECT or the table"
+    )
+    fitting = analysis.check(
+        spark, define(sql.replace("CAST(sequence_nr AS INT) AS", ""), mode="append")
+    )
+    target.require_target(Table(columns, (["kind"], ["persistence_id", "sequence_nr"])), fitting)  # type: ignore[arg-type]
+
+
 def test_require_target_names_a_missing_table(spark: SparkSession, define: Define) -> None:
     definition = define("SELECT time_bucket FROM events")
     assert differences(Table(None, ([], [])), analysis.check(spark, definition)) == (

@@ -25,6 +25,7 @@ SELECT time_bucket, ';' AS mark -- the end;
 FROM events;
 """
 
+KNOWN_MODES = "known are bucket, upsert, append, export"
 ADD_MODE = "add a line such as `-- mode: bucket`"
 KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
@@ -81,7 +82,7 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
         ("tags JFK, LGA", "topic x", ":3", "the source 'topic x' cannot be used", SOURCE),
         ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", SOURCE),
         ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", SOURCE),
-        ("mode: bucket", "mode: append", ":4", "unknown mode 'append'", "known are bucket, upsert"),
+        ("mode: bucket", "mode: fold", ":4", "unknown mode 'fold'", KNOWN_MODES),
         ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
         (
             "s.punct",

@@ -33,6 +33,10 @@ SOURCE_COLUMN = "_source"
 UNREADABLE_COLUMN = "_unreadable"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
 
+_COMBINING = {
+    "Aggregate", "Deduplicate", "Distinct", "GlobalLimit", "Join", "Offset", "Sample", "Window",
+}  # fmt: skip
+
 _POSITION = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 _UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
@@ -47,12 +51,14 @@ class Checked:
         event: the payload's fields.
         result: the columns of its SELECT.
         decoders: how payloads are read; None if all of them are JSON.
+        combining: Spark's names of what makes a row of more than one event, such as `Aggregate`.
     """
 
     definition: Definition
     event: T.StructType
     result: T.StructType
     decoders: Decoders | None
+    combining: tuple[str, ...] = ()
 
 
 def check(spark: SparkSession, definition: Definition) -> Checked:
@@ -66,7 +72,8 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
     rules = definition.decoders
     decoders = None if is_plain_json(rules) else prepare(spark, rules, event)
     schema = T.StructType([*ENVELOPE.fields, *event.fields])
-    result = _analyzed(spark, definition, schema)
+    frame = _analyzed(spark, definition, schema)
+    result = frame.schema
     repeated = [name for name, times in Counter(result.names).items() if times > 1]
     if repeated:
         raise definition.error(
@@ -74,7 +81,7 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
             "name each of them once, with AS",
             definition.body_line,
         )
-    return Checked(definition, event, result, decoders)
+    return Checked(definition, event, result, decoders, _combining(frame))
 
 
 def apply(definition: Definition, events: DataFrame) -> DataFrame:
@@ -104,13 +111,13 @@ def _event_fields(spark: SparkSession, definition: Definition) -> T.StructType:
     return fields
 
 
-def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType) -> T.StructType:
+def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType) -> DataFrame:
     columns = f"the columns of {EVENTS} are {', '.join(schema.names)}"
     line = definition.body_line
     try:
         # By itself first: in parentheses a syntax error would be described by them.
         spark._jsparkSession.sessionState().sqlParser().parsePlan(definition.body)
-        return apply(definition, spark.createDataFrame([], schema)).schema
+        return apply(definition, spark.createDataFrame([], schema))
     except ParseException as error:
         raise _refused(definition, "the SQL", error, "correct it", line) from None
     except AnalysisException as error:
@@ -124,6 +131,16 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
             remedy = f"the only table is {EVENTS}"
             raise _located(definition, f"unknown table {name}", remedy, error, line) from None
         raise _refused(definition, "the SQL", error, columns, line) from None
+
+
+def _combining(frame: DataFrame) -> tuple[str, ...]:
+    found, plans = set(), [frame._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        found.add(str(plan.nodeName()))
+        children = plan.children()
+        plans += [children.apply(index) for index in range(children.size())]
+    return tuple(sorted(found & _COMBINING))
 
 
 def _refused(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
@@ -36,10 +37,17 @@ _DEFAULTS = {"decoder": "json"}
 
 
 class Mode(StrEnum):
-    """How a result goes into its table."""
+    """How a result goes into its target."""
 
     BUCKET = "bucket"
     UPSERT = "upsert"
+    APPEND = "append"
+    EXPORT = "export"
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the version decides between two rows of one key, in their write timestamps."""
+        return self in {Mode.UPSERT, Mode.APPEND}
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,9 @@ class Definition:
         version: 1..999, raised by the author when the result changes its meaning.
         tags: the tags to read; None reads `messages`.
         mode: how the result is stored.
-        keyspace: of the target.
-        table: of the target.
+        keyspace: of the target; empty in mode export.
+        table: of the target; empty in mode export.
+        path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
         decoders: how payloads are read; the first rule that takes an event does it.
         body: the SELECT, padded to its place in the file, without a semicolon at its end.
@@ -69,6 +78,7 @@ class Definition:
     mode: Mode
     keyspace: str
     table: str
+    path: str
     event: str
     decoders: tuple[Rule, ...]
     body: str
@@ -77,8 +87,8 @@ class Definition:
 
     @property
     def target(self) -> str:
-        """`keyspace.table`, for people."""
-        return f"{self.keyspace}.{self.table}"
+        """`keyspace.table` or the directory, for people."""
+        return self.path or f"{self.keyspace}.{self.table}"
 
     @property
     def body_line(self) -> int:
@@ -103,16 +113,18 @@ def read(file: Path) -> Definition:
     parts = read_sql_file(file, _HEADERS, _DEFAULTS)
     values = parts.header
     version = _version(file, values["version"])
-    keyspace, table = _target(file, values["target"])
+    mode = _mode(file, values["mode"])
+    keyspace, table, path = _target(file, values["target"], mode)
     decoders = parse(file, values["decoder"])
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
         tags=_tags(file, values["source"]),
-        mode=_mode(file, values["mode"]),
+        mode=mode,
         keyspace=keyspace,
         table=table,
+        path=path,
         event=parts.padded("event"),
         decoders=decoders,
         body=_body(file, parts.body),
@@ -167,15 +179,31 @@ def _mode(file: Path, value: Value) -> Mode:
     return Mode(text)
 
 
-def _target(file: Path, value: Value) -> tuple[str, str]:
-    keyspace, dot, table = value.text.strip().partition(".")
+def _target(file: Path, value: Value, mode: Mode) -> tuple[str, str, str]:
+    """Keyspace, table and path; what the mode does not have is empty."""
+    text = value.text.strip()
+    if mode is Mode.EXPORT:
+        return "", "", _directory(file, text, value.line)
+    keyspace, dot, table = text.partition(".")
     if not dot:
         what = f"the target {keyspace!r} has no keyspace"
         raise error_in(file, what, "write `keyspace.table`", value.line)
     return (
         _name(file, keyspace, value.line, "target's keyspace"),
         _name(file, table, value.line, "target's table"),
+        "",
     )
+
+
+def _directory(file: Path, text: str, line: int) -> str:
+    if "@" in text and urlsplit(text).password is not None:
+        # Not repeated: the error is logged.
+        remedy = "leave user and password to Spark's own settings, and replace them"
+        raise error_in(file, "the target has a password in it", remedy, line)
+    if not text.isprintable() or ".." in text.split("/"):
+        remedy = "write a directory, or a URI such as `hdfs://name/directory`, in one line"
+        raise error_in(file, f"the target {text!r} is not a directory's name", remedy, line)
+    return text
 
 
 def _body(file: Path, text: str) -> str:

@@ -9,7 +9,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
-from tidemark.projection.definition import Definition, Mode
+from tidemark.projection.definition import Definition
 from tidemark.retention.purged import emptied_buckets
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis
@@ -60,13 +60,13 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     all the same, and those that are done again.
 
     Raises:
-        DefinitionError: an upsert projection changed without a higher version.
+        DefinitionError: a projection of mode upsert or append changed without a higher version.
         HistoryPurged: the tag views of a bucket to process were purged and not written again.
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
     pieces_ledger = ledger(run, definition)
-    if definition.mode is Mode.UPSERT:
+    if definition.mode.is_versioned:
         _require_new_version(definition, pieces_ledger.entries())
     in_window = set(window.buckets(settings.bucket_size))
     pieces = pieces_ledger.plan(in_window, force=force)
@@ -102,7 +102,7 @@ def validated(run: Run, settings: Settings) -> set[int]:
 
 
 def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> None:
-    """The version decides between two rows of one sequence nr, so it must tell them apart."""
+    """The version decides between two rows of one event, so it must tell them apart."""
     used = {
         entry.definition_version
         for entry in entries

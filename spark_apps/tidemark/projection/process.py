@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
-from tidemark.errors import TidemarkError
 from tidemark.ledger import quarantine
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
 from tidemark.projection import analysis, read, store, transform
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition, Mode
+from tidemark.projection.definition import Definition
+from tidemark.projection.modes import registry
+from tidemark.projection.modes.base import Batch
 from tidemark.projection.plan import APPLICATION, NOT_VALIDATED, Work
-from tidemark.window import from_millis, iso
 
 COUNTS = ("events_read", "rows_written", "quarantined")
 
@@ -109,64 +108,15 @@ class _Processing:
         )
 
     def _write_result(self, decoded: DataFrame, counts: dict[int, dict[str, int]]) -> int:
-        """Store the result; adds rows_written to the counts of each bucket in mode bucket."""
+        """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
         result = analysis.apply(self._definition, transform.readable(decoded))
-        if self._definition.mode is Mode.UPSERT:
-            return self._upsert(result)
-        rows_written = self._replace_buckets(result)
-        for bucket in self._time_buckets:
-            counts.setdefault(bucket, {})["rows_written"] = rows_written.get(bucket, 0)
-        return sum(rows_written.values())
-
-    def _replace_buckets(self, result: DataFrame) -> Mapping[int, int]:
-        result.persist(StorageLevel.MEMORY_AND_DISK)
-        rows_written = {
-            row.time_bucket: row.rows
-            for row in result.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows")).collect()
-        }
-        self._require_own_buckets(rows_written)
-        settings, control = self._run.settings, self._run.control
-        self._claimed.check()
-        write_time = store.next_write_time(control, settings, self._subject)
-        if rows_written:
-            store.write_bucket_rows(result, self._definition, write_time)
-            self._claimed.check()
-        store.delete_older_rows(control, self._definition, self._time_buckets, write_time)
-        result.unpersist()
-        return rows_written
-
-    def _require_own_buckets(self, rows_written: Mapping[int | None, int]) -> None:
-        foreign = sorted(
-            "null" if bucket is None else iso(from_millis(bucket))
-            for bucket in set(rows_written) - set(self._time_buckets)
-        )
-        if foreign:
-            raise TidemarkError(
-                f"the result has rows of time buckets that were not read: {', '.join(foreign[:5])}",
-                where=str(self._definition.file),
-                do="select the events' own time_bucket and group by it",
-            )
-
-    def _upsert(self, result: DataFrame) -> int:
-        rows = transform.newest(result, self._definition.version)
-        rows.persist(StorageLevel.MEMORY_AND_DISK)
-        found = rows.agg(
-            F.count(F.lit(1)).alias("rows"),
-            F.countDistinct("persistence_id").alias("ids"),
-            F.count("sequence_nr").alias("numbers"),
-        ).first()
-        if found is None or not found.rows == found.ids == found.numbers:
-            raise TidemarkError(
-                "the result has more than one row for an event, or a null in its key",
-                where=str(self._definition.file),
-                do="select the events' own persistence_id and sequence_nr, one row for each event",
-            )
-        if found.rows:
-            self._claimed.check()
-            store.write_newest(rows, self._definition)
-        rows.unpersist()
-        return int(found.rows)
+        batch = Batch(self._run, self._claimed, self._definition, self._time_buckets)
+        counted = registry.write(batch, result)
+        if counted.by_bucket is not None:
+            for bucket in self._time_buckets:
+                counts.setdefault(bucket, {})["rows_written"] = counted.by_bucket.get(bucket, 0)
+        return counted.rows
 
     def _write_offsets(self, decoded: DataFrame) -> None:
         self._say("writing the offsets")

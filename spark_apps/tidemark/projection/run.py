@@ -12,8 +12,12 @@ from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
 from tidemark.projection import analysis, catalog, management
 from tidemark.projection.analysis import Checked
+from tidemark.projection.definition import Mode
+from tidemark.projection.location import resolve
+from tidemark.projection.modes import lake
 from tidemark.projection.plan import NOT_VALIDATED, Work, plan
 from tidemark.projection.process import COUNTS, process
+from tidemark.projection.show import sample
 from tidemark.projection.target import require_target
 from tidemark.window import Window
 
@@ -36,7 +40,13 @@ class _Tally:
 
 
 def run_window(
-    run: Run, window: Window, *, names: Sequence[str], force: bool, dry_run: bool
+    run: Run,
+    window: Window,
+    *,
+    names: Sequence[str],
+    force: bool,
+    dry_run: bool,
+    show: int = 0,
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
 
@@ -49,6 +59,7 @@ def run_window(
         names: the projections to run; all if empty.
         force: also do buckets that are done, and those that validate has not passed.
         dry_run: check and plan only.
+        show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; a
@@ -75,6 +86,9 @@ def run_window(
             "held": sum(len(work.held) for work in works),
         }
         lines = [line for work in works for line in work.lines()]
+        if show:
+            for work in works:
+                lines += sample(run, work, checked.get(work.definition.name), show)
         return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
     tally = _Tally(lines=left_out)
     for work in works:
@@ -90,6 +104,8 @@ def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
             name = work.definition.name
             checked[name] = analysis.check(run.spark, work.definition)
             require_target(run.control, checked[name])
+            if work.definition.mode is Mode.EXPORT:
+                lake.open_files(run.spark, resolve(work.definition, run.settings), name)
     return checked
 
 

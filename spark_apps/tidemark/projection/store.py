@@ -75,6 +75,21 @@ def write_newest(rows: DataFrame, definition: Definition) -> None:
     )
 
 
+def write_events(rows: DataFrame, definition: Definition) -> None:
+    """The rows of `transform.versioned`.
+
+    Nulls are written, or a value of a lower version would stay. Below version 1 there is none, so
+    the first version does without their tombstones.
+    """
+    spark_io.write(
+        rows,
+        definition.keyspace,
+        definition.table,
+        keep_nulls=definition.version > 1,
+        write_time=WRITE_TIME,
+    )
+
+
 def stored_offsets(spark: SparkSession, settings: Settings, subject: str) -> DataFrame:
     """What was consumed before. Columns: slice, persistence_id, stored_sequence_nr (bigint)."""
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.

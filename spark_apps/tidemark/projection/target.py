@@ -1,9 +1,9 @@
-"""Whether a result fits the table that it is for."""
+"""Whether a result fits the target that it is for."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pyspark.sql import types as T
 
@@ -11,6 +11,8 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Mode
+from tidemark.projection.modes import export
+from tidemark.projection.modes.registry import HANDLINGS
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _CQL_TYPES: dict[str, tuple[str, ...]] = {
@@ -27,19 +29,17 @@ _CQL_TYPES: dict[str, tuple[str, ...]] = {
     "date": ("date",),
     "binary": ("blob",),
 }
-_PRIMARY_KEYS = {Mode.BUCKET: "time_bucket", Mode.UPSERT: "persistence_id"}
-_REQUIRED: dict[Mode, dict[str, T.DataType]] = {
-    Mode.BUCKET: {"time_bucket": T.LongType()},
-    Mode.UPSERT: {"persistence_id": T.StringType(), "sequence_nr": T.LongType()},
-}
 
 
 def require_target(control: Control, checked: Checked) -> None:
-    """Refuse a result that its target table cannot hold; columns left out of it are welcome.
+    """Refuse a result that its target cannot hold; columns that it leaves out are welcome.
 
     Raises:
         SchemaMismatch: naming every difference at once, with both types.
     """
+    if checked.definition.mode is Mode.EXPORT:
+        require_columns(checked)
+        return
     definition = checked.definition
     columns = control.table_columns(definition.keyspace, definition.table)
     if columns is None:
@@ -49,45 +49,64 @@ def require_target(control: Control, checked: Checked) -> None:
             do="create the table first",
         )
     partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
-    problems = [
-        *_key_differences(definition.mode, partition_key, clustering),
-        *_missing(checked, [*partition_key, *clustering]),
-        *_type_differences(checked.result, columns),
-    ]
+    key_problem = HANDLINGS[definition.mode].key_problem(partition_key, clustering)
+    _refuse(
+        checked,
+        [
+            *([key_problem] if key_problem else []),
+            *_combined(checked),
+            *_missing(checked, [*partition_key, *clustering]),
+            *_type_differences(checked.result, columns),
+        ],
+        "change the SELECT or the table",
+    )
+
+
+def require_columns(checked: Checked) -> None:
+    """Refuse a result that no target of its mode can hold, whatever the table.
+
+    Raises:
+        SchemaMismatch: naming every difference at once.
+    """
+    problems = [*_combined(checked), *_missing(checked, [])]
+    if checked.definition.mode is Mode.EXPORT:
+        problems += export.column_problems(checked.result)
+    _refuse(checked, problems, "change the SELECT")
+
+
+def _refuse(checked: Checked, problems: Sequence[str], do: str) -> None:
     if problems:
+        definition = checked.definition
         raise SchemaMismatch(
             f"projection {definition.name} does not fit {definition.target}: "
             + "; ".join(problems),
             where=str(definition.file),
-            do="change the SELECT or the table",
+            do=do,
         )
 
 
-def _key_differences(mode: Mode, partition_key: list[str], clustering: list[str]) -> Iterator[str]:
-    wanted = _PRIMARY_KEYS[mode]
-    if mode is Mode.BUCKET and partition_key != [wanted]:
+def _combined(checked: Checked) -> Iterator[str]:
+    """A row of several events would be another one in a run that reads others of them."""
+    if checked.definition.mode is Mode.APPEND and checked.combining:
         yield (
-            f"the table's partition key is ({', '.join(partition_key)}),"
-            f" mode bucket needs ({wanted})"
-        )
-    if mode is Mode.UPSERT and (partition_key != [wanted] or clustering):
-        yield (
-            f"the table's primary key is ({', '.join([*partition_key, *clustering])}),"
-            f" mode upsert needs ({wanted})"
+            f"the SELECT combines events ({', '.join(checked.combining)}),"
+            " in mode append a row is made of one event alone"
         )
 
 
 def _missing(checked: Checked, key: list[str]) -> Iterator[str]:
-    required = _REQUIRED[checked.definition.mode]
-    for name in dict.fromkeys([*required, *key]):
+    handling = HANDLINGS[checked.definition.mode]
+    for name in dict.fromkeys([*handling.required, *key]):
         if name not in checked.result.names:
-            why = "is part of the primary key" if name in key else "decides which row is newer"
+            why = "is part of the primary key" if name in key else handling.purpose
             yield f"the result has no column {name}, which {why}"
-        elif name in required and checked.result[name].dataType != required[name]:
-            yield (
-                f"{name} is {checked.result[name].dataType.simpleString()} in the result,"
-                f" it must be the {required[name].simpleString()} of the event"
-            )
+        elif name in handling.required:
+            kind, wanted = checked.result[name].dataType, handling.required[name]
+            if kind != wanted:
+                yield (
+                    f"{name} is {kind.simpleString()} in the result,"
+                    f" it must be the {wanted.simpleString()} of the event"
+                )
 
 
 def _type_differences(result: T.StructType, columns: Mapping[str, str]) -> Iterator[str]:

@@ -123,6 +123,17 @@ def newest(result: DataFrame, version: int) -> DataFrame:
     )
 
 
+def versioned(result: DataFrame, version: int) -> DataFrame:
+    """The rows with the definition's version as their write timestamp.
+
+    A row that is written again by the same version has the same timestamp and the same values; a
+    higher version's has a higher timestamp, in whatever order they are written.
+
+    Columns out: the result's and tidemark_write_time (bigint).
+    """
+    return result.withColumn(WRITE_TIME, F.lit(version).cast("bigint"))
+
+
 def offset_rows(decoded: DataFrame, stored: DataFrame) -> DataFrame:
     """The offsets that move forward: the highest sequence nr consumed of each persistence id.
 

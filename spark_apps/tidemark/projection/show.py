@@ -1,0 +1,63 @@
+"""A projection tried on a sample: what its SELECT makes of some events. Nothing is written."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidemark.application import Run
+from tidemark.projection import analysis, read, transform
+from tidemark.projection.analysis import Checked
+from tidemark.projection.plan import Work
+from tidemark.window import from_millis
+
+SAMPLE = 1000
+"""Rows that are read of the source, at most."""
+_CAUSES = 5
+_WIDTH = 40
+
+
+def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str]:
+    """The first rows of the result over a sample of one time bucket, as a table for people.
+
+    The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
+    several tags having one for each, so that a sum over the bucket is one over the sample.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        checked: its definition as Spark understands it; None if all of its pieces are held.
+        rows: how many rows to show.
+    """
+    name = work.definition.name
+    if checked is None:
+        return [f"{name}: every planned time bucket is held"]
+    source = read.source_rows(run.spark, run.settings, work.definition, work.time_buckets)
+    # Collected, since a limit within a plan would have every partition of the source read.
+    first = source.select("time_bucket").take(1)
+    if not first:
+        return [f"{name}: no events in the planned time buckets"]
+    bucket = first[0].time_bucket
+    one_bucket = read.source_rows(run.spark, run.settings, work.definition, [bucket])
+    taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
+    decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
+    result = analysis.apply(work.definition, transform.readable(decoded))
+    return [
+        f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
+        f" the first {rows} rows of the result",
+        *_unreadable(decoded),
+        *_table(result, rows),
+    ]
+
+
+def _unreadable(decoded: DataFrame) -> list[str]:
+    return [
+        f"  cannot be read: {row.persistence_id} {row.sequence_nr}, {row.cause}"
+        for row in transform.unreadable(decoded)
+        .orderBy("persistence_id", "sequence_nr")
+        .take(_CAUSES)
+    ]
+
+
+def _table(result: DataFrame, rows: int) -> list[str]:
+    text: str = result._jdf.showString(rows, _WIDTH, False)
+    return text.splitlines()

@@ -1,0 +1,217 @@
+"""Unit tests of a definition, with plain rows and without Cassandra.
+
+::
+
+    from tidemark.projection.testing import run_projection
+
+    rows = run_projection(Path("include/sql/projections/daily_punctuality.sql"), [event, ...])
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.partitioning import keys
+from tidemark.partitioning.keys import BucketSize
+from tidemark.projection import analysis, target, transform
+from tidemark.projection.analysis import Checked
+from tidemark.projection.definition import Definition, read
+from tidemark.projection.modes.registry import HANDLINGS
+from tidemark.session import FETCHED_JARS, require_java
+from tidemark.window import EPOCH
+
+Event = Mapping[str, Any]
+
+_REQUIRED = ("persistence_id", "sequence_nr", "timestamp")
+_OPTIONAL = {"tags": (), "ser_id": 0, "ser_manifest": "", "event": None}
+_SOURCE = (
+    "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
+    " tags array<string>, ser_id int, ser_manifest string, event binary"
+)
+"""As `projection.read.source_rows` has them."""
+_BUCKET = 4
+
+
+def run_projection(
+    definition: Path | str,
+    events: Iterable[Event],
+    *,
+    bucket_size: BucketSize | str = BucketSize.HOUR,
+    spark: SparkSession | None = None,
+) -> list[dict[str, Any]]:
+    """The rows that a definition makes of some events, by the code that processes a journal.
+
+    Args:
+        definition: its file; or its text, which then cannot name files of its own.
+        events: each has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
+            text); perhaps tags, ser_id and ser_manifest; and the payload, either as `event`
+            (bytes) or, for a payload in JSON, by its fields.
+        bucket_size: of the time buckets.
+        spark: the session to use; by default the active one, else a small local one.
+
+    Returns:
+        The SELECT's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
+        row that stays of each persistence id.
+
+    Raises:
+        DefinitionError: the definition cannot be used.
+        SchemaMismatch: the result lacks what every target of the mode needs.
+        InvalidInput: an event lacks something.
+        TidemarkError: a payload cannot be read, which a run would quarantine; or the result
+            contradicts the rules of the mode.
+    """
+    checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
+    unreadable = _causes(decoded)
+    if unreadable:
+        pid, number, cause = unreadable[0]
+        raise TidemarkError(
+            f"{len(unreadable)} payloads cannot be read, the first is {pid} {number}: {cause}",
+            where=str(checked.definition.file),
+            do="correct the event; or expect it with unreadable_events",
+        )
+    target.require_columns(checked)
+    handling = HANDLINGS[checked.definition.mode]
+    result = analysis.apply(checked.definition, transform.readable(decoded))
+    rows = handling.rows_of(result, checked.definition)
+    handling.count(rows, checked.definition, buckets)
+    return [_plain(row.asDict(recursive=True)) for row in rows.select(*result.columns).collect()]
+
+
+def unreadable_events(
+    definition: Path | str,
+    events: Iterable[Event],
+    *,
+    bucket_size: BucketSize | str = BucketSize.HOUR,
+    spark: SparkSession | None = None,
+) -> dict[tuple[str, int], str]:
+    """What a run would quarantine: (persistence_id, sequence_nr) -> cause.
+
+    Args and errors are those of `run_projection`.
+    """
+    _, decoded, _ = _decoded(definition, events, bucket_size, spark)
+    return {(pid, number): cause for pid, number, cause in _causes(decoded)}
+
+
+def _decoded(
+    definition: Path | str,
+    events: Iterable[Event],
+    bucket_size: BucketSize | str,
+    spark: SparkSession | None,
+) -> tuple[Checked, DataFrame, Sequence[int]]:
+    """The checked definition, the events as `transform.decode` makes them, their time buckets."""
+    session = spark or SparkSession.getActiveSession() or _session()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    checked = analysis.check(session, _read(definition))
+    size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
+    rows = [
+        row
+        for number, event in enumerate(events)
+        for row in _source_rows(event, number, checked.definition, size)
+    ]
+    frame = session.createDataFrame(rows, _SOURCE)
+    distinct = transform.distinct_events(frame)
+    decoded = transform.decode(distinct, checked.event, checked.decoders)
+    return checked, decoded, sorted({row[_BUCKET] for row in rows})
+
+
+def _session() -> SparkSession:
+    require_java()
+    return (
+        SparkSession.builder.master("local[1]")
+        .appName("tidemark projection test")
+        .config("spark.jars", ",".join(map(str, sorted(FETCHED_JARS.glob("*.jar")))))
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+
+
+def _read(definition: Path | str) -> Definition:
+    if isinstance(definition, Path) or "\n" not in definition:
+        return read(Path(definition))
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "definition.sql"
+        file.write_text(definition, "utf-8")
+        return read(file)
+
+
+def _source_rows(
+    event: Event, number: int, definition: Definition, size: BucketSize
+) -> list[tuple[Any, ...]]:
+    """The event as the projection's source has it: from tag views, once for each of its tags."""
+    missing = [name for name in _REQUIRED if name not in event]
+    if missing:
+        raise InvalidInput(
+            f"event {number} has no {', '.join(missing)}", do=f"give it {', '.join(_REQUIRED)}"
+        )
+    given = {name: event.get(name, default) for name, default in _OPTIONAL.items()}
+    microseconds = _microseconds(event["timestamp"], number)
+    ticks = microseconds * 10 + keys.UUID_EPOCH_TICKS
+    bucket = microseconds // 1000 // size.milliseconds * size.milliseconds
+    key = (
+        event["persistence_id"],
+        event["sequence_nr"],
+        keys.ticks_timeuuid(ticks, clock_sequence=0, node=1),
+        ticks,
+        bucket,
+    )
+    payload = (given["ser_id"], given["ser_manifest"], _payload(event, number))
+    tags = sorted(given["tags"])
+    if definition.tags is None:
+        return [(*key, tags, *payload)]
+    return [(*key, [tag], *payload) for tag in tags if tag in definition.tags]
+
+
+def _payload(event: Event, number: int) -> bytes:
+    fields = {name: value for name, value in event.items() if name not in {*_REQUIRED, *_OPTIONAL}}
+    payload = event.get("event")
+    if payload is None:
+        return json.dumps(fields, default=_as_json).encode()
+    if fields:
+        raise InvalidInput(
+            f"event {number} has bytes in `event` and the fields {', '.join(fields)}",
+            do="give the payload in one form",
+        )
+    return bytes(payload)
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    raise InvalidInput(f"a field is {type(value).__name__}", do="give what JSON has, or bytes")
+
+
+def _microseconds(moment: datetime | str, number: int) -> int:
+    """Since 1970."""
+    when = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    if when.tzinfo is None:
+        raise InvalidInput(
+            f"the timestamp of event {number} has no time zone", do="end it with Z, or give it UTC"
+        )
+    return (when - EPOCH) // timedelta(microseconds=1)
+
+
+def _causes(decoded: DataFrame) -> list[tuple[str, int, str]]:
+    rows = transform.unreadable(decoded).select("persistence_id", "sequence_nr", "cause")
+    return sorted((row.persistence_id, row.sequence_nr, row.cause) for row in rows.collect())
+
+
+def _plain(value: Any) -> Any:
+    """Times in UTC: what Spark hands over is local and naive."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return bytes(value) if isinstance(value, bytearray) else value
