@@ -185,6 +185,7 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     only = ("--projection", "every")
     assert projections.run(0, 1, *only).status == 0
     kept = [red("p|1", 4, 1.1), red("q|1", 3, 1.2)]
+    late = red("r|1", 1, 0.5)
     projections.insert(*kept)
     projections.journal.insert(
         "metadata",
@@ -201,3 +202,19 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
         events_read=2, rows_written=1, accepted=2, first_encounters=1
     )
     assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1), *kept])
+
+    # A late event would replace hour 0 by what is left of it.
+    keyspace = projections.journal.keyspace
+    projections.journal.control.execute(
+        f"DELETE FROM {keyspace}.messages WHERE persistence_id = ? AND partition_nr = 0"
+        " AND sequence_nr = 1",
+        ("p|1",),
+    )
+    projections.insert(late)
+    projections.validated(2)
+    refused = projections.run(2, 3, *only)
+    (line,) = refused.error_lines
+    assert "a late event reopens 2024-03-01 00:00, but 1 of the 1 events it was made from" in line
+    assert pieces(projections)["every", 0] == ("done", "new", 1)
+    assert projections.run(2, 3, *only, "--accept-purged").report["pieces"]["done"] == 2
+    assert projections.journal.rows("every") == totals([late, *kept])

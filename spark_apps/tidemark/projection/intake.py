@@ -16,9 +16,11 @@ from tidemark.journal import frames
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.projection import acceptance, gaps, read, sightings, store
-from tidemark.projection.acceptance import REJECTIONS, RESULT, SERIES, Result
+from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
+from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.plan import Work, require_rows
 from tidemark.projection.sightings import KEYS, Sightings
+from tidemark.window import from_millis
 
 COUNT_OF = {
     str(Result.ACCEPTED): "accepted",
@@ -61,7 +63,7 @@ class Intake:
     time_buckets: Sequence[int]
     reached: DataFrame
     counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    totals: Mapping[str, int] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
     gaps: Mapping[int, str] = field(default_factory=dict)
     cached: Sequence[DataFrame] = ()
 
@@ -81,13 +83,14 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         LockLost: another run has started one of the late pieces.
     """
     spark, settings, definition = run.spark, run.settings, work.definition
-    stored = store.stored_offsets(spark, settings, subject)
+    is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
+    stored = store.stored_offsets(spark, settings, subject).where(is_ours)
     rows = read.source_rows(spark, settings, definition, work.time_buckets)
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
     look = sightings.of_messages if definition.tags is None else sightings.of_tags
     seen = look(run, work, rows.select(*KEYS), stored)
     seen = _without_purged(run, work, seen, stored, policy)
-    late = _late_buckets(seen)
+    late, beyond = _late(seen)
     if late:
         if definition.tags is not None:
             require_rows(run, definition, late)
@@ -95,6 +98,8 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
+    elsewhere = sum(number for bucket, number in beyond.items() if bucket not in late)
+    taken.totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += elsewhere
     if taken.gaps and policy.strict:
         _, error = min(taken.gaps.items())
         raise WrongData(
@@ -102,8 +107,13 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
             where=definition.name,
             do="run again when the missing events are there, or without --strict",
         )
-    claimed.extend(_pieces(work, late))
     taken.cached = cached
+    if late:
+        known = {entry.time_bucket: entry for entry in work.ledger.entries()}
+        if definition.mode is Mode.BUCKET and not policy.accept_purged:
+            former = {each: known[each].counts.get("events_read", 0) for each in late}
+            _require_whole(definition, former, taken.counts, cached[-1])
+        claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
     return taken
 
 
@@ -136,17 +146,48 @@ def _without_purged(
     return Sightings(seen.rows, acceptance.agree(reached, seen.rows))
 
 
-def _late_buckets(seen: Sightings) -> list[int]:
+def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:
+    """The done buckets with an accepted event, and by bucket the late events behind a gap."""
     limits = seen.reached.select(*SERIES, "base", "reached_number")
-    late = seen.rows.where("is_late").join(limits, on=[*SERIES])
-    is_accepted = (F.col("number") > F.col("base")) & (F.col("number") <= F.col("reached_number"))
-    found = late.where(is_accepted).select("time_bucket").distinct().collect()
-    return sorted(row.time_bucket for row in found)
+    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
+    is_beyond = F.col("number") > F.col("reached_number")
+    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
+    counted = late.join(limits, on=[*SERIES]).groupBy("time_bucket")
+    found = (
+        counted.agg(
+            F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond")
+        )
+        .where("accepted > 0 OR beyond > 0")
+        .collect()
+    )
+    accepted = sorted(row.time_bucket for row in found if row.accepted)
+    return accepted, {row.time_bucket: row.beyond for row in found if row.beyond}
 
 
-def _pieces(work: Work, late: Sequence[int]) -> list[Piece]:
-    attempts = {entry.time_bucket: entry.attempt for entry in work.ledger.entries()} if late else {}
-    return [Piece(bucket, Reason.LATE, attempts[bucket]) for bucket in late]
+def _require_whole(
+    definition: Definition,
+    former: Mapping[int, int],
+    counts: Mapping[int, Mapping[str, int]],
+    rows: DataFrame,
+) -> None:
+    """A late event must not replace a bucket by what deletions have left of it.
+
+    It is asked before the piece is started: a piece that failed is simply done again.
+    """
+    events = rows.groupBy("time_bucket").agg(
+        F.count_distinct("persistence_id", "sequence_nr").alias("events")
+    )
+    now = {row.time_bucket: row.events for row in events.collect()}
+    for bucket, before in former.items():
+        # A tag view may have gained the row of an event that was there under another tag.
+        added = counts[bucket].get("accepted", 0) if definition.tags is None else 0
+        if (missing := before + added - now.get(bucket, 0)) > 0:
+            raise HistoryPurged(
+                f"a late event reopens {from_millis(bucket):%Y-%m-%d %H:%M}, but {missing:,}"
+                f" of the {before:,} events it was made from were deleted since",
+                where=definition.name,
+                do="bring them back, or make it from what is left with --accept-purged",
+            )
 
 
 def _judged(
@@ -161,7 +202,6 @@ def _judged(
     taken = Intake(rows, time_buckets, seen.reached)
     taken.counts = _counts(judged)
     totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
-    totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += _rejected_elsewhere(seen, again)
     totals["first_encounters"] = _first_encounters(seen)
     taken.totals = {name: totals[name] for name in COUNTS}
     rejections = [COUNT_OF[str(one)] for one in REJECTIONS]
@@ -182,15 +222,6 @@ def _counts(judged: DataFrame) -> dict[int, dict[str, int]]:
     for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
         counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n
     return counts
-
-
-def _rejected_elsewhere(seen: Sightings, processed: DataFrame) -> int:
-    """Late events behind a gap, in buckets that stay as they are."""
-    limits = seen.reached.select(*SERIES, "reached_number")
-    late = seen.rows.where("is_late").join(limits, on=[*SERIES])
-    beyond = late.where(F.col("number") > F.col("reached_number"))
-    beyond = beyond.join(F.broadcast(processed), on="time_bucket", how="left_anti")
-    return beyond.select(*SERIES, "number").distinct().count()
 
 
 def _first_encounters(seen: Sightings) -> int:

@@ -147,7 +147,8 @@ def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> No
     used = {
         entry.definition_version
         for entry in entries
-        if entry.definition_version and entry.state is not State.HELD
+        # What a gap holds was processed and has counts, what waits for validate was not.
+        if entry.definition_version and (entry.state is not State.HELD or entry.counts)
     }
     highest = max((int(version.split("-")[0]) for version in used), default=0)
     is_changed = any(
