@@ -66,26 +66,28 @@ def reached(projections: Projections) -> dict[tuple[str, str], int]:
     return {key[:2]: number for key, (_, number, _) in projections.offsets().items()}
 
 
-def test_late_event_in_a_done_bucket_reopens_that_bucket_only(projections: Projections) -> None:
-    """It is the last one of a quiet persistence id: nothing after it shows that it was missing."""
+def test_late_events_in_done_buckets_reopen_those_buckets_only(projections: Projections) -> None:
+    """a|1 2 is the last one of a quiet id: nothing after it shows that it was missing."""
     early = [red("a|1", 1, 0.1), red("b|1", 1, 0.2), red("b|1", 2, 1.2)]
     late, next_ones = red("a|1", 2, 0.5), [red("b|1", 3, 3.1), red("c|1", 1, 3.2)]
+    # Of this one no progress is known, but it is within the look-back.
+    near = red("d|1", 1, 2.5)
     projections.insert(*early)
     projections.list_persistence_ids()
     projections.validated(0, 1, 2)
     assert projections.run(0, 3).report["pieces"]["done"] == 6
     assert results(projections) == both(early)
 
-    projections.insert(late, *next_ones)
+    projections.insert(late, near, *next_ones)
     projections.insert_progress(late)
     projections.list_persistence_ids()
     projections.validated(3)
     result = projections.run(3, 4)
     assert result.status == 0, result.stderr
-    assert result.report["pieces"] == {"planned": 4, "done": 4, "held": 0, "failed": 0}
-    # In each projection: two new ones and the late one; a|1 1 and b|1 1 again with their bucket.
+    assert result.report["pieces"] == {"planned": 6, "done": 6, "held": 0, "failed": 0}
+    # In each projection: two new ones and two late ones; a|1 1 and b|1 1 again with their bucket.
     assert result.report["counts"] == counts(
-        events_read=10, rows_written=4, accepted=6, duplicate=4
+        events_read=12, rows_written=6, accepted=8, duplicate=4
     )
     assert pieces(projections) == {
         (name, hour): piece
@@ -93,15 +95,15 @@ def test_late_event_in_a_done_bucket_reopens_that_bucket_only(projections: Proje
         for hour, piece in {
             0: ("done", "late", 2),
             1: ("done", "new", 1),
-            2: ("done", "new", 1),
+            2: ("done", "late", 2),
             3: ("done", "new", 1),
         }.items()
     }
-    assert results(projections) == both([*early, late, *next_ones])
+    assert results(projections) == both([*early, late, near, *next_ones])
     assert projections.run(0, 4).report["state"] == "nothing-to-do"
     forced = projections.run(3, 4, "--force")
     assert forced.report["counts"] == counts(events_read=4, rows_written=2, duplicate=4)
-    assert results(projections) == both([*early, late, *next_ones])
+    assert results(projections) == both([*early, late, near, *next_ones])
 
 
 def test_gap_is_held_with_its_numbers_and_heals_when_the_missing_event_appears(

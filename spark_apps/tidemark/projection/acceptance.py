@@ -51,27 +51,12 @@ def reach(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFr
     behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
     unless something is accepted), deleted_to (0 if nothing is).
     """
-    rest = F.min(F.struct("timestamp", "sequence_nr")).alias("first")
-    by_number = sightings.where("is_there").groupBy(*SERIES, "number")
-    there = by_number.agg(rest, F.min("is_before").alias("is_before"))
-    by_series = Window.partitionBy(*SERIES)
-    deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
-    undeleted = F.least(F.col("deleted_to"), F.min("number").over(by_series) - 1)
-    begins = F.min(F.when(~F.col("is_before"), F.col("number"))).over(by_series)
-    is_predecessor = F.col("is_before") & (F.col("number") == F.col("begins") - 1)
-    predecessor = F.max(F.when(is_predecessor, F.col("number"))).over(by_series)
-    numbered = (
-        there.join(stored, on=[*SERIES], how="full")
-        .join(deleted, on="persistence_id", how="left")
-        .withColumn("deleted_to", deleted_to)
-        .withColumn("begins", begins)
-        .withColumn("base", F.coalesce(F.col("stored_number"), predecessor, undeleted))
-        .withColumn("is_new", F.coalesce(F.col("number") > F.col("base"), F.lit(False)))
-    )
+    numbered = _numbered(sightings, stored, deleted)
     rank = F.row_number().over(Window.partitionBy(*SERIES, "is_new").orderBy("number"))
     is_accepted = F.col("is_new") & (F.col("number") - rank == F.col("base"))
     last = F.max(F.when(F.col("is_accepted"), F.struct("number", "first"))).alias("last")
     constants = ["stored_number", "base", "stored_sequence_nr", "deleted_to"]
+    sequence_nr = F.coalesce(F.col("last.first.sequence_nr"), F.col("stored_sequence_nr"))
     return (
         numbered.withColumn("is_accepted", is_accepted)
         .groupBy(*SERIES)
@@ -81,25 +66,45 @@ def reach(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFr
             "stored_number",
             "base",
             F.coalesce(F.col("last.number"), F.col("base")).alias("reached_number"),
-            F.coalesce(F.col("last.first.sequence_nr"), F.col("stored_sequence_nr")).alias(
-                "reached_sequence_nr"
-            ),
+            sequence_nr.alias("reached_sequence_nr"),
             F.col("last.first.timestamp").alias("reached_timestamp"),
             "deleted_to",
         )
     )
 
 
+def _numbered(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFrame:
+    """The distinct numbers that are there, with the base of their series; one null if none is."""
+    by_number = sightings.where("is_there").groupBy(*SERIES, "number")
+    there = by_number.agg(
+        F.min(F.struct("timestamp", "sequence_nr")).alias("first"),
+        F.min("is_before").alias("is_before"),
+    )
+    by_series = Window.partitionBy(*SERIES)
+    deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
+    undeleted = F.least(F.col("deleted_to"), F.min("number").over(by_series) - 1)
+    begins = F.min(F.when(~F.col("is_before"), F.col("number"))).over(by_series)
+    is_predecessor = F.col("is_before") & (F.col("number") == F.col("begins") - 1)
+    predecessor = F.max(F.when(is_predecessor, F.col("number"))).over(by_series)
+    return (
+        there.join(stored, on=[*SERIES], how="full")
+        .join(deleted, on="persistence_id", how="left")
+        .withColumn("deleted_to", deleted_to)
+        .withColumn("begins", begins)
+        .withColumn("base", F.coalesce(F.col("stored_number"), predecessor, undeleted))
+        .withColumn("is_new", F.coalesce(F.col("number") > F.col("base"), F.lit(False)))
+    )
+
+
 def agree(reached: DataFrame, sightings: DataFrame) -> DataFrame:
     """Stop every series before an event that another of its tags holds back.
 
-    Runs Spark jobs until nothing changes; the result is in memory.
+    Runs Spark jobs until nothing changes, so both should be in memory; the result is.
 
     Columns in: those of `reach`, and of its sightings. Columns out: those of `reach`.
     """
     there = sightings.where(F.col("is_there") & ~F.col("is_before"))
     there = there.select(*SERIES, "number", "sequence_nr", "timestamp")
-    reached = reached.localCheckpoint()
     while True:
         limits = reached.select(*SERIES, "base", "reached_number")
         seen = there.distinct().join(limits, on=[*SERIES])

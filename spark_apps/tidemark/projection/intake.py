@@ -89,7 +89,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
     look = sightings.of_messages if definition.tags is None else sightings.of_tags
     seen = look(run, work, rows.select(*KEYS), stored)
-    seen = _without_purged(run, work, seen, stored, policy)
+    first_encounters, suspects = _encounters(seen)
+    if suspects:
+        seen = _without_purged(run, work, seen, stored, policy)
     late, beyond = _late(seen)
     if late:
         if definition.tags is not None:
@@ -100,13 +102,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
     elsewhere = sum(number for bucket, number in beyond.items() if bucket not in late)
     taken.totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += elsewhere
-    if taken.gaps and policy.strict:
-        _, error = min(taken.gaps.items())
-        raise WrongData(
-            f"{len(taken.gaps)} time buckets have events held back; {error}",
-            where=definition.name,
-            do="run again when the missing events are there, or without --strict",
-        )
+    taken.totals["first_encounters"] = first_encounters
+    if policy.strict:
+        _require_no_gap(definition, taken.gaps)
     taken.cached = cached
     if late:
         known = {entry.time_bucket: entry for entry in work.ledger.entries()}
@@ -115,6 +113,30 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
             _require_whole(definition, former, taken.counts, cached[-1])
         claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
     return taken
+
+
+def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:
+    if found:
+        _, error = min(found.items())
+        raise WrongData(
+            f"{len(found)} time buckets have events held back; {error}",
+            where=definition.name,
+            do="run again when the missing events are there, or without --strict",
+        )
+
+
+def _encounters(seen: Sightings) -> tuple[int, int]:
+    """How many series began behind deleted events, and how many may have lost some since."""
+    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
+    consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
+        F.col("reached_sequence_nr")
+    )
+    is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
+    found = seen.reached.agg(
+        F.count_if(is_new & is_deleted).alias("first"), F.count_if(is_suspect).alias("suspects")
+    ).collect()[0]
+    return found["first"], found["suspects"]
 
 
 def _without_purged(
@@ -142,7 +164,7 @@ def _without_purged(
         "stored_sequence_nr",
     )
     deleted = frames.deleted(run.spark, run.settings)
-    reached = acceptance.reach(seen.rows, given_up, deleted)
+    reached = acceptance.reach(seen.rows, given_up, deleted).localCheckpoint()
     return Sightings(seen.rows, acceptance.agree(reached, seen.rows))
 
 
@@ -202,7 +224,6 @@ def _judged(
     taken = Intake(rows, time_buckets, seen.reached)
     taken.counts = _counts(judged)
     totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
-    totals["first_encounters"] = _first_encounters(seen)
     taken.totals = {name: totals[name] for name in COUNTS}
     rejections = [COUNT_OF[str(one)] for one in REJECTIONS]
     if any(name in each for each in taken.counts.values() for name in rejections):
@@ -222,10 +243,3 @@ def _counts(judged: DataFrame) -> dict[int, dict[str, int]]:
     for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
         counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n
     return counts
-
-
-def _first_encounters(seen: Sightings) -> int:
-    """Series whose first events were deleted before the projection began."""
-    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
-    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
-    return seen.reached.where(is_new & is_deleted).count()

@@ -83,8 +83,9 @@ def of_tags(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sigh
     search = _Search(run, work, stored)
     search.look(planned, work.look_back(run.settings))
     search.look_further()
-    rows = search.rows
-    return Sightings(rows, acceptance.agree(search.reached, rows))
+    if len(work.definition.tags or ()) == 1:
+        return Sightings(search.rows, search.reached)
+    return Sightings(search.rows, acceptance.agree(search.reached, search.rows))
 
 
 class _Search:
