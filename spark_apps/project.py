@@ -9,6 +9,7 @@ import typer
 
 from tidemark import options
 from tidemark.application import run_application
+from tidemark.projection.intake import Policy
 from tidemark.projection.management import set_paused
 from tidemark.projection.plan import APPLICATION
 from tidemark.projection.run import run_window
@@ -25,6 +26,20 @@ Show = Annotated[
     bool, typer.Option("--show", help="In a dry run, show what each makes of a sample of events.")
 ]
 Rows = Annotated[int, typer.Option(min=1, help="Rows of the result that --show shows.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Fail a projection in which an event is missing before anything of it is written.",
+    ),
+]
+AcceptPurged = Annotated[
+    bool,
+    typer.Option(
+        "--accept-purged", help="Give up events that were deleted before they were consumed."
+    ),
+]
+
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
 
@@ -36,6 +51,8 @@ def main(
     window_end: options.WindowEnd = None,
     force: options.Force = False,
     dry_run: options.DryRun = False,
+    strict: Strict = False,
+    accept_purged: AcceptPurged = False,
     show: Show = False,
     rows: Rows = 20,
     run_id: options.RunId = None,
@@ -61,6 +78,7 @@ def main(
             names=projection or [],
             force=force,
             dry_run=dry_run,
+            policy=Policy(strict=strict, accept_purged=accept_purged),
             show=rows if show else 0,
         ),
         window=lambda: Window.parse(window_start, window_end),

@@ -100,6 +100,12 @@ class Settings(BaseSettings):
         description="Seconds before its window in which tag-write looks for late events when it"
         " finds them by the index on `messages(timestamp)`.",
     )
+    project_look_back: int = Field(
+        1,
+        ge=0,
+        description="Time buckets before each planned one in which projections by tags look for"
+        " late events; what is later than that is found by the gap that it leaves.",
+    )
     lock_ttl: int = Field(
         60, ge=5, description="Seconds after which the locks of a dead run expire."
     )

@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 WINDOW = ("--window-start", "2013-01-01", "--window-end", "2013-01-06")
 CHAIN = ("tag_write", "validate", "project")
 READ_MODELS = ("daily_punctuality", "aircraft_state", "flight_log")
-OFFSET_COLUMNS = ("projection", "slice", "persistence_id", "sequence_nr", "timestamp")
+OFFSET_COLUMNS = ("projection", "slice", "persistence_id", "tag", "sequence_nr", "timestamp")
 CURSOR_COLUMNS = ("projection", "slice", "timestamp")
 
 

@@ -2,201 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.support import Journal, Result
-from tidemark.cassandra.control import Row
+from tests.integration.projections import (
+    LATEST,
+    LATEST_TABLE,
+    SOME_EVENTS,
+    START,
+    START_MS,
+    TOTALS,
+    TOTALS_TABLE,
+    Event,
+    Projections,
+    counts,
+    event,
+    totals,
+)
+from tests.integration.support import Journal
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.partitioning import keys
 from tidemark.projection.frontier import needs_of_projections
-
-START = datetime(2024, 3, 1, tzinfo=UTC)
-HOUR_MS = 3_600_000
-START_MS = int(START.timestamp()) * 1000
-GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
-
-TOTALS = """\
--- name: totals
--- version: 1
--- source: tags red, blue
--- mode: bucket
--- target: {keyspace}.totals
--- event: kind STRING, amount INT
-
-SELECT time_bucket, kind, count(*) AS n, sum(amount) AS total
-FROM events
-GROUP BY time_bucket, kind
-"""
-TOTALS_TABLE = """\
-CREATE TABLE {keyspace}.totals (time_bucket bigint, kind text, n bigint, total bigint,
-    PRIMARY KEY ((time_bucket), kind))"""
-
-LATEST = """\
--- name: latest
--- version: 1
--- source: messages
--- mode: upsert
--- target: {keyspace}.latest
--- event: kind STRING, amount INT
-
-SELECT persistence_id, sequence_nr, kind, amount FROM events
-"""
-LATEST_TABLE = """\
-CREATE TABLE {keyspace}.latest (persistence_id text PRIMARY KEY, sequence_nr bigint, kind text,
-    amount int, note text)"""
-
-
-@dataclass(frozen=True)
-class Event:
-    """An event of the tests; `hours` count from START."""
-
-    persistence_id: str
-    sequence_nr: int
-    hours: float
-    tags: frozenset[str] = frozenset()
-    payload: bytes = b"{}"
-
-    @property
-    def timestamp(self) -> uuid.UUID:
-        """Unique by id and number."""
-        moment = START + timedelta(hours=self.hours)
-        ticks = (moment - GREGORIAN) // timedelta(microseconds=1) * 10 + self.sequence_nr
-        fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0)
-        return uuid.UUID(fields=(*fields, sum(map(ord, self.persistence_id))))
-
-    @property
-    def time_bucket(self) -> int:
-        return START_MS + int(self.hours) * HOUR_MS
-
-
-def event(pid: str, number: int, hours: float, *tags: str, **fields: Any) -> Event:
-    return Event(pid, number, hours, frozenset(tags), json.dumps(fields).encode())
-
-
-@dataclass
-class Projections:
-    """A journal, projections on it, and their tables in the journal's keyspace."""
-
-    journal: Journal
-    directory: Path
-
-    def define(self, sql: str, table: str | None = None, file: str = "one.sql") -> None:
-        """Write a definition, and make its table."""
-        keyspace = self.journal.keyspace
-        (self.directory / file).write_text(sql.format(keyspace=keyspace))
-        if table is not None:
-            self.journal.control.execute_ddl(table.format(keyspace=keyspace))
-
-    def insert(self, *events: Event) -> None:
-        """Write messages and their tag views, as Pekko does."""
-        self.journal.insert("messages", [_message(one) for one in events])
-        self.journal.insert(
-            "tag_views", [_tag_view(one, tag) for one in events for tag in sorted(one.tags)]
-        )
-
-    def validated(self, *hours: int) -> None:
-        """Tell the ledger that validate has passed these hours."""
-        create_own_tables(self.journal.control, self.journal.settings())
-        self.journal.control.execute_many(
-            f"INSERT INTO {self.journal.own_keyspace}.piece"
-            " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
-            [
-                ("validate", self.journal.keyspace, START_MS + hour * HOUR_MS, "done")
-                for hour in hours
-            ],
-        )
-
-    def run(self, first_hour: int, end_hour: int, *options: str) -> Result:
-        """Run project over a window in hours since START."""
-        bounds = [(START + timedelta(hours=hour)).isoformat() for hour in (first_hour, end_hour)]
-        window = ("--window-start", bounds[0], "--window-end", bounds[1])
-        return self.journal.run("project", *window, *options, PROJECTIONS_DIR=str(self.directory))
-
-    def states(self) -> list[tuple[str, int, str, str | None]]:
-        """Subject without its keyspace, hour, state and error of project's pieces."""
-        return sorted(
-            (
-                row["subject"].partition("/")[2],
-                (row["time_bucket"] - START_MS) // HOUR_MS,
-                row["state"],
-                row["error"],
-            )
-            for row in self.journal.own_rows("piece")
-            if row["application"] == "project"
-        )
-
-    def offsets(self) -> dict[tuple[str, str], tuple[int, int, uuid.UUID]]:
-        return {
-            (row["projection"].partition("/")[2], row["persistence_id"]): (
-                row["slice"],
-                row["sequence_nr"],
-                row["timestamp"],
-            )
-            for row in self.journal.own_rows("projection_offset")
-        }
 
 
 @pytest.fixture
 def projections(journal: Journal, tmp_path: Path) -> Projections:
     return Projections(journal, tmp_path)
-
-
-def _message(one: Event) -> dict[str, Any]:
-    return {
-        "persistence_id": one.persistence_id,
-        "partition_nr": 0,
-        "sequence_nr": one.sequence_nr,
-        "timestamp": one.timestamp,
-        "timebucket": str(one.time_bucket),
-        "tags": set(one.tags) or None,
-        **_payload(one),
-    }
-
-
-def _tag_view(one: Event, tag: str) -> dict[str, Any]:
-    return {
-        "tag_name": tag,
-        "timebucket": one.time_bucket,
-        "timestamp": one.timestamp,
-        "persistence_id": one.persistence_id,
-        "tag_pid_sequence_nr": one.sequence_nr,
-        "sequence_nr": one.sequence_nr,
-        **_payload(one),
-    }
-
-
-def _payload(one: Event) -> dict[str, Any]:
-    return {"writer_uuid": "w", "ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": one.payload}  # fmt: skip  # noqa: E501
-
-
-def totals(events: Iterable[Event]) -> list[Row]:
-    """What the projection TOTALS must hold, by a loop."""
-    found: dict[tuple[int, str], Row] = {}
-    for one in events:
-        if one.tags & {"red", "blue"}:
-            fields = json.loads(one.payload)
-            key = (one.time_bucket, fields["kind"])
-            row = found.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
-            row["n"] += 1
-            row["total"] += fields["amount"]
-    return sorted(found.values(), key=lambda row: str(sorted(row.items())))
-
-
-SOME_EVENTS = (
-    event("a|1", 1, 0.1, "red", kind="in", amount=1),
-    event("a|1", 2, 0.2, "red", "blue", kind="in", amount=10),
-    event("a|2", 1, 0.3, "green", kind="in", amount=100),
-    event("a|2", 2, 1.1, "blue", kind="out", amount=1000),
-    event("a|1", 3, 1.2, "red", "green", kind="in", amount=10_000),
-)
 
 
 def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
@@ -207,7 +40,7 @@ def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
     projections.validated(0, 1)
     result = projections.run(0, 2)
     assert result.status == 0, result.stderr
-    assert result.report["counts"] == {"events_read": 4, "rows_written": 3, "quarantined": 0}
+    assert result.report["counts"] == counts(events_read=4, rows_written=3, accepted=5)
     assert result.report["pieces"] == {"planned": 2, "done": 2, "held": 0, "failed": 0}
     assert "totals: 2 buckets, 4 events read, 3 rows written, 0 quarantined" in result.stdout
     rows = projections.journal.rows("totals")
@@ -217,8 +50,9 @@ def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
         for name in ("projection_offset", "projection_cursor")
     }
     assert projections.offsets() == {
-        ("totals", "a|1"): (keys.slice_of("a|1"), 3, SOME_EVENTS[4].timestamp),
-        ("totals", "a|2"): (keys.slice_of("a|2"), 2, SOME_EVENTS[3].timestamp),
+        ("totals", "a|1", "red"): (keys.slice_of("a|1"), 3, SOME_EVENTS[4].timestamp),
+        ("totals", "a|1", "blue"): (keys.slice_of("a|1"), 1, SOME_EVENTS[1].timestamp),
+        ("totals", "a|2", "blue"): (keys.slice_of("a|2"), 1, SOME_EVENTS[3].timestamp),
     }
     again = projections.run(0, 2)
     assert again.report["state"] == "nothing-to-do"
@@ -281,7 +115,7 @@ def test_upsert_keeps_the_newest_sequence_nr_whatever_comes_late_or_twice(
         key=lambda row: str(sorted(row.items())),
     )
     assert projections.journal.rows("latest") == expected
-    assert projections.offsets()[("latest", "a|1")][1] == 3
+    assert projections.offsets()[("latest", "a|1", "")][1] == 3
     assert projections.run(0, 2, "--force").report["counts"]["rows_written"] == 2
     assert projections.journal.rows("latest") == expected
 
@@ -317,7 +151,9 @@ def test_poison_is_quarantined_and_counted_and_the_rest_goes_on(projections: Pro
     projections.validated(0)
     result = projections.run(0, 1, "--run-id", "night")
     assert result.status == 0, result.stderr
-    assert result.report["counts"] == {"events_read": 2, "rows_written": 1, "quarantined": 1}
+    assert result.report["counts"] == counts(
+        events_read=2, rows_written=1, quarantined=1, accepted=2
+    )
     (row,) = journal.own_rows("quarantine")
     assert row.pop("found_at") is not None
     assert row == {
@@ -333,7 +169,7 @@ def test_poison_is_quarantined_and_counted_and_the_rest_goes_on(projections: Pro
         "run_id": "night",
     }
     assert [one["sequence_nr"] for one in journal.rows("latest")] == [1]
-    assert projections.offsets()[("latest", "a|1")][1] == 2
+    assert projections.offsets()[("latest", "a|1", "")][1] == 2
 
 
 def test_buckets_that_validate_has_not_passed_are_held_and_taken_up_later(
@@ -343,21 +179,28 @@ def test_buckets_that_validate_has_not_passed_are_held_and_taken_up_later(
     projections.insert(*SOME_EVENTS)
     projections.validated(1)
     first = projections.run(0, 2)
-    assert first.report["pieces"] == {"planned": 2, "done": 1, "held": 1, "failed": 0}
+    assert first.report["pieces"] == {"planned": 2, "done": 0, "held": 2, "failed": 0}
+    # The events of a|1 in hour 1 come after those in hour 0; a|2 has no blue one before.
     assert projections.states() == [
         ("totals", 0, "held", "not validated"),
-        ("totals", 1, "done", None),
+        ("totals", 1, "held", "gap: a|1 red 1 held"),
     ]
-    assert projections.journal.rows("totals") == totals(SOME_EVENTS[3:])
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS[3:4])
     (need,) = _needs(projections)
-    assert need.done == {START_MS + HOUR_MS}
-    idle = projections.run(1, 2)
-    assert idle.report["state"] == "nothing-to-do"
-    assert "starting Spark" not in idle.stderr
+    assert need.done == frozenset()
     projections.validated(0)
     later = projections.run(1, 2)
-    assert later.report["pieces"] == {"planned": 1, "done": 1, "held": 0, "failed": 0}
+    assert later.report["pieces"] == {"planned": 2, "done": 2, "held": 0, "failed": 0}
     assert projections.journal.rows("totals") == totals(SOME_EVENTS)
+
+
+def test_nothing_but_held_buckets_starts_no_spark(projections: Projections) -> None:
+    projections.define(TOTALS, TOTALS_TABLE)
+    create_own_tables(projections.journal.control, projections.journal.settings())
+    idle = projections.run(0, 2)
+    assert idle.report["state"] == "nothing-to-do"
+    assert idle.report["pieces"]["held"] == 2
+    assert "starting Spark" not in idle.stderr
 
 
 def test_purge_is_told_what_is_processed_by_the_present_definition(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.support import Journal, Result
-from tests.integration.test_project import (
+from tests.integration.projections import (
     LATEST,
     LATEST_TABLE,
     SOME_EVENTS,
@@ -17,6 +16,7 @@ from tests.integration.test_project import (
     Projections,
     totals,
 )
+from tests.integration.support import Journal, Result
 from tidemark.application import Run
 from tidemark.errors import TidemarkError
 from tidemark.projection import catalog, management

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.integration.support import Result
-from tests.integration.test_project import (
+from tests.integration.projections import (
     HOUR_MS,
     START,
     START_MS,
@@ -20,13 +19,12 @@ from tests.integration.test_project import (
     TOTALS_TABLE,
     Event,
     Projections,
+    counts,
     event,
-    projections,
 )
+from tests.integration.support import Journal, Result
 from tidemark.cassandra.control import Row
 from tidemark.projection.modes import lake
-
-__all__ = ["projections"]
 
 LOG = """\
 -- name: log
@@ -59,6 +57,11 @@ EVENTS = (
 )
 
 
+@pytest.fixture
+def projections(journal: Journal, tmp_path: Path) -> Projections:
+    return Projections(journal, tmp_path)
+
+
 def logged(journal_rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted(
         (row["persistence_id"], row["sequence_nr"], row["kind"], row["hour"], row["amount"])
@@ -82,7 +85,7 @@ def test_append_has_a_row_for_each_event_and_a_corrected_version_wins_in_every_c
     projections.validated(0, 1)
     assert projections.run(1, 2).report["counts"]["rows_written"] == 2
     late = projections.run(0, 1)
-    assert late.report["counts"] == {"events_read": 2, "rows_written": 2, "quarantined": 0}
+    assert late.report["counts"] == counts(events_read=2, rows_written=2, duplicate=2)
     assert logged(projections.journal.rows("log")) == EXPECTED_LOG
     before = _with_write_times(projections)
     assert {row["at"] for row in before} == {1, None}
@@ -108,7 +111,7 @@ def test_export_replaces_a_bucket_and_leaves_nothing_of_a_dead_run(
     projections.validated(0, 1)
     first = _export(projections, tmp_path)
     assert first.status == 0, first.stderr
-    assert first.report["counts"] == {"events_read": 3, "rows_written": 3, "quarantined": 0}
+    assert first.report["counts"] == counts(events_read=3, rows_written=3, accepted=3)
     directory = tmp_path / "export" / "all" / "events"
     assert exported(directory) == expected_rows(EVENTS)
     second = START_MS + HOUR_MS

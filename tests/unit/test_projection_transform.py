@@ -136,25 +136,6 @@ def test_newest_shows_an_event_with_two_rows(spark: SparkSession) -> None:
     assert transform.newest(result, 1).count() == 2
 
 
-def test_offsets_only_move_forward_and_count_quarantined_events(spark: SparkSession) -> None:
-    frame = decoded(
-        spark,
-        row("a|1", 4),
-        row("a|1", 5, b"poison", epoch_ms=EPOCH_MS + 9),
-        row("a|2", 1),
-        row("a|3", 2),
-    )
-    stored = spark.createDataFrame(
-        [(keys.slice_of("a|2"), "a|2", 1), (keys.slice_of("a|3"), "a|3", 1)],
-        "slice int, persistence_id string, stored_sequence_nr bigint",
-    )
-    rows = transform.offset_rows(frame, stored).orderBy("persistence_id").collect()
-    assert rows == [
-        (keys.slice_of("a|1"), "a|1", 5, timeuuid(EPOCH_MS + 9)),
-        (keys.slice_of("a|3"), "a|3", 2, timeuuid(EPOCH_MS)),
-    ]
-
-
 def test_newest_by_slice_is_the_newest_event_time_of_each(spark: SparkSession) -> None:
     rows = [row("a|1", 1, epoch_ms=EPOCH_MS + 9), row("a|1", 2), row("a|2", 1)]
     found = {

@@ -21,6 +21,7 @@ class Claim:
     locks: Locks
     _ledger: Pieces
     _owner: str
+    _run_id: str
 
     def check(self) -> None:
         """Call before each kind of write.
@@ -29,6 +30,16 @@ class Claim:
             LockLost: the run must not write any more.
         """
         self.locks.check()
+
+    def extend(self, pieces: Sequence[Piece]) -> None:
+        """Start further pieces under the same lock, which must be that of the whole resource.
+
+        Raises:
+            LockLost: another run has started one of them since it was planned.
+        """
+        self.check()
+        started = self._ledger.start(pieces, owner=self._owner, run_id=self._run_id)
+        self.pieces = [*self.pieces, *started]
 
     def finish(
         self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
@@ -89,7 +100,7 @@ def claim(
         on_lost=on_lost,
     ) as locks:
         started = ledger.start(pieces, owner=owner, run_id=run_id)
-        claimed = Claim(started, locks, ledger, owner)
+        claimed = Claim(started, locks, ledger, owner, run_id)
         try:
             yield claimed
         except BaseException as error:

@@ -36,6 +36,7 @@ class Reason(StrEnum):
     UNFINISHED = "unfinished"
     CHANGED = "changed definition"
     FORCED = "forced"
+    LATE = "late"
 
 
 @dataclass(frozen=True)

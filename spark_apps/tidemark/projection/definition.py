@@ -49,6 +49,11 @@ class Mode(StrEnum):
         """Whether the version decides between two rows of one key, in their write timestamps."""
         return self in {Mode.UPSERT, Mode.APPEND}
 
+    @property
+    def replaces_buckets(self) -> bool:
+        """Whether what a time bucket had before goes when it is processed again."""
+        return self in {Mode.BUCKET, Mode.EXPORT}
+
 
 @dataclass(frozen=True)
 class Definition:

@@ -12,7 +12,7 @@ from tidemark.ledger.pieces import Entry, Piece, Pieces, State
 from tidemark.projection.definition import Definition
 from tidemark.retention.purged import emptied_buckets
 from tidemark.settings import Settings
-from tidemark.window import Window, from_millis
+from tidemark.window import Window, from_millis, to_millis
 
 APPLICATION = applications.PROJECT
 NOT_VALIDATED = "not validated"
@@ -20,17 +20,42 @@ NOT_VALIDATED = "not validated"
 
 @dataclass(frozen=True)
 class Work:
-    """The pieces of one projection; those in `held` wait for validate."""
+    """The pieces of one projection; those in `held` wait for validate.
+
+    Attributes:
+        definition: the projection.
+        ledger: its pieces.
+        pieces: what is to do, and what is held.
+        held: the time buckets of those that wait for validate.
+        done: time buckets before `end` that are done, by whatever definition; those to process
+            again are among them.
+        first: the projection's first time bucket; what is older is not its business.
+        end: the end of the window; like the others epoch milliseconds.
+    """
 
     definition: Definition
     ledger: Pieces
     pieces: Sequence[Piece]
     held: frozenset[int]
+    done: frozenset[int]
+    first: int
+    end: int
 
     @property
     def time_buckets(self) -> list[int]:
         """The time buckets to process, ascending."""
         return [piece.time_bucket for piece in self.pieces if piece.time_bucket not in self.held]
+
+    @property
+    def planned(self) -> frozenset[int]:
+        """The time buckets to process."""
+        return frozenset(self.time_buckets)
+
+    def look_back(self, settings: Settings) -> list[int]:
+        """The time buckets just before each planned one that may hold late events."""
+        size = settings.bucket_size.milliseconds
+        steps = range(size, (settings.project_look_back + 1) * size, size)
+        return sorted({bucket - step for bucket in self.time_buckets for step in steps})
 
     def lines(self) -> list[str]:
         """The plan for people: each piece, why it is in it, and whether it is held."""
@@ -54,7 +79,10 @@ def ledger(run: Run, definition: Definition) -> Pieces:
 
 
 def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Work:
-    """The projection's pieces in the window, and older ones left unfinished.
+    """The projection's pieces in the window, and older ones left unfinished or never begun.
+
+    Never begun are those that validate has passed between the projection's first piece and the
+    window: their schedule was missed.
 
     A piece is held until validate is done with its time bucket. `force` runs those of the window
     all the same, and those that are done again.
@@ -69,23 +97,36 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     if definition.mode.is_versioned:
         _require_new_version(definition, pieces_ledger.entries())
     in_window = set(window.buckets(settings.bucket_size))
-    pieces = pieces_ledger.plan(in_window, force=force)
-    ready = validated(run, settings) | (in_window if force else set())
+    end = to_millis(window.end)
+    entries = pieces_ledger.entries(before=end)
+    passed = validated(run, settings)
+    first = min([entry.time_bucket for entry in entries] + sorted(in_window)[:1])
+    missed = {bucket for bucket in passed if first <= bucket < end}
+    missed -= {entry.time_bucket for entry in entries} | in_window
+    pieces = pieces_ledger.plan(in_window | missed, force=force)
+    ready = passed | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
-    work = Work(definition, pieces_ledger, pieces, held)
+    done = frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE)
+    work = Work(definition, pieces_ledger, pieces, held, done, first, end)
     if definition.tags is not None:
-        _require_rows(work, emptied_buckets(run.control, settings))
+        require_rows(run, definition, work.time_buckets)
     return work
 
 
-def _require_rows(work: Work, emptied: frozenset[int]) -> None:
-    """A purged bucket reads as empty: its result would be replaced by nothing, or never be made."""
-    gone = [bucket for bucket in work.time_buckets if bucket in emptied]
+def require_rows(run: Run, definition: Definition, time_buckets: Sequence[int]) -> None:
+    """A purged bucket reads as empty: its result would be replaced by nothing, or never be made.
+
+    Raises:
+        HistoryPurged: the tag views of one of these buckets were purged and not written again.
+        CassandraUnavailable: a statement failed.
+    """
+    emptied = emptied_buckets(run.control, run.settings)
+    gone = [bucket for bucket in time_buckets if bucket in emptied]
     if gone:
         raise HistoryPurged(
-            f"projection {work.definition.name} would process {len(gone)} time buckets whose tag"
+            f"projection {definition.name} would process {len(gone)} time buckets whose tag"
             f" views purge has deleted, the first is {from_millis(gone[0]):%Y-%m-%d %H:%M}",
-            where=str(work.definition.file),
+            where=str(definition.file),
             do="leave them out of the window, or write them again with tag_write.py --force",
         )
 
@@ -106,7 +147,8 @@ def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> No
     used = {
         entry.definition_version
         for entry in entries
-        if entry.definition_version and entry.state is not State.HELD
+        # What a gap holds was processed and has counts, what waits for validate was not.
+        if entry.definition_version and (entry.state is not State.HELD or entry.counts)
     }
     highest = max((int(version.split("-")[0]) for version in used), default=0)
     is_changed = any(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
@@ -12,30 +13,49 @@ from tidemark.application import Run
 from tidemark.ledger import quarantine
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
-from tidemark.projection import analysis, read, store, transform
+from tidemark.projection import acceptance, analysis, intake, read, store, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
+from tidemark.projection.intake import Policy
 from tidemark.projection.modes import registry
 from tidemark.projection.modes.base import Batch
 from tidemark.projection.plan import APPLICATION, NOT_VALIDATED, Work
 
-COUNTS = ("events_read", "rows_written", "quarantined")
+COUNTS = ("events_read", "rows_written", "quarantined", *intake.COUNTS)
 
 
-def process(run: Run, work: Work, checked: Checked | None) -> dict[str, int]:
-    """Record the held pieces, do the others, and return the totals of COUNTS.
+@dataclass
+class Done:
+    """What came of a projection.
+
+    Attributes:
+        buckets: how many time buckets are done.
+        totals: of COUNTS.
+        gaps: the error of each time bucket that is processed, but for events held back.
+    """
+
+    buckets: int = 0
+    totals: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
+    gaps: Mapping[int, str] = field(default_factory=dict)
+
+
+def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Done:
+    """Record the held pieces, do the others and those that turn out to be late.
 
     Args:
         run: the application's frame.
         work: the projection's plan.
         checked: its definition as Spark understands it; None if all of its pieces are held.
+        policy: what to do about events that are missing.
 
     Raises:
         LockHeld: another run works on this projection.
         LockLost: our own lock ran out while we worked.
+        HistoryPurged: events were deleted before they were consumed.
+        WrongData: the policy is strict and there is a gap.
         TidemarkError: the result contradicts the rules of the projection's mode.
     """
-    totals = dict.fromkeys(COUNTS, 0)
+    done = Done()
     with claim(
         run.control,
         run.settings,
@@ -50,19 +70,16 @@ def process(run: Run, work: Work, checked: Checked | None) -> dict[str, int]:
         if work.held:
             claimed.finish_some(set(work.held), State.HELD, {}, NOT_VALIDATED)
         if checked is not None:
-            processing = _Processing(run, claimed, checked, work.time_buckets)
-            totals |= processing.run_all()
-    return totals
+            done = _Processing(run, claimed, checked, work).run_all(policy)
+    return done
 
 
 class _Processing:
     """One projection over the time buckets that it has claimed."""
 
-    def __init__(
-        self, run: Run, claimed: Claim, checked: Checked, time_buckets: Sequence[int]
-    ) -> None:
-        self._run, self._claimed, self._checked = run, claimed, checked
-        self._time_buckets = time_buckets
+    def __init__(self, run: Run, claimed: Claim, checked: Checked, work: Work) -> None:
+        self._run, self._claimed, self._checked, self._work = run, claimed, checked, work
+        self._time_buckets: Sequence[int] = work.time_buckets
         self._now = datetime.now(UTC)
         self._subject = checked.definition.subject(run.settings.journal_keyspace)
 
@@ -70,13 +87,12 @@ class _Processing:
     def _definition(self) -> Definition:
         return self._checked.definition
 
-    def run_all(self) -> dict[str, int]:
-        """Read, decode, quarantine; then result, offsets, cursors, ledger."""
+    def run_all(self, policy: Policy) -> Done:
+        """Read, accept, decode, quarantine; then result, offsets, cursors, ledger."""
         self._say(f"reading the events of {len(self._time_buckets)} buckets")
-        rows = read.source_rows(
-            self._run.spark, self._run.settings, self._definition, self._time_buckets
-        )
-        events = transform.distinct_events(rows)
+        taken = intake.take(self._run, self._claimed, self._work, self._subject, policy)
+        self._time_buckets = taken.time_buckets
+        events = transform.distinct_events(taken.rows)
         decoded = transform.decode(events, self._checked.event, self._checked.decoders)
         decoded.persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -91,11 +107,18 @@ class _Processing:
             if totals["quarantined"]:
                 self._quarantine(decoded)
             totals["rows_written"] = self._write_result(decoded, counts)
-            self._write_offsets(decoded)
+            self._write_offsets(decoded, taken.reached)
         finally:
             decoded.unpersist()
+            taken.release()
+        for bucket, accepted in taken.counts.items():
+            counts.setdefault(bucket, {}).update(accepted)
+        for bucket, gap in taken.gaps.items():
+            self._claimed.finish_some({bucket}, State.HELD, counts, gap)
         self._claimed.finish(State.DONE, counts)
-        return {name: totals[name] for name in COUNTS}
+        totals |= taken.totals
+        done = len(self._time_buckets) - len(taken.gaps)
+        return Done(done, {name: totals[name] for name in COUNTS}, taken.gaps)
 
     def _quarantine(self, decoded: DataFrame) -> None:
         self._claimed.check()
@@ -118,15 +141,12 @@ class _Processing:
                 counts.setdefault(bucket, {})["rows_written"] = counted.by_bucket.get(bucket, 0)
         return counted.rows
 
-    def _write_offsets(self, decoded: DataFrame) -> None:
+    def _write_offsets(self, decoded: DataFrame, reached: DataFrame) -> None:
         self._say("writing the offsets")
         run, settings = self._run, self._run.settings
         newest = {row.slice: row.epoch_ms for row in transform.newest_by_slice(decoded).collect()}
-        if newest:
-            self._claimed.check()
-            stored = store.stored_offsets(run.spark, settings, self._subject)
-            rows = transform.offset_rows(decoded, stored)
-            store.write_offsets(rows, settings, self._subject, self._now)
+        self._claimed.check()
+        store.write_offsets(acceptance.offset_rows(reached), settings, self._subject, self._now)
         self._claimed.check()
         store.write_cursors(run.control, settings, self._subject, newest, self._now)
 

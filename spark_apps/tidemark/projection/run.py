@@ -10,16 +10,19 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog, management
+from tidemark.projection import analysis, catalog, intake, management
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Mode
+from tidemark.projection.intake import Policy
 from tidemark.projection.location import resolve
 from tidemark.projection.modes import lake
 from tidemark.projection.plan import NOT_VALIDATED, Work, plan
-from tidemark.projection.process import COUNTS, process
+from tidemark.projection.process import COUNTS, Done, process
 from tidemark.projection.show import sample
 from tidemark.projection.target import require_target
-from tidemark.window import Window
+from tidemark.window import Window, from_millis
+
+_GAPS_SHOWN = 5
 
 
 @dataclass
@@ -46,6 +49,7 @@ def run_window(
     names: Sequence[str],
     force: bool,
     dry_run: bool,
+    policy: Policy,
     show: int = 0,
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
@@ -59,6 +63,7 @@ def run_window(
         names: the projections to run; all if empty.
         force: also do buckets that are done, and those that validate has not passed.
         dry_run: check and plan only.
+        policy: what to do about events that are missing.
         show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
 
     Raises:
@@ -92,7 +97,7 @@ def run_window(
         return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
     tally = _Tally(lines=left_out)
     for work in works:
-        _attempt(run, work, checked.get(work.definition.name), tally)
+        _attempt(run, work, checked.get(work.definition.name), policy, tally)
     return tally.outcome()
 
 
@@ -109,11 +114,9 @@ def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
     return checked
 
 
-def _attempt(run: Run, work: Work, checked: Checked | None, tally: _Tally) -> None:
-    name = work.definition.name
-    tally.pieces["planned"] += len(work.pieces)
+def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tally: _Tally) -> None:
     try:
-        totals = process(run, work, checked)
+        done = process(run, work, checked, policy)
     except TidemarkError as error:
         _failed(work, str(error), tally)
     except Exception as error:
@@ -121,16 +124,32 @@ def _attempt(run: Run, work: Work, checked: Checked | None, tally: _Tally) -> No
         traceback.print_exc(file=sys.stderr)
         _failed(work, root_cause(error), tally)
     else:
-        tally.pieces["done"] += len(work.time_buckets)
-        tally.pieces["held"] += len(work.held)
-        for key, number in totals.items():
+        held = len(work.held) + len(done.gaps)
+        tally.pieces["planned"] += done.buckets + held
+        tally.pieces["done"] += done.buckets
+        tally.pieces["held"] += held
+        for key, number in done.totals.items():
             tally.counts[key] += number
-        numbers = ", ".join(f"{number:,} {key.replace('_', ' ')}" for key, number in totals.items())
-        held = f", {len(work.held)} held: {NOT_VALIDATED}" if work.held else ""
-        tally.lines.append(f"{name}: {len(work.time_buckets)} buckets, {numbers}{held}")
+        tally.lines += _lines(work, done)
+
+
+def _lines(work: Work, done: Done) -> list[str]:
+    name = work.definition.name
+    numbers = ", ".join(
+        f"{number:,} {key.replace('_', ' ')}"
+        for key, number in done.totals.items()
+        if number or key not in intake.COUNTS
+    )
+    held = f", {len(work.held)} held: {NOT_VALIDATED}" if work.held else ""
+    summary = f"{name}: {done.buckets} buckets, {numbers}{held}"
+    shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
+    lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
+    more = len(done.gaps) - len(shown)
+    return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
 def _failed(work: Work, why: str, tally: _Tally) -> None:
+    tally.pieces["planned"] += len(work.pieces)
     tally.pieces["failed"] += len(work.pieces)
     tally.errors.append(f"projection {work.definition.name} failed: {why}")
     tally.lines.append(f"{work.definition.name}: failed")

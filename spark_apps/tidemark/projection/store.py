@@ -91,18 +91,32 @@ def write_events(rows: DataFrame, definition: Definition) -> None:
 
 
 def stored_offsets(spark: SparkSession, settings: Settings, subject: str) -> DataFrame:
-    """What was consumed before. Columns: slice, persistence_id, stored_sequence_nr (bigint)."""
+    """How far each series was consumed before, in memory.
+
+    Columns: persistence_id, tag, stored_number, stored_sequence_nr (bigint).
+    """
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
     keys = [(subject, number) for number in range(NUMBER_OF_SLICES)]
     slices = spark.createDataFrame(keys, "projection string, slice int")
     stored = spark_io.read_partitions(
-        slices, settings.keyspace, _OFFSET, "slice", "persistence_id", "sequence_nr"
+        slices,
+        settings.keyspace,
+        _OFFSET,
+        "persistence_id",
+        "tag",
+        "sequence_nr",
+        "tag_pid_sequence_nr",
     )
-    return stored.withColumnRenamed("sequence_nr", "stored_sequence_nr")
+    return stored.select(
+        "persistence_id",
+        "tag",
+        F.coalesce("tag_pid_sequence_nr", "sequence_nr").alias("stored_number"),
+        F.col("sequence_nr").alias("stored_sequence_nr"),
+    ).localCheckpoint()
 
 
 def write_offsets(rows: DataFrame, settings: Settings, subject: str, now: datetime) -> None:
-    """After the result: the rows of `transform.offset_rows`."""
+    """After the result: the rows of `acceptance.offset_rows`."""
     with_key = rows.withColumns({"projection": F.lit(subject), "consumed_at": F.lit(now)})
     spark_io.write(with_key, settings.keyspace, _OFFSET)
 

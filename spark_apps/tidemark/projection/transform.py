@@ -134,25 +134,6 @@ def versioned(result: DataFrame, version: int) -> DataFrame:
     return result.withColumn(WRITE_TIME, F.lit(version).cast("bigint"))
 
 
-def offset_rows(decoded: DataFrame, stored: DataFrame) -> DataFrame:
-    """The offsets that move forward: the highest sequence nr consumed of each persistence id.
-
-    Columns in: those of `decode`; `stored` has slice, persistence_id, stored_sequence_nr.
-    Columns out: slice, persistence_id, sequence_nr, timestamp (timeuuid text).
-    """
-    last = F.max(F.struct("sequence_nr", _source("timeuuid").alias("timestamp"))).alias("last")
-    by_id = decoded.groupBy("persistence_id").agg(last)
-    consumed = by_id.withColumn("slice", columns.slice_of(F.col("persistence_id")))
-    is_ahead = F.col("stored_sequence_nr").isNull() | (
-        F.col("last.sequence_nr") > F.col("stored_sequence_nr")
-    )
-    return (
-        consumed.join(stored, on=["slice", "persistence_id"], how="left")
-        .where(is_ahead)
-        .select("slice", "persistence_id", "last.*")
-    )
-
-
 def newest_by_slice(decoded: DataFrame) -> DataFrame:
     """The newest event time of each slice. Columns out: slice (int), epoch_ms (bigint)."""
     by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames
+from tidemark.journal import tails as journal_tails
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
 from tidemark.partitioning import keys
@@ -59,10 +60,10 @@ def source(
     if strategy is Strategy.SCAN:
         everything = frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
         return Source(strategy, why, progress, known.limit(0), everything)
-    beginning = tails.beginnings(spark, settings, known)
+    beginning = journal_tails.beginnings(spark, settings, known)
     if strategy is Strategy.INDEX:
         beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
-    new = tails.after(beginning, settings, *PAYLOAD_COLUMNS)
+    new = journal_tails.after(beginning, settings, *PAYLOAD_COLUMNS)
     return Source(strategy, why, progress, known, new)
 
 

@@ -1,0 +1,198 @@
+"""Which events a projection may consume: each exactly once, and none before its predecessor.
+
+A series numbers its events 1, 2, 3, ...: a persistence id (tag is '', numbers are sequence nrs), or
+a persistence id and tag (numbers are tag pid sequence nrs). Of the distinct numbers above the
+stored one the longest contiguous run is accepted, the rest is held back: what a reader that judges
+the events of a series one by one in their order does (facts: slices-and-offsets §3.4, §8).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.partitioning import columns
+
+SERIES = ("persistence_id", "tag")
+RESULT = "result"
+NO_TAG = ""
+"""The tag of a series that is a persistence id."""
+
+
+class Result(StrEnum):
+    """What becomes of an event, by the names that Pekko's and Akka's projections use."""
+
+    ACCEPTED = "Accepted"
+    DUPLICATE = "Duplicate"
+    REJECTED = "RejectedSeqNr"
+    REJECTED_BACKTRACKING = "RejectedBacktrackingSeqNr"
+
+
+REJECTIONS = (Result.REJECTED, Result.REJECTED_BACKTRACKING)
+
+
+def reach(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFrame:
+    """How far each series can be consumed.
+
+    A series that nothing is stored of begins with its first number in the projection's time
+    buckets if that is 1, if the event before it lies in an older bucket, or if all before it can
+    have been deleted. Otherwise those come first.
+
+    Args:
+        sightings: persistence_id, tag, number, sequence_nr (bigint), timestamp (timeuuid text),
+            is_there (boolean: the event may be consumed now), is_before (boolean: it lies in a
+            bucket before the projection's first). Rows may repeat.
+        stored: persistence_id, tag, stored_number, stored_sequence_nr (bigint); unique.
+        deleted: persistence_id, deleted_to (bigint); unique.
+
+    Columns: persistence_id, tag, stored_number (null at the first encounter), base (what it begins
+    behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
+    unless something is accepted), deleted_to (0 if nothing is).
+    """
+    numbered = _numbered(sightings, stored, deleted)
+    rank = F.row_number().over(Window.partitionBy(*SERIES, "is_new").orderBy("number"))
+    is_accepted = F.col("is_new") & (F.col("number") - rank == F.col("base"))
+    last = F.max(F.when(F.col("is_accepted"), F.struct("number", "first"))).alias("last")
+    constants = ["stored_number", "base", "stored_sequence_nr", "deleted_to"]
+    sequence_nr = F.coalesce(F.col("last.first.sequence_nr"), F.col("stored_sequence_nr"))
+    return (
+        numbered.withColumn("is_accepted", is_accepted)
+        .groupBy(*SERIES)
+        .agg(*[F.first(name).alias(name) for name in constants], last)
+        .select(
+            *SERIES,
+            "stored_number",
+            "base",
+            F.coalesce(F.col("last.number"), F.col("base")).alias("reached_number"),
+            sequence_nr.alias("reached_sequence_nr"),
+            F.col("last.first.timestamp").alias("reached_timestamp"),
+            "deleted_to",
+        )
+    )
+
+
+def _numbered(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFrame:
+    """The distinct numbers that are there, with the base of their series; one null if none is."""
+    by_number = sightings.where("is_there").groupBy(*SERIES, "number")
+    there = by_number.agg(
+        F.min(F.struct("timestamp", "sequence_nr")).alias("first"),
+        F.min("is_before").alias("is_before"),
+    )
+    by_series = Window.partitionBy(*SERIES)
+    deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
+    undeleted = F.least(F.col("deleted_to"), F.min("number").over(by_series) - 1)
+    begins = F.min(F.when(~F.col("is_before"), F.col("number"))).over(by_series)
+    is_predecessor = F.col("is_before") & (F.col("number") == F.col("begins") - 1)
+    predecessor = F.max(F.when(is_predecessor, F.col("number"))).over(by_series)
+    return (
+        there.join(stored, on=[*SERIES], how="full")
+        .join(deleted, on="persistence_id", how="left")
+        .withColumn("deleted_to", deleted_to)
+        .withColumn("begins", begins)
+        .withColumn("base", F.coalesce(F.col("stored_number"), predecessor, undeleted))
+        .withColumn("is_new", F.coalesce(F.col("number") > F.col("base"), F.lit(False)))
+    )
+
+
+def agree(reached: DataFrame, sightings: DataFrame) -> DataFrame:
+    """Stop every series before an event that another of its tags holds back.
+
+    Runs Spark jobs until nothing changes, so both should be in memory; the result is.
+
+    Columns in: those of `reach`, and of its sightings. Columns out: those of `reach`.
+    """
+    there = sightings.where(F.col("is_there") & ~F.col("is_before"))
+    there = there.select(*SERIES, "number", "sequence_nr", "timestamp")
+    while True:
+        limits = reached.select(*SERIES, "base", "reached_number")
+        seen = there.distinct().join(limits, on=[*SERIES])
+        is_beyond = F.col("number") > F.col("reached_number")
+        held_back = seen.where(is_beyond).select("persistence_id", "sequence_nr").distinct()
+        taken = seen.where(~is_beyond & (F.col("number") > F.col("base")))
+        first = (
+            taken.join(held_back, on=["persistence_id", "sequence_nr"], how="left_semi")
+            .groupBy(*SERIES)
+            .agg((F.min("number") - 1).alias("limit"))
+            .localCheckpoint()
+        )
+        if first.isEmpty():
+            return reached
+        reached = _lowered(reached, first, there).localCheckpoint()
+
+
+def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFrame:
+    last = there.groupBy(*SERIES, F.col("number").alias("limit")).agg(
+        F.min(F.struct("timestamp", "sequence_nr")).alias("last")
+    )
+    found = limits.join(last, on=[*SERIES, "limit"], how="left")
+    is_lowered = F.col("limit").isNotNull()
+    is_base = F.col("limit") == F.col("base")
+
+    def instead(name: str, lowered: Column) -> Column:
+        return F.when(is_lowered, lowered).otherwise(F.col(name)).alias(name)
+
+    return reached.join(found, on=[*SERIES], how="left").select(
+        *SERIES,
+        "stored_number",
+        "base",
+        instead("reached_number", F.col("limit")),
+        instead("reached_sequence_nr", F.col("last.sequence_nr")),
+        instead("reached_timestamp", F.when(~is_base, F.col("last.timestamp"))),
+        "deleted_to",
+    )
+
+
+def judge(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
+    """Each row with its result; a row of a series that nothing was known of is rejected.
+
+    Args:
+        rows: persistence_id, tag, number (bigint), and more.
+        reached: as `reach` makes it.
+        is_back: whether a row lies where the projection has been before.
+
+    Columns: those of `rows`, and result (string), reached_number.
+    """
+    limits = reached.select(*SERIES, "base", "reached_number")
+    rejection = F.when(is_back, F.lit(str(Result.REJECTED_BACKTRACKING))).otherwise(
+        F.lit(str(Result.REJECTED))
+    )
+    result = (
+        F.when(F.col("number") <= F.col("base"), F.lit(str(Result.DUPLICATE)))
+        .when(F.col("number") <= F.col("reached_number"), F.lit(str(Result.ACCEPTED)))
+        .otherwise(rejection)
+    )
+    return rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result).drop("base")
+
+
+def held_back(judged: DataFrame) -> DataFrame:
+    """The events that must not be consumed: rejected under one tag, and not consumed before.
+
+    Columns in: those of `judge`, with sequence_nr. Columns out: persistence_id, sequence_nr.
+    """
+    is_rejected = F.max(F.col(RESULT).isin([str(one) for one in REJECTIONS]))
+    is_known = F.max(F.col(RESULT) == str(Result.DUPLICATE))
+    return (
+        judged.groupBy("persistence_id", "sequence_nr")
+        .agg(is_rejected.alias("is_rejected"), is_known.alias("is_known"))
+        .where(F.col("is_rejected") & ~F.col("is_known"))
+        .select("persistence_id", "sequence_nr")
+    )
+
+
+def offset_rows(reached: DataFrame) -> DataFrame:
+    """The offsets that move forward.
+
+    Columns in: those of `reach`. Columns out: slice, persistence_id, tag, sequence_nr,
+    tag_pid_sequence_nr (null for a series without a tag), timestamp (timeuuid text).
+    """
+    moved = reached.where(F.col("reached_timestamp").isNotNull())
+    has_tag = F.col("tag") != NO_TAG
+    return moved.select(
+        columns.slice_of(F.col("persistence_id")).alias("slice"),
+        *SERIES,
+        F.col("reached_sequence_nr").alias("sequence_nr"),
+        F.when(has_tag, F.col("reached_number")).alias("tag_pid_sequence_nr"),
+        F.col("reached_timestamp").alias("timestamp"),
+    )

@@ -1,0 +1,245 @@
+"""Taking events in: what of the planned buckets, and of which late ones, is processed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from tidemark.application import Run
+from tidemark.errors import HistoryPurged, WrongData
+from tidemark.journal import frames
+from tidemark.ledger.claim import Claim
+from tidemark.ledger.pieces import Piece, Reason
+from tidemark.projection import acceptance, gaps, read, sightings, store
+from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
+from tidemark.projection.definition import Definition
+from tidemark.projection.plan import Work, require_rows
+from tidemark.projection.sightings import KEYS, Sightings
+from tidemark.window import from_millis
+
+COUNT_OF = {
+    str(Result.ACCEPTED): "accepted",
+    str(Result.DUPLICATE): "duplicate",
+    str(Result.REJECTED): "rejected_seq_nr",
+    str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
+}
+COUNTS = (*COUNT_OF.values(), "first_encounters")
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a run does about events that are missing.
+
+    Attributes:
+        strict: a gap fails the projection before anything of it is written.
+        accept_purged: events that were deleted before they were consumed are given up.
+    """
+
+    strict: bool = False
+    accept_purged: bool = False
+
+
+@dataclass
+class Intake:
+    """What is taken in.
+
+    Attributes:
+        rows: columns of `read.source_rows`; events that are held back are not among them.
+        time_buckets: to process, ascending: the planned ones and the late ones.
+        reached: as `acceptance.reach` makes it.
+        counts: COUNTS by time bucket; only what is not 0.
+        totals: of COUNTS.
+        gaps: the error of each time bucket that has an event held back.
+        cached: what `release` lets go.
+    """
+
+    rows: DataFrame
+    time_buckets: Sequence[int]
+    reached: DataFrame
+    counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    gaps: Mapping[int, str] = field(default_factory=dict)
+    cached: Sequence[DataFrame] = ()
+
+    def release(self) -> None:
+        """Forget what is in memory."""
+        for frame in self.cached:
+            frame.unpersist()
+
+
+def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> Intake:
+    """Read the planned buckets, find how far each series goes, and add late buckets to the claim.
+
+    Raises:
+        HistoryPurged: events were deleted before they were consumed, or a late one lies in a
+            bucket whose tag views were purged.
+        WrongData: the policy is strict and there is a gap.
+        LockLost: another run has started one of the late pieces.
+    """
+    spark, settings, definition = run.spark, run.settings, work.definition
+    is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
+    stored = store.stored_offsets(spark, settings, subject).where(is_ours)
+    rows = read.source_rows(spark, settings, definition, work.time_buckets)
+    cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
+    look = sightings.of_messages if definition.tags is None else sightings.of_tags
+    seen = look(run, work, rows.select(*KEYS), stored)
+    first_encounters, suspects = _encounters(seen)
+    if suspects:
+        seen = _without_purged(run, work, seen, stored, policy)
+    late, beyond = _late(seen)
+    if late:
+        if definition.tags is not None:
+            require_rows(run, definition, late)
+        more = read.source_rows(spark, settings, definition, late)
+        cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
+        rows = rows.unionByName(more)
+    taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
+    elsewhere = sum(number for bucket, number in beyond.items() if bucket not in late)
+    taken.totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += elsewhere
+    taken.totals["first_encounters"] = first_encounters
+    if policy.strict:
+        _require_no_gap(definition, taken.gaps)
+    taken.cached = cached
+    if late:
+        known = {entry.time_bucket: entry for entry in work.ledger.entries()}
+        if definition.mode.replaces_buckets and not policy.accept_purged:
+            former = {each: known[each].counts.get("events_read", 0) for each in late}
+            _require_whole(definition, former, taken.counts, cached[-1])
+        claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
+    return taken
+
+
+def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:
+    if found:
+        _, error = min(found.items())
+        raise WrongData(
+            f"{len(found)} time buckets have events held back; {error}",
+            where=definition.name,
+            do="run again when the missing events are there, or without --strict",
+        )
+
+
+def _encounters(seen: Sightings) -> tuple[int, int]:
+    """How many series began behind deleted events, and how many may have lost some since."""
+    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
+    consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
+        F.col("reached_sequence_nr")
+    )
+    is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
+    found = seen.reached.agg(
+        F.count_if(is_new & is_deleted).alias("first"), F.count_if(is_suspect).alias("suspects")
+    ).collect()[0]
+    return found["first"], found["suspects"]
+
+
+def _without_purged(
+    run: Run, work: Work, seen: Sightings, stored: DataFrame, policy: Policy
+) -> Sightings:
+    gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
+    found = gone.orderBy(*SERIES).limit(_NAMED).collect()
+    if not found:
+        return seen
+    if not policy.accept_purged:
+        more = gone.count() - len(found)
+        named = [
+            f"{gaps.series_name(row.persistence_id, row.tag)}"
+            f" {gaps.numbers(row.first_number, row.last_number)}"
+            for row in found
+        ] + ([f"and {more:,} more"] if more else [])
+        raise HistoryPurged(
+            "events were deleted before the projection consumed them: " + ", ".join(named),
+            where=work.definition.name,
+            do="bring them back, or give them up with --accept-purged",
+        )
+    given_up = stored.join(gone, on=[*SERIES], how="left").select(
+        *SERIES,
+        F.coalesce("last_number", "stored_number").alias("stored_number"),
+        "stored_sequence_nr",
+    )
+    deleted = frames.deleted(run.spark, run.settings)
+    reached = acceptance.reach(seen.rows, given_up, deleted).localCheckpoint()
+    return Sightings(seen.rows, acceptance.agree(reached, seen.rows))
+
+
+def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:
+    """The done buckets with an accepted event, and by bucket the late events behind a gap."""
+    limits = seen.reached.select(*SERIES, "base", "reached_number")
+    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
+    is_beyond = F.col("number") > F.col("reached_number")
+    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
+    counted = late.join(limits, on=[*SERIES]).groupBy("time_bucket")
+    found = (
+        counted.agg(
+            F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond")
+        )
+        .where("accepted > 0 OR beyond > 0")
+        .collect()
+    )
+    accepted = sorted(row.time_bucket for row in found if row.accepted)
+    return accepted, {row.time_bucket: row.beyond for row in found if row.beyond}
+
+
+def _require_whole(
+    definition: Definition,
+    former: Mapping[int, int],
+    counts: Mapping[int, Mapping[str, int]],
+    rows: DataFrame,
+) -> None:
+    """A late event must not replace a bucket by what deletions have left of it.
+
+    It is asked before the piece is started: a piece that failed is simply done again.
+    """
+    events = rows.groupBy("time_bucket").agg(
+        F.count_distinct("persistence_id", "sequence_nr").alias("events")
+    )
+    now = {row.time_bucket: row.events for row in events.collect()}
+    for bucket, before in former.items():
+        # A tag view may have gained the row of an event that was there under another tag.
+        added = counts[bucket].get("accepted", 0) if definition.tags is None else 0
+        if (missing := before + added - now.get(bucket, 0)) > 0:
+            raise HistoryPurged(
+                f"a late event reopens {from_millis(bucket):%Y-%m-%d %H:%M}, but {missing:,}"
+                f" of the {before:,} events it was made from were deleted since",
+                where=definition.name,
+                do="bring them back, or make it from what is left with --accept-purged",
+            )
+
+
+def _judged(
+    run: Run, work: Work, seen: Sightings, rows: DataFrame, time_buckets: Sequence[int]
+) -> Intake:
+    again = run.spark.createDataFrame(
+        [(bucket, bucket in work.done) for bucket in time_buckets],
+        "time_bucket bigint, is_back boolean",
+    )
+    placed = rows.join(F.broadcast(again), on="time_bucket")
+    judged = acceptance.judge(placed, seen.reached, F.col("is_back"))
+    taken = Intake(rows, time_buckets, seen.reached)
+    taken.counts = _counts(judged)
+    totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
+    taken.totals = {name: totals[name] for name in COUNTS}
+    rejections = [COUNT_OF[str(one)] for one in REJECTIONS]
+    if any(name in each for each in taken.counts.values() for name in rejections):
+        taken.gaps = gaps.errors(gaps.of_buckets(judged, seen.rows, seen.reached).collect())
+        taken.rows = rows.join(
+            acceptance.held_back(judged).localCheckpoint(),
+            on=["persistence_id", "sequence_nr"],
+            how="left_anti",
+        )
+    return taken
+
+
+def _counts(judged: DataFrame) -> dict[int, dict[str, int]]:
+    """Distinct numbers of series by time bucket."""
+    distinct = judged.select("time_bucket", *SERIES, "number", RESULT).distinct()
+    counts: dict[int, dict[str, int]] = {}
+    for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
+        counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n
+    return counts

@@ -1,0 +1,199 @@
+"""What a run looks at to know how far each series goes: keys without payloads, wherever they are.
+
+The rows of the planned buckets are read before and handed in; what is seen of them is only what
+was read, so that nothing can be accepted that is not processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application import Run
+from tidemark.cassandra import spark_io
+from tidemark.journal import frames, tails
+from tidemark.projection import acceptance, read
+from tidemark.projection.acceptance import NO_TAG, SERIES
+from tidemark.projection.plan import Work
+
+KEYS = (*SERIES, "number", "sequence_nr", "timestamp", "time_bucket")
+SEARCHED_FIRST = 4
+"""Time buckets of the first step of a search; each step doubles what was searched."""
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """What was seen, and how far that reaches; both in memory.
+
+    Attributes:
+        rows: persistence_id, tag, number, sequence_nr, timestamp (timeuuid text), time_bucket,
+            is_there (the event may be consumed now), is_before (in a bucket before the
+            projection's first), is_late (in a bucket that is done and not planned).
+        reached: as `acceptance.reach` makes it.
+    """
+
+    rows: DataFrame
+    reached: DataFrame
+
+
+def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+    """Series by sequence nr: the planned rows, and everything behind the stored number of each id.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        planned: KEYS of the rows of the buckets to process.
+        stored: as `acceptance.reach` takes it.
+    """
+    spark, settings = run.spark, run.settings
+    if _is_listed(run, stored):
+        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
+        ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
+        known = known.unionByName(ids).groupBy("persistence_id").agg(
+            F.max("known_to").alias("known_to")
+        )  # fmt: skip
+        beginnings = tails.beginnings(spark, settings, known)
+        found = tails.after(beginnings, settings, end_bucket=work.end)
+    else:
+        found = frames.message_index(spark, settings)
+    elsewhere = found.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    rows = _placed(run, work, planned, elsewhere.select(*KEYS))
+    reached = acceptance.reach(rows, stored, frames.deleted(spark, settings))
+    return Sightings(rows, reached.localCheckpoint())
+
+
+def _is_listed(run: Run, stored: DataFrame) -> bool:
+    """Whether tails find every persistence id, and less than everything."""
+    settings = run.settings
+    name = settings.all_persistence_ids_table
+    if run.control.table_columns(settings.journal_keyspace, name) is None or stored.isEmpty():
+        return False
+    listed = spark_io.read(run.spark, settings.journal_keyspace, name, "persistence_id")
+    return stored.join(listed, on="persistence_id", how="left_anti").isEmpty()
+
+
+def of_tags(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+    """Series by tag pid sequence nr: planned rows, the look-back, and a search for what is missing.
+
+    Arguments as those of `of_messages`.
+    """
+    search = _Search(run, work, stored)
+    search.look(planned, work.look_back(run.settings))
+    search.look_further()
+    if len(work.definition.tags or ()) == 1:
+        return Sightings(search.rows, search.reached)
+    return Sightings(search.rows, acceptance.agree(search.reached, search.rows))
+
+
+class _Search:
+    """Tag views, bucket by bucket, until no number of any series is missing or all was seen."""
+
+    def __init__(self, run: Run, work: Work, stored: DataFrame) -> None:
+        self._run, self._work, self._stored = run, work, stored
+        self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint()
+        tags = list(work.definition.tags or ())
+        progress = frames.write_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
+        progress = read.with_bucket(progress, run.settings, "progress_offset")
+        self._progress = progress.localCheckpoint()
+        self._seen: set[int] = set(work.time_buckets)
+
+    def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
+        """Begin with the planned rows and some buckets more."""
+        self.rows = _placed(self._run, self._work, planned, self._keys(time_buckets, None))
+        self._judge()
+
+    def look_further(self) -> None:
+        """Where the progress points, then back from the window's end, twice as far each time."""
+        lacking = self._lacking()
+        if lacking.isEmpty():
+            return
+        pointed = lacking.where(F.col("progress_bucket").isNotNull()).select("progress_bucket")
+        self._add([row.progress_bucket for row in pointed.distinct().collect()], lacking)
+        settings, work = self._run.settings, self._work
+        first = min(settings.first_time_bucket, work.first)
+        end, width = work.end, SEARCHED_FIRST * settings.bucket_size.milliseconds
+        while end > first and not (lacking := self._lacking()).isEmpty():
+            start = max(first, end - width)
+            self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
+            end, width = start, 2 * width
+
+    def _add(self, time_buckets: Iterable[int], lacking: DataFrame) -> None:
+        wanted = sorted(set(time_buckets) - self._seen)
+        if wanted:
+            self._run.say(f"searching {len(wanted):,} time buckets for missing numbers")
+            nothing = self.rows.limit(0).select(*KEYS)
+            more = _placed(self._run, self._work, nothing, self._keys(wanted, lacking))
+            self.rows = self.rows.unionByName(more).localCheckpoint()
+            self._judge()
+
+    def _keys(self, time_buckets: Iterable[int], only: DataFrame | None) -> DataFrame:
+        wanted = sorted(set(time_buckets) - self._seen)
+        self._seen.update(wanted)
+        tags = self._work.definition.tags or ()
+        found = read.tag_view_rows(self._run.spark, self._run.settings, tags, wanted)
+        if only is not None:
+            found = found.join(only.select(*SERIES), on=[*SERIES], how="left_semi")
+        return found.select(*KEYS)
+
+    def _judge(self) -> None:
+        reached = acceptance.reach(self.rows, self._stored, self._deleted)
+        self.reached = reached.localCheckpoint()
+
+    def _lacking(self) -> DataFrame:
+        """Series whose next number is not found, though there are higher ones.
+
+        Columns: SERIES, progress_bucket (that of the last event by the progress; may be null).
+        """
+        next_number = F.coalesce(F.col("reached_number"), F.lit(0)) + 1
+        limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
+        beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
+        holes = beyond.where(F.col("number") > F.col("reached_number"))
+        progress = _with_place(self._run, self._work, self._progress)
+        progress = progress.where(F.col("is_there") & ~F.col("is_before"))
+        lost = progress.join(limits, on=[*SERIES], how="left").where(
+            (F.col("progress_number") >= next_number) & ~_is_gone()
+        )
+        found = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == next_number)
+        bucket = F.col("time_bucket").alias("progress_bucket")
+        nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
+        return (
+            lost.select(*SERIES, bucket)
+            .unionByName(holes.select(*SERIES, nowhere))
+            .groupBy(*SERIES)
+            .agg(F.max("progress_bucket").alias("progress_bucket"))
+            .join(found, on=[*SERIES], how="left_anti")
+            .localCheckpoint()
+        )
+
+
+def _is_gone() -> Column:
+    """A series of which nothing was consumed, and all that the progress knows was deleted."""
+    is_deleted = F.col("deleted_to") >= F.col("progress_sequence_nr")
+    return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
+
+
+def _placed(run: Run, work: Work, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
+    """Both together; of the planned buckets only what was read to be processed."""
+    others = _with_place(run, work, elsewhere).where(~F.col("is_planned"))
+    rows = _with_place(run, work, planned).unionByName(others)
+    return rows.drop("is_planned").localCheckpoint()
+
+
+def _with_place(run: Run, work: Work, rows: DataFrame) -> DataFrame:
+    places = run.spark.createDataFrame(
+        [(bucket, bucket in work.planned) for bucket in sorted(work.planned | work.done)],
+        "time_bucket bigint, is_planned boolean",
+    )
+    is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < work.first)
+    is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
+    return rows.join(F.broadcast(places), on="time_bucket", how="left").withColumns(
+        {
+            "is_there": is_there & (F.col("time_bucket") < work.end),
+            "is_before": F.col("time_bucket") < work.first,
+            "is_late": F.col("is_planned").isNotNull() & ~is_planned,
+            "is_planned": is_planned,
+        }
+    )

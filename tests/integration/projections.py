@@ -1,0 +1,241 @@
+"""A journal with projections on it, and the two that most tests define."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.integration.support import Journal, Result
+from tidemark.cassandra.control import Row
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.projection.process import COUNTS
+
+START = datetime(2024, 3, 1, tzinfo=UTC)
+HOUR_MS = 3_600_000
+START_MS = int(START.timestamp()) * 1000
+GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+
+TOTALS = """\
+-- name: totals
+-- version: 1
+-- source: tags red, blue
+-- mode: bucket
+-- target: {keyspace}.totals
+-- event: kind STRING, amount INT
+
+SELECT time_bucket, kind, count(*) AS n, sum(amount) AS total
+FROM events
+GROUP BY time_bucket, kind
+"""
+TOTALS_TABLE = """\
+CREATE TABLE {keyspace}.totals (time_bucket bigint, kind text, n bigint, total bigint,
+    PRIMARY KEY ((time_bucket), kind))"""
+
+LATEST = """\
+-- name: latest
+-- version: 1
+-- source: messages
+-- mode: upsert
+-- target: {keyspace}.latest
+-- event: kind STRING, amount INT
+
+SELECT persistence_id, sequence_nr, kind, amount FROM events
+"""
+LATEST_TABLE = """\
+CREATE TABLE {keyspace}.latest (persistence_id text PRIMARY KEY, sequence_nr bigint, kind text,
+    amount int, note text)"""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of the tests; `hours` count from START."""
+
+    persistence_id: str
+    sequence_nr: int
+    hours: float
+    tags: frozenset[str] = frozenset()
+    payload: bytes = b"{}"
+
+    @property
+    def timestamp(self) -> uuid.UUID:
+        """Unique by id and number."""
+        moment = START + timedelta(hours=self.hours)
+        ticks = (moment - GREGORIAN) // timedelta(microseconds=1) * 10 + self.sequence_nr
+        fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0)
+        return uuid.UUID(fields=(*fields, sum(map(ord, self.persistence_id))))
+
+    @property
+    def time_bucket(self) -> int:
+        return START_MS + int(self.hours) * HOUR_MS
+
+
+def event(pid: str, number: int, hours: float, *tags: str, **fields: Any) -> Event:
+    return Event(pid, number, hours, frozenset(tags), json.dumps(fields).encode())
+
+
+@dataclass
+class Projections:
+    """A journal, projections on it, and their tables in the journal's keyspace."""
+
+    journal: Journal
+    directory: Path
+    history: set[Event] = field(default_factory=set)
+    """What the tag pid sequence nrs are counted over."""
+
+    def define(self, sql: str, table: str | None = None, file: str = "one.sql") -> None:
+        """Write a definition, and make its table."""
+        keyspace = self.journal.keyspace
+        (self.directory / file).write_text(sql.format(keyspace=keyspace))
+        if table is not None:
+            self.journal.control.execute_ddl(table.format(keyspace=keyspace))
+
+    def insert(self, *events: Event) -> None:
+        """Write messages and their tag views, as Pekko does."""
+        self.insert_messages(*events)
+        self.insert_tag_views(*events)
+
+    def insert_messages(self, *events: Event) -> None:
+        self.history.update(events)
+        self.journal.insert("messages", [_message(one) for one in events])
+
+    def insert_tag_views(self, *events: Event) -> None:
+        """Numbered as if all of `history` was written."""
+        self.history.update(events)
+        self.journal.insert(
+            "tag_views",
+            [
+                _tag_view(one, tag, self._number(one, tag))
+                for one in events
+                for tag in sorted(one.tags)
+            ],
+        )
+
+    def list_persistence_ids(self) -> None:
+        """Write what Pekko writes with the first event of each; `insert` leaves it out."""
+        ids = {one.persistence_id for one in self.history}
+        self.journal.insert("all_persistence_ids", [{"persistence_id": pid} for pid in ids])
+
+    def insert_progress(self, *events: Event) -> None:
+        """tag_write_progress: these are the last events of their series."""
+        rows = [
+            {
+                "persistence_id": one.persistence_id,
+                "tag": tag,
+                "sequence_nr": one.sequence_nr,
+                "tag_pid_sequence_nr": self._number(one, tag),
+                "offset": one.timestamp,
+            }
+            for one in events
+            for tag in one.tags
+        ]
+        self.journal.insert("tag_write_progress", rows)
+
+    def _number(self, one: Event, tag: str) -> int:
+        before = {
+            other.sequence_nr
+            for other in self.history
+            if other.persistence_id == one.persistence_id and tag in other.tags
+        }
+        return sum(number <= one.sequence_nr for number in before)
+
+    def validated(self, *hours: int) -> None:
+        """Tell the ledger that validate has passed these hours."""
+        create_own_tables(self.journal.control, self.journal.settings())
+        self.journal.control.execute_many(
+            f"INSERT INTO {self.journal.own_keyspace}.piece"
+            " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
+            [
+                ("validate", self.journal.keyspace, START_MS + hour * HOUR_MS, "done")
+                for hour in hours
+            ],
+        )
+
+    def run(self, first_hour: int, end_hour: int, *options: str) -> Result:
+        """Run project over a window in hours since START."""
+        bounds = [(START + timedelta(hours=hour)).isoformat() for hour in (first_hour, end_hour)]
+        window = ("--window-start", bounds[0], "--window-end", bounds[1])
+        return self.journal.run("project", *window, *options, PROJECTIONS_DIR=str(self.directory))
+
+    def states(self) -> list[tuple[str, int, str, str | None]]:
+        """Subject without its keyspace, hour, state and error of project's pieces."""
+        return sorted(
+            (
+                row["subject"].partition("/")[2],
+                (row["time_bucket"] - START_MS) // HOUR_MS,
+                row["state"],
+                row["error"],
+            )
+            for row in self.journal.own_rows("piece")
+            if row["application"] == "project"
+        )
+
+    def offsets(self) -> dict[tuple[str, str, str], tuple[int, int, uuid.UUID]]:
+        """(slice, number, timestamp) by projection, persistence id and tag."""
+        return {
+            (row["projection"].partition("/")[2], row["persistence_id"], row["tag"]): (
+                row["slice"],
+                row["tag_pid_sequence_nr"] or row["sequence_nr"],
+                row["timestamp"],
+            )
+            for row in self.journal.own_rows("projection_offset")
+        }
+
+
+def _message(one: Event) -> dict[str, Any]:
+    return {
+        "persistence_id": one.persistence_id,
+        "partition_nr": 0,
+        "sequence_nr": one.sequence_nr,
+        "timestamp": one.timestamp,
+        "timebucket": str(one.time_bucket),
+        "tags": set(one.tags) or None,
+        **_payload(one),
+    }
+
+
+def _tag_view(one: Event, tag: str, number: int) -> dict[str, Any]:
+    return {
+        "tag_name": tag,
+        "timebucket": one.time_bucket,
+        "timestamp": one.timestamp,
+        "persistence_id": one.persistence_id,
+        "tag_pid_sequence_nr": number,
+        "sequence_nr": one.sequence_nr,
+        **_payload(one),
+    }
+
+
+def _payload(one: Event) -> dict[str, Any]:
+    return {"writer_uuid": "w", "ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": one.payload}  # fmt: skip  # noqa: E501
+
+
+def totals(events: Iterable[Event]) -> list[Row]:
+    """What the projection TOTALS must hold, by a loop."""
+    found: dict[tuple[int, str], Row] = {}
+    for one in events:
+        if one.tags & {"red", "blue"}:
+            fields = json.loads(one.payload)
+            key = (one.time_bucket, fields["kind"])
+            row = found.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
+            row["n"] += 1
+            row["total"] += fields["amount"]
+    return sorted(found.values(), key=lambda row: str(sorted(row.items())))
+
+
+def counts(**those: int) -> dict[str, int]:
+    """The counts of a report; what is not named is 0."""
+    return dict.fromkeys(COUNTS, 0) | those
+
+
+SOME_EVENTS = (
+    event("a|1", 1, 0.1, "red", kind="in", amount=1),
+    event("a|1", 2, 0.2, "red", "blue", kind="in", amount=10),
+    event("a|2", 1, 0.3, "green", kind="in", amount=100),
+    event("a|2", 2, 1.1, "blue", kind="out", amount=1000),
+    event("a|1", 3, 1.2, "red", "green", kind="in", amount=10_000),
+)

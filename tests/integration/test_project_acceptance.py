@@ -1,0 +1,222 @@
+"""Acceptance of events: late ones, gaps, missed schedules, and what was deleted too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.projections import (
+    HOUR_MS,
+    START_MS,
+    TOTALS,
+    TOTALS_TABLE,
+    Event,
+    Projections,
+    counts,
+    event,
+    totals,
+)
+from tests.integration.support import Journal
+from tidemark.cassandra.control import Row
+
+EVERY = TOTALS.replace("totals", "every").replace("tags red, blue", "messages")
+EVERY_TABLE = TOTALS_TABLE.replace("totals", "every")
+BOTH = ("every", "totals")
+
+
+@pytest.fixture
+def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
+    """The same result from both sources: every event has a tag."""
+    # A search for a missing number goes back to here.
+    journal = make_journal(EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
+    both = Projections(journal, tmp_path)
+    both.define(TOTALS, TOTALS_TABLE)
+    both.define(EVERY, EVERY_TABLE, file="two.sql")
+    return both
+
+
+def red(pid: str, number: int, hours: float) -> Event:
+    return event(pid, number, hours, "red", kind="in", amount=10**number)
+
+
+def pieces(projections: Projections) -> dict[tuple[str, int], tuple[str, str, int]]:
+    """State, reason and attempt of project's pieces, by projection and hour."""
+    return {
+        (row["subject"].partition("/")[2], (row["time_bucket"] - START_MS) // HOUR_MS): (
+            row["state"],
+            row["reason"],
+            row["attempt"],
+        )
+        for row in projections.journal.own_rows("piece")
+        if row["application"] == "project"
+    }
+
+
+def results(projections: Projections) -> dict[str, list[Row]]:
+    return {name: projections.journal.rows(name) for name in BOTH}
+
+
+def both(events: Iterable[Event]) -> dict[str, list[Row]]:
+    return dict.fromkeys(BOTH, totals(events))
+
+
+def reached(projections: Projections) -> dict[tuple[str, str], int]:
+    return {key[:2]: number for key, (_, number, _) in projections.offsets().items()}
+
+
+def test_late_events_in_done_buckets_reopen_those_buckets_only(projections: Projections) -> None:
+    """a|1 2 is the last one of a quiet id: nothing after it shows that it was missing."""
+    early = [red("a|1", 1, 0.1), red("b|1", 1, 0.2), red("b|1", 2, 1.2)]
+    late, next_ones = red("a|1", 2, 0.5), [red("b|1", 3, 3.1), red("c|1", 1, 3.2)]
+    # Of this one no progress is known, but it is within the look-back.
+    near = red("d|1", 1, 2.5)
+    projections.insert(*early)
+    projections.list_persistence_ids()
+    projections.validated(0, 1, 2)
+    assert projections.run(0, 3).report["pieces"]["done"] == 6
+    assert results(projections) == both(early)
+
+    projections.insert(late, near, *next_ones)
+    projections.insert_progress(late)
+    projections.list_persistence_ids()
+    projections.validated(3)
+    result = projections.run(3, 4)
+    assert result.status == 0, result.stderr
+    assert result.report["pieces"] == {"planned": 6, "done": 6, "held": 0, "failed": 0}
+    # In each projection: two new ones and two late ones; a|1 1 and b|1 1 again with their bucket.
+    assert result.report["counts"] == counts(
+        events_read=12, rows_written=6, accepted=8, duplicate=4
+    )
+    assert pieces(projections) == {
+        (name, hour): piece
+        for name in BOTH
+        for hour, piece in {
+            0: ("done", "late", 2),
+            1: ("done", "new", 1),
+            2: ("done", "late", 2),
+            3: ("done", "new", 1),
+        }.items()
+    }
+    assert results(projections) == both([*early, late, near, *next_ones])
+    assert projections.run(0, 4).report["state"] == "nothing-to-do"
+    forced = projections.run(3, 4, "--force")
+    assert forced.report["counts"] == counts(events_read=4, rows_written=2, duplicate=4)
+    assert results(projections) == both([*early, late, near, *next_ones])
+
+
+def test_gap_is_held_with_its_numbers_and_heals_when_the_missing_event_appears(
+    projections: Projections,
+) -> None:
+    first, missing = red("a|1", 1, 0.1), [red("a|1", 2, 0.4), red("a|1", 3, 0.9)]
+    behind, other = [red("a|1", 4, 1.1), red("a|1", 5, 2.1)], red("b|1", 1, 1.2)
+    projections.history.update(missing)
+    projections.insert(first, *behind, other)
+    projections.validated(0, 1, 2)
+
+    strict = projections.run(0, 3, "--strict", "--projection", "every")
+    assert strict.status == 1
+    (line,) = strict.error_lines
+    assert "2 time buckets have events held back; gap: a|1 2..3 missing (every)" in line
+    assert {state for _, _, state, _ in projections.states()} == {"failed"}
+    assert results(projections) == both([])
+    assert projections.offsets() == {}
+
+    result = projections.run(0, 3)
+    assert result.status == 0, result.stderr
+    assert result.report["pieces"] == {"planned": 6, "done": 2, "held": 4, "failed": 0}
+    assert result.report["counts"] == counts(
+        events_read=4, rows_written=4, accepted=4, rejected_seq_nr=4
+    )
+    assert projections.states() == [
+        (name, hour, state, error)
+        for name, gap in (
+            ("every", "gap: a|1 2..3 missing"),
+            ("totals", "gap: a|1 red 2..3 missing"),
+        )
+        for hour, state, error in ((0, "done", None), (1, "held", gap), (2, "held", gap))
+    ]
+    assert "every: 2024-03-01 01:00 held: gap: a|1 2..3 missing" in result.stdout
+    assert results(projections) == both([first, other])
+    assert reached(projections) == {(name, pid): 1 for name in BOTH for pid in ("a|1", "b|1")}
+
+    projections.insert(missing[0])
+    part = projections.run(2, 3)
+    assert part.report["pieces"] == {"planned": 6, "done": 2, "held": 4, "failed": 0}
+    assert results(projections) == both([first, missing[0], other])
+
+    projections.insert(missing[1])
+    healed = projections.run(2, 3)
+    assert healed.report["pieces"] == {"planned": 6, "done": 6, "held": 0, "failed": 0}
+    assert results(projections) == both([first, *missing, *behind, other])
+    assert reached(projections)["totals", "a|1"] == 5
+
+
+def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> None:
+    """3, 4 and 5 of c|1 were written by a clock that was ahead; hours 1 and 2 get no run."""
+    before = [red("c|1", 1, 0.1), red("c|1", 2, 0.2)]
+    ahead = [red("c|1", number, 1.0 + number / 10) for number in (3, 4, 5)]
+    after = [red("c|1", 6, 0.6), red("c|1", 7, 0.7)]
+    later = [red("c|1", 8, 2.1), red("c|1", 9, 3.1)]
+    events = [*before, *ahead, *after, *later]
+    old = red("z|1", 1, -2), red("z|1", 2, 0.5)
+    projections.insert(*events, *old)
+    projections.validated(-2, 0)
+    first = projections.run(0, 1)
+    assert first.status == 0, first.stderr
+    assert projections.states() == [
+        ("every", 0, "held", "gap: c|1 3 held"),
+        ("totals", 0, "held", "gap: c|1 red 3..5 missing"),
+    ]
+    # What lies before the projection's first bucket is not its business.
+    assert results(projections) == both([*before, old[1]])
+    projections.validated(1, 2, 3)
+    healed = projections.run(3, 4)
+    assert healed.report["pieces"] == {"planned": 8, "done": 8, "held": 0, "failed": 0}
+    assert results(projections) == both([*events, old[1]])
+    assert pieces(projections)["every", 2] == ("done", "new", 1)
+    assert ("every", -2) not in pieces(projections)
+
+
+def test_events_deleted_before_they_were_consumed_are_a_loud_error(
+    projections: Projections,
+) -> None:
+    projections.insert(red("p|1", 1, 0.1))
+    projections.validated(0, 1)
+    only = ("--projection", "every")
+    assert projections.run(0, 1, *only).status == 0
+    kept = [red("p|1", 4, 1.1), red("q|1", 3, 1.2)]
+    late = red("r|1", 1, 0.5)
+    projections.insert(*kept)
+    projections.journal.insert(
+        "metadata",
+        [{"persistence_id": "p|1", "deleted_to": 3}, {"persistence_id": "q|1", "deleted_to": 2}],
+    )
+    refused = projections.run(1, 2, *only)
+    assert refused.status == 1
+    (line,) = refused.error_lines
+    assert "events were deleted before the projection consumed them: p|1 2..3 (every)" in line
+    assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1)])
+    given_up = projections.run(1, 2, *only, "--accept-purged")
+    assert given_up.report["pieces"]["done"] == 1
+    assert given_up.report["counts"] == counts(
+        events_read=2, rows_written=1, accepted=2, first_encounters=1
+    )
+    assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1), *kept])
+
+    # A late event would replace hour 0 by what is left of it.
+    keyspace = projections.journal.keyspace
+    projections.journal.control.execute(
+        f"DELETE FROM {keyspace}.messages WHERE persistence_id = ? AND partition_nr = 0"
+        " AND sequence_nr = 1",
+        ("p|1",),
+    )
+    projections.insert(late)
+    projections.validated(2)
+    refused = projections.run(2, 3, *only)
+    (line,) = refused.error_lines
+    assert "a late event reopens 2024-03-01 00:00, but 1 of the 1 events it was made from" in line
+    assert pieces(projections)["every", 0] == ("done", "new", 1)
+    assert projections.run(2, 3, *only, "--accept-purged").report["pieces"]["done"] == 2
+    assert projections.journal.rows("every") == totals([late, *kept])

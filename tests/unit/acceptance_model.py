@@ -1,0 +1,80 @@
+"""The rule of acceptance as a reader applies it, one event after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidemark.projection.acceptance import Result
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event of one series. `there`: it may be consumed; `back`: where the reader was before."""
+
+    number: int
+    there: bool = True
+    before: bool = False
+    back: bool = False
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is stored of a series, what was deleted of it, and what is seen now."""
+
+    stored: int | None
+    deleted_to: int
+    events: tuple[Seen, ...]
+
+
+def reached(series: Series) -> int:
+    """The highest number such that everything up to it is consumed."""
+    there = [one for one in series.events if one.there]
+    before = {one.number for one in there if one.before}
+    inside = {one.number for one in there} - before
+    # Of an event at two places the one inside counts.
+    inside |= {one.number for one in there if not one.before}
+    before -= inside
+    current = series.stored
+    if current is None:
+        current = _first(sorted(inside), before, series.deleted_to)
+    for number in sorted(inside | before):
+        if number == current + 1:
+            current = number
+    return current
+
+
+def _first(inside: list[int], before: set[int], deleted_to: int) -> int:
+    if inside and inside[0] - 1 in before:
+        return inside[0] - 1
+    lowest = min([*inside, *before], default=deleted_to + 1)
+    return min(deleted_to, lowest - 1)
+
+
+def judge(series: Series) -> list[Result]:
+    """The result of each event that is there, in the order given."""
+    there = [one for one in series.events if one.there]
+    end = reached(series)
+    base = series.stored
+    if base is None:
+        base = _base(series)
+    return [_result(one, base, end) for one in there]
+
+
+def _base(series: Series) -> int:
+    inside = {one.number for one in series.events if one.there and not one.before}
+    before = {one.number for one in series.events if one.there and one.before} - inside
+    return _first(sorted(inside), before, series.deleted_to)
+
+
+def _result(one: Seen, base: int, end: int) -> Result:
+    if one.number <= base:
+        return Result.DUPLICATE
+    if one.number <= end:
+        return Result.ACCEPTED
+    return Result.REJECTED_BACKTRACKING if one.back else Result.REJECTED
+
+
+def seen(numbers: Iterable[int], **those: bool) -> tuple[Seen, ...]:
+    """Events of those numbers, alike in all else."""
+    return tuple(Seen(number, **those) for number in numbers)

@@ -1,0 +1,254 @@
+"""The rule of acceptance: named cases and random histories, Spark against the sequential model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.unit import acceptance_model as model
+from tests.unit.acceptance_model import Seen, Series, seen
+from tidemark.partitioning import keys
+from tidemark.projection import acceptance, gaps
+from tidemark.projection.acceptance import Result
+
+A, D, R, RB = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED, Result.REJECTED_BACKTRACKING
+SEEN = (
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint"
+)
+STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"
+DELETED = "persistence_id string, deleted_to bigint"
+
+CASES: dict[str, tuple[Series, Sequence[Result]]] = {
+    # accept known / reject unknown (facts: validation-cases)
+    "1 sequence nr 1 of an unknown id": (Series(None, 0, seen([1])), [A]),
+    "1 again in the same run": (Series(None, 0, seen([1, 1])), [A, A]),
+    "1 again in the next run": (Series(1, 0, seen([1])), [D]),
+    "2 the next one": (Series(1, 0, seen([2])), [A]),
+    "3 a gap": (Series(2, 0, seen([4])), [R]),
+    "3 a gap, backtracking": (Series(2, 0, seen([4], back=True)), [RB]),
+    "3 number 1 behind a gap": (Series(2, 0, seen([4, 1])), [R, D]),
+    "4 known, the next one": (Series(3, 0, seen([4])), [A]),
+    "5 the stored one, and one before it": (Series(5, 0, seen([5, 4])), [D, D]),
+    "5 one that is stored, although it is 1": (Series(1, 0, seen([1])), [D]),
+    "7 three in a row": (Series(5, 0, seen([6, 7, 8])), [A, A, A]),
+    "8 first encounter, the one before is there": (
+        Series(None, 0, seen([7])),
+        [R],
+    ),
+    "8 first encounter, backtracking": (Series(None, 0, seen([7], back=True)), [RB]),
+    "8 first encounter, the one before is old": (
+        Series(None, 0, (*seen([6], before=True), *seen([7, 8]))),
+        [D, A, A],
+    ),
+    "8 first encounter, the one before is deleted": (Series(None, 6, seen([7, 8])), [A, A]),
+    "8 first encounter, not all before is deleted": (Series(None, 5, seen([7])), [R]),
+    # validateAll, by id
+    "validateAll p4": (Series(None, 0, seen([1, 2, 4])), [A, A, R]),
+    "validateAll p1": (Series(3, 0, seen([4])), [A]),
+    "validateAll p3": (Series(5, 0, seen([7])), [R]),
+    # lazy: the rows before are in the journal, so the search finds them
+    "lazy, before the search": (Series(None, 4, seen([7])), [R]),
+    "lazy, 5 and 6 are found": (Series(None, 4, seen([5, 6, 7])), [A, A, A]),
+    "lazy, older ones afterwards": (Series(7, 4, seen([4, 6])), [D, D]),
+    # clock skew: order of time against order of numbers, one run
+    "skew: all nine": (Series(None, 0, seen([9, 4, 5, 1, 8, 2, 3, 7, 6])), [A] * 9),
+    "skew: 3, 4, 5 lie behind the window's end": (
+        Series(None, 0, (*seen([1, 2, 6, 7]), *seen([3, 4, 5], there=False))),
+        [A, A, R, R],
+    ),
+    # not in upstream's tables
+    "the rest behind a gap in a done bucket": (
+        Series(2, 0, (*seen([3, 5]), *seen([6], back=True))),
+        [A, R, RB],
+    ),
+    "late ones close the gap": (Series(2, 0, (*seen([5, 6]), *seen([3, 4], back=True))), [A] * 4),
+    "filtered and unreadable ones are numbers like others": (Series(2, 0, seen([3, 4])), [A, A]),
+}  # fmt: skip
+
+
+def test_named_cases(spark: SparkSession) -> None:
+    found = judged(spark, {name: series for name, (series, _) in CASES.items()})
+    for name, (series, expected) in CASES.items():
+        assert model.judge(series) == list(expected), name
+        numbers = [one.number for one in series.events if one.there]
+        assert found[name] == sorted(zip(numbers, expected, strict=True)), name
+
+
+def history(random: Random) -> Series:
+    """Late, repeated, skewed and deleted events of one series, in any order."""
+    events = [
+        Seen(
+            number=random.randint(1, 12),
+            there=random.random() < 0.75,
+            before=random.random() < 0.25,
+            back=random.random() < 0.5,
+        )
+        for _ in range(random.randint(0, 14))
+    ]
+    stored = random.choice([None, random.randint(1, 8)])
+    return Series(stored, random.choice([0, 0, 1, 3, 6]), tuple(events))
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: int) -> None:
+    """Many in one frame, one persistence id each; drawn one by one they would take a minute."""
+    random = Random(seed)
+    histories = [history(random) for _ in range(1000)]
+    named = {f"p|{number}": series for number, series in enumerate(histories)}
+    found = judged(spark, named)
+    for name, series in named.items():
+        numbers = [one.number for one in series.events if one.there]
+        expected = sorted(zip(numbers, model.judge(series), strict=True))
+        assert found.get(name, []) == expected, series
+
+
+def test_several_runs_accept_every_event_exactly_once(spark: SparkSession) -> None:
+    """Events appear in any order over the runs; each run stores how far it came."""
+    orders = {
+        f"p|{shift}": [(shift * step) % 11 for step in range(1, 11)] for shift in range(1, 11)
+    }
+    stored: dict[str, int | None] = dict.fromkeys(orders)
+    accepted: dict[str, list[int]] = {name: [] for name in orders}
+    for end in (3, 7, 10, 10):
+        runs = {name: Series(stored[name], 0, seen(order[:end])) for name, order in orders.items()}
+        for name, results in judged(spark, runs).items():
+            accepted[name] += [number for number, result in results if result is A]
+            stored[name] = model.reached(runs[name]) or None
+    assert accepted == {name: list(range(1, 11)) for name in orders}
+
+
+def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSession) -> None:
+    """green 1 is missing, so a|1 6 waits; red must not pass it, nor blue what red holds."""
+    rows = spark.createDataFrame(
+        [
+            _row("a|1", "red", 1, 4),
+            _row("a|1", "red", 2, 5),
+            _row("a|1", "red", 3, 6),
+            _row("a|1", "red", 4, 7),
+            _row("a|1", "green", 2, 6),
+            _row("a|1", "blue", 1, 5),
+            _row("a|1", "blue", 2, 7),
+        ],
+        SEEN,
+    )
+    reached = acceptance.reach(rows, _empty(spark, STORED), _empty(spark, DELETED))
+    agreed = acceptance.agree(reached, rows)
+    found = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
+    assert found == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
+    offsets = acceptance.offset_rows(agreed).orderBy("tag").collect()
+    number = keys.slice_of("a|1")
+    assert offsets == [
+        (number, "a|1", "blue", 5, 1, "t-5"),
+        (number, "a|1", "red", 5, 2, "t-5"),
+    ]
+    marked = acceptance.judge(rows, agreed, rows.is_back)
+    held = acceptance.held_back(marked).orderBy("sequence_nr").collect()
+    assert held == [("a|1", 6), ("a|1", 7)]
+
+
+def test_gaps_are_named_by_time_bucket(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [
+            *[_row("p|1", "red", number, number, bucket=1) for number in (1, 2, 3, 7)],
+            _row("p|1", "red", 9, 9, bucket=2),
+            *[_row(f"q|{number}", "", 2, 2, bucket=2) for number in range(4)],
+            _row("w|1", "", 2, 2, bucket=1),
+        ],
+        SEEN,
+    )
+    waiting = spark.createDataFrame([_row("w|1", "", 1, 1, there=False)], SEEN)
+    everything = rows.unionByName(waiting)
+    reached = acceptance.reach(everything, _empty(spark, STORED), _empty(spark, DELETED))
+    marked = acceptance.judge(rows, reached, rows.is_back)
+    assert gaps.errors(gaps.of_buckets(marked, everything, reached).collect()) == {
+        1: "gap: p|1 red 4..6 missing, w|1 1 held",
+        2: "gap: p|1 red 4..6 8 missing, q|0 1 missing, q|1 1 missing, and 2 more",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tag", "numbers", "stored", "deleted_to", "expected"),
+    [
+        ("", {6: 6}, (3, 3), 5, [(4, 5)]),
+        ("", {}, (3, 3), 5, [(4, 5)]),
+        ("", {4: 4, 5: 5}, (3, 3), 5, []),
+        ("", {}, (5, 5), 5, []),
+        ("", {6: 6}, None, 5, []),
+        ("red", {4: 9}, (2, 5), 8, [(3, 3)]),
+        ("red", {4: 9}, (2, 5), 5, []),
+        ("red", {3: 9}, (2, 5), 8, []),
+    ],
+)
+def test_what_was_deleted_before_it_was_consumed(
+    spark: SparkSession,
+    tag: str,
+    numbers: Mapping[int, int],
+    stored: tuple[int, int] | None,
+    deleted_to: int,
+    expected: list[tuple[int, int]],
+) -> None:
+    rows = spark.createDataFrame(
+        [_row("p|1", tag, number, sequence_nr) for number, sequence_nr in numbers.items()], SEEN
+    )
+    known = spark.createDataFrame([("p|1", tag, *stored)] if stored else [], STORED)
+    deleted = spark.createDataFrame([("p|1", deleted_to)], DELETED)
+    reached = acceptance.reach(rows, known, deleted)
+    found = gaps.purged(reached, rows).select("first_number", "last_number").collect()
+    assert found == expected
+
+
+def judged(
+    spark: SparkSession, histories: Mapping[str, Series]
+) -> dict[str, list[tuple[int, Result]]]:
+    """What Spark says of each event that is there, by history."""
+    rows = spark.createDataFrame(
+        [
+            _row(name, "", one.number, one.number, one.there, one.before, one.back)
+            for name, series in histories.items()
+            for one in series.events
+        ],
+        SEEN,
+    )
+    stored = spark.createDataFrame(
+        [
+            (name, "", series.stored, series.stored)
+            for name, series in histories.items()
+            if series.stored is not None
+        ],
+        STORED,
+    )
+    deleted = spark.createDataFrame(
+        [(name, series.deleted_to) for name, series in histories.items() if series.deleted_to],
+        DELETED,
+    )
+    reached = acceptance.reach(rows, stored, deleted)
+    marked = acceptance.judge(rows.where("is_there"), reached, rows.is_back)
+    found: dict[str, list[tuple[int, Result]]] = {}
+    for row in marked.select("persistence_id", "number", "result").collect():
+        found.setdefault(row.persistence_id, []).append((row.number, Result(row.result)))
+    return {name: sorted(results) for name, results in found.items()}
+
+
+def _row(
+    persistence_id: str,
+    tag: str,
+    number: int,
+    sequence_nr: int,
+    there: bool = True,
+    before: bool = False,
+    back: bool = False,
+    bucket: int = 0,
+) -> tuple[object, ...]:
+    timestamp = f"t-{sequence_nr}"
+    return persistence_id, tag, number, sequence_nr, timestamp, there, before, back, bucket
+
+
+def _empty(spark: SparkSession, schema: str) -> DataFrame:
+    return spark.createDataFrame([], schema)
