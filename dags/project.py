@@ -6,7 +6,7 @@ Starts when `validate` has passed, by hand with the form, or by
 
 from __future__ import annotations
 
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Param
 
 from tidemark_airflow.assets import READ_MODELS, VALIDATED
 from tidemark_airflow.form import FORCE, run_form
@@ -20,7 +20,22 @@ with DAG(
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
-    params=run_form(force=FORCE),
+    params=run_form(
+        force=FORCE,
+        strict=Param(
+            False,
+            type="boolean",
+            title="Strict",
+            description="Fail a projection in which an event is missing, before anything of it is"
+            " written.",
+        ),
+        accept_purged=Param(
+            False,
+            type="boolean",
+            title="Accept purged",
+            description="Give up events that were deleted before they were consumed.",
+        ),
+    ),
     tags=["tidemark"],
     doc_md=__doc__,
 ):
@@ -28,5 +43,6 @@ with DAG(
         task_id="project",
         application_name="project",
         window=resolve_window(),
+        params_as_options={"--strict": "strict", "--accept-purged": "accept_purged"},
         outlets=[READ_MODELS],
     )

@@ -210,7 +210,9 @@ def test_backfill_over_a_manual_run_is_refused_and_the_advice_works(doors: Doors
 @pytest.mark.parametrize(
     ("dag_id", "conf"),
     [
-        *((dag_id, {"dry_run": "yes"}) for dag_id in DAG_IDS),
+        *((dag_id, {"dry_run": "yes"}) for dag_id in DAG_IDS if dag_id != "manage_projections"),
+        ("manage_projections", {"operation": "forget"}),
+        ("manage_projections", {"projections": "aircraft_state"}),
         ("tag_write", {"force": None}),
         ("validate", {"window_start": 20130101}),
         ("purge", {"retention_days": 0}),

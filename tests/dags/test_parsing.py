@@ -126,7 +126,11 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
     assert parsed["params"] == {
         "tag_write": usual,
         "validate": usual,
-        "project": usual,
+        "project": {
+            **usual,
+            "strict": [False, "boolean"],
+            "accept_purged": [False, "boolean"],
+        },
         "purge": {**common, "dry_run": [True, "boolean"], "retention_days": [30, "integer"]},
         "manage_projections": {"operation": ["status", "string"], "projections": [[], "array"]},
         "reconcile": {

@@ -220,3 +220,26 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     assert pieces(projections)["every", 0] == ("done", "new", 1)
     assert projections.run(2, 3, *only, "--accept-purged").report["pieces"]["done"] == 2
     assert projections.journal.rows("every") == totals([late, *kept])
+
+
+def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_there(
+    projections: Projections,
+) -> None:
+    journal, there = projections.journal, [red("p|1", 2, 1.1), red("p|1", 3, 1.2)]
+    projections.insert(red("p|1", 1, 0.1), *there)
+    projections.validated(1)
+    only = ("--projection", "totals")
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?",
+        ("red", START_MS),
+    )
+    strict = projections.run(1, 2, *only, "--strict")
+    assert "gap: p|1 red 1 missing" in strict.error_lines[0]
+    journal.control.execute(
+        f"INSERT INTO {journal.own_keyspace}.piece"
+        " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
+        ("purge", journal.keyspace, START_MS, "done"),
+    )
+    result = projections.run(1, 2, *only, "--strict")
+    assert result.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
+    assert projections.journal.rows("totals") == totals(there)

@@ -10,9 +10,9 @@ from itertools import pairwise
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.plan import Removed
 from tidemark.continuity.tag_sequence import absent_events
 from tidemark.continuity.transform import Keys, all_findings
+from tidemark.retention.purged import Removed
 
 Found = tuple[str, str, int, int | None, int]
 """check, tag, number, expected, time bucket."""

@@ -18,7 +18,7 @@ from tests.unit.continuity_model import (
     found_by_spark,
 )
 from tidemark.continuity.checks import CHECKS
-from tidemark.continuity.plan import Removed
+from tidemark.retention.purged import Removed
 
 DAYS = range(1, 7)
 PURGED = frozenset({1, 2})

@@ -13,6 +13,7 @@ import pytest
 
 from tidemark.continuity import checks, judge, plan
 from tidemark.ledger.pieces import Entry, Piece, Pieces, Reason, State
+from tidemark.retention.purged import Removed
 from tidemark.settings import Settings
 
 DAY_MS = 86_400_000
@@ -76,11 +77,11 @@ def test_findings_are_written_after_those_of_a_clock_ahead_of_ours() -> None:
 @pytest.mark.parametrize(
     ("removed", "span"),
     [
-        (plan.Removed(), None),
-        (plan.Removed(frozenset({3, 5})), (3, 5)),
-        (plan.Removed(expired_before=4), (-(2**63), 3)),
-        (plan.Removed(frozenset({9}), expired_before=4), (-(2**63), 9)),
+        (Removed(), None),
+        (Removed(frozenset({3, 5})), (3, 5)),
+        (Removed(expired_before=4), (-(2**63), 3)),
+        (Removed(frozenset({9}), expired_before=4), (-(2**63), 9)),
     ],
 )
-def test_span_of_what_may_be_gone(removed: plan.Removed, span: tuple[int, int] | None) -> None:
+def test_span_of_what_may_be_gone(removed: Removed, span: tuple[int, int] | None) -> None:
     assert removed.span() == span

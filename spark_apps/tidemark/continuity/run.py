@@ -20,6 +20,7 @@ from tidemark.errors import TidemarkError, ValidationFailed
 from tidemark.journal import frames
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Reason, State, describe
+from tidemark.retention.purged import removed
 from tidemark.window import Window, from_millis, iso, to_millis
 
 EXAMPLES = 20
@@ -144,8 +145,8 @@ def _findings(
         "tag_rows_checked": findings.rows_by_bucket(rows, buckets),
     }
     run.say("comparing the numbers")
-    removed = plan.removed(run, to_millis(datetime.now(UTC)))
-    absent = keep(tag_sequence.absent_events(index, rows, removed))
+    gone = removed(run.control, settings, to_millis(datetime.now(UTC)))
+    absent = keep(tag_sequence.absent_events(index, rows, gone))
     keys = Keys(
         index,
         rows,
@@ -154,7 +155,7 @@ def _findings(
         deleted=frames.deleted(spark, settings),
         listed=read.listed(spark, settings, run.control),
     )
-    return keep(all_findings(keys, absent, removed, buckets)), read_counts
+    return keep(all_findings(keys, absent, gone, buckets)), read_counts
 
 
 def _examples(found: DataFrame) -> list[str]:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity import checks
 from tidemark.continuity.findings import Rule, findings_of
-from tidemark.continuity.plan import Removed
+from tidemark.retention.purged import Removed
 
 _TAGGED = ["persistence_id", "tag"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from tidemark.continuity import findings, sequence, tag_sequence
-from tidemark.continuity.plan import Removed
+from tidemark.retention.purged import Removed
 
 
 @dataclass(frozen=True)

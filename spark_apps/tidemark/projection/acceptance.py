@@ -33,12 +33,14 @@ class Result(StrEnum):
 REJECTIONS = (Result.REJECTED, Result.REJECTED_BACKTRACKING)
 
 
-def reach(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFrame:
+def reach(
+    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, *, is_beheaded: bool = False
+) -> DataFrame:
     """How far each series can be consumed.
 
     A series that nothing is stored of begins with its first number in the projection's time
     buckets if that is 1, if the event before it lies in an older bucket, or if all before it can
-    have been deleted. Otherwise those come first.
+    have been deleted or purged. Otherwise those come first.
 
     Args:
         sightings: persistence_id, tag, number, sequence_nr (bigint), timestamp (timeuuid text),
@@ -46,12 +48,13 @@ def reach(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFr
             bucket before the projection's first). Rows may repeat.
         stored: persistence_id, tag, stored_number, stored_sequence_nr (bigint); unique.
         deleted: persistence_id, deleted_to (bigint); unique.
+        is_beheaded: whether the rows of older buckets may have been purged.
 
     Columns: persistence_id, tag, stored_number (null at the first encounter), base (what it begins
     behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
     unless something is accepted), deleted_to (0 if nothing is).
     """
-    numbered = _numbered(sightings, stored, deleted)
+    numbered = _numbered(sightings, stored, deleted, is_beheaded)
     rank = F.row_number().over(Window.partitionBy(*SERIES, "is_new").orderBy("number"))
     is_accepted = F.col("is_new") & (F.col("number") - rank == F.col("base"))
     last = F.max(F.when(F.col("is_accepted"), F.struct("number", "first"))).alias("last")
@@ -73,7 +76,9 @@ def reach(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFr
     )
 
 
-def _numbered(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> DataFrame:
+def _numbered(
+    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, is_beheaded: bool
+) -> DataFrame:
     """The distinct numbers that are there, with the base of their series; one null if none is."""
     by_number = sightings.where("is_there").groupBy(*SERIES, "number")
     there = by_number.agg(
@@ -82,7 +87,8 @@ def _numbered(sightings: DataFrame, stored: DataFrame, deleted: DataFrame) -> Da
     )
     by_series = Window.partitionBy(*SERIES)
     deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
-    undeleted = F.least(F.col("deleted_to"), F.min("number").over(by_series) - 1)
+    before_all = F.min("number").over(by_series) - 1
+    undeleted = before_all if is_beheaded else F.least(F.col("deleted_to"), before_all)
     begins = F.min(F.when(~F.col("is_before"), F.col("number"))).over(by_series)
     is_predecessor = F.col("is_before") & (F.col("number") == F.col("begins") - 1)
     predecessor = F.max(F.when(is_predecessor, F.col("number"))).over(by_series)

@@ -164,7 +164,8 @@ def _without_purged(
         "stored_sequence_nr",
     )
     deleted = frames.deleted(run.spark, run.settings)
-    reached = acceptance.reach(seen.rows, given_up, deleted).localCheckpoint()
+    reached = acceptance.reach(seen.rows, given_up, deleted, is_beheaded=work.is_beheaded)
+    reached = reached.localCheckpoint()
     return Sightings(seen.rows, acceptance.agree(reached, seen.rows))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tidemark.application import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
 from tidemark.projection.definition import Definition
-from tidemark.retention.purged import emptied_buckets
+from tidemark.retention.purged import emptied_buckets, removed
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
 
@@ -30,6 +31,7 @@ class Work:
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
         first: the projection's first time bucket; what is older is not its business.
+        is_beheaded: whether tag views older than that may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
     """
 
@@ -39,6 +41,7 @@ class Work:
     held: frozenset[int]
     done: frozenset[int]
     first: int
+    is_beheaded: bool
     end: int
 
     @property
@@ -107,10 +110,16 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     ready = passed | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
     done = frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE)
-    work = Work(definition, pieces_ledger, pieces, held, done, first, end)
+    beheaded = definition.tags is not None and _is_beheaded(run, first)
+    work = Work(definition, pieces_ledger, pieces, held, done, first, beheaded, end)
     if definition.tags is not None:
         require_rows(run, definition, work.time_buckets)
     return work
+
+
+def _is_beheaded(run: Run, first: int) -> bool:
+    span = removed(run.control, run.settings, to_millis(datetime.now(UTC))).span()
+    return span is not None and span[0] < first
 
 
 def require_rows(run: Run, definition: Definition, time_buckets: Sequence[int]) -> None:

@@ -139,7 +139,9 @@ class _Search:
         return found.select(*KEYS)
 
     def _judge(self) -> None:
-        reached = acceptance.reach(self.rows, self._stored, self._deleted)
+        reached = acceptance.reach(
+            self.rows, self._stored, self._deleted, is_beheaded=self._work.is_beheaded
+        )
         self.reached = reached.localCheckpoint()
 
     def _lacking(self) -> DataFrame:

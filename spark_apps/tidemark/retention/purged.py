@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tidemark.cassandra.control import Control
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Pieces, State
 from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class Removed:
+    """The time buckets whose tag-view rows may be gone on purpose.
+
+    Attributes:
+        buckets: those that purge has taken up, epoch ms. One whose purge did not end counts too,
+            since some of its rows may be gone.
+        expired_before: buckets that start before it (epoch ms) are older than the TTL of
+            tag_views; None when the table has none.
+    """
+
+    buckets: frozenset[int] = frozenset()
+    expired_before: int | None = None
+
+    def span(self) -> tuple[int, int] | None:
+        """A bound below every such bucket, and the newest of them; None when there is none."""
+        if self.expired_before is not None:
+            return -(2**63), max([*self.buckets, self.expired_before - 1])
+        return (min(self.buckets), max(self.buckets)) if self.buckets else None
 
 
 def purged_buckets(control: Control, settings: Settings) -> frozenset[int]:
@@ -35,6 +58,27 @@ def emptied_buckets(control: Control, settings: Settings) -> frozenset[int]:
         or purge.finished_at is None
         or again <= purge.finished_at
     )
+
+
+def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
+    """Ask purge's ledger, and the TTL of tag_views.
+
+    Args:
+        control: the control plane.
+        settings: where the journal is.
+        now_ms: the present, epoch ms.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    begun = purged_buckets(control, settings)
+    rows = control.execute(
+        "SELECT default_time_to_live FROM system_schema.tables"
+        " WHERE keyspace_name = ? AND table_name = ?",
+        (settings.journal_keyspace, settings.events_by_tag_table),
+    )
+    ttl = rows[0]["default_time_to_live"] if rows else 0
+    return Removed(begun, now_ms - ttl * 1000 if ttl else None)
 
 
 def _begun(control: Control, settings: Settings) -> dict[int, Entry]:
