@@ -39,6 +39,7 @@ status: $(VENV)  ## show what runs, and where
 bench: $(VENV)  ## measure the applications beside the plain connector, and beside Pekko's own tools
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.tag_views
+	@$(PY) -m benchmarks.projections
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 	@$(PY) -m embedded jars
