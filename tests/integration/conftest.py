@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from embedded import spark as embedded_spark
 from embedded.cassandra import Endpoint
+from tests.integration.projections import Projections
 from tests.integration.support import Journal
 from tidemark.cassandra.control import Control
 from tidemark.settings import Settings
@@ -64,3 +66,9 @@ def journal_maker(control: Control, cassandra: Endpoint) -> Iterator[Callable[..
 def journal(make_journal: Callable[..., Journal]) -> Journal:
     """A journal with Hour buckets, Pekko's default."""
     return make_journal()
+
+
+@pytest.fixture
+def projections(journal: Journal, tmp_path: Path) -> Projections:
+    """Projections over that journal, none of which is defined yet."""
+    return Projections(journal, tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,15 +20,9 @@ from tests.integration.projections import (
     event,
     totals,
 )
-from tests.integration.support import Journal
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.partitioning import keys
 from tidemark.projection.frontier import needs_of_projections
-
-
-@pytest.fixture
-def projections(journal: Journal, tmp_path: Path) -> Projections:
-    return Projections(journal, tmp_path)
 
 
 def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(

@@ -22,7 +22,7 @@ from tests.integration.projections import (
     counts,
     event,
 )
-from tests.integration.support import Journal, Result
+from tests.integration.support import Result
 from tidemark.cassandra.control import Row
 from tidemark.projection.modes import lake
 
@@ -55,11 +55,6 @@ EVENTS = (
     event("a|2", 1, 0.3, kind="out", amount=7),
     event("a|2", 2, 1.4, "red", kind="in", amount=9),
 )
-
-
-@pytest.fixture
-def projections(journal: Journal, tmp_path: Path) -> Projections:
-    return Projections(journal, tmp_path)
 
 
 def logged(journal_rows: list[Row]) -> list[tuple[Any, ...]]:

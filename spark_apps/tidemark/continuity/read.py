@@ -8,25 +8,10 @@ what excuses absence (facts: pekko-cassandra §3, §6).
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
-from tidemark.journal import frames
-from tidemark.partitioning import columns
 from tidemark.settings import Settings
-
-
-def progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """tag_write_progress with the time bucket of its last event.
-
-    Columns: persistence_id, tag, progress_sequence_nr, progress_number, progress_bucket (bigint).
-    """
-    rows = frames.write_progress(spark, settings)
-    offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
-    return rows.withColumn(
-        "progress_bucket", columns.time_bucket(offset_ms, settings.bucket_size)
-    ).drop("progress_offset")
 
 
 def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFrame:

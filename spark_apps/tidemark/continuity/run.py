@@ -133,7 +133,7 @@ def _findings(
         return frame
 
     run.say("reading the keys of tag_write_progress, messages and tag_views")
-    progress = keep(read.progress(spark, settings))
+    progress = keep(frames.placed_progress(spark, settings))
     scanning = keep(frames.scanning(spark, settings))
     progress.count()
     scanning.count()

@@ -63,6 +63,18 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     )
 
 
+def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
+    """tag_write_progress with the time bucket of its last event.
+
+    Columns: persistence_id, tag, progress_sequence_nr, progress_number, progress_bucket (bigint).
+    """
+    rows = write_progress(spark, settings)
+    offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
+    return rows.withColumn(
+        "progress_bucket", columns.time_bucket(offset_ms, settings.bucket_size)
+    ).drop("progress_offset")
+
+
 def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
     """Every row of the tag views without its payload.
 

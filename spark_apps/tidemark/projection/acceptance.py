@@ -172,16 +172,21 @@ def judge(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
     return rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result).drop("base")
 
 
+def is_rejected() -> Column:
+    """Whether a row of `judge` is held back."""
+    return F.col(RESULT).isin([str(one) for one in REJECTIONS])
+
+
 def held_back(judged: DataFrame) -> DataFrame:
     """The events that must not be consumed: rejected under one tag, and not consumed before.
 
     Columns in: those of `judge`, with sequence_nr. Columns out: persistence_id, sequence_nr.
     """
-    is_rejected = F.max(F.col(RESULT).isin([str(one) for one in REJECTIONS]))
+    is_held = F.max(is_rejected())
     is_known = F.max(F.col(RESULT) == str(Result.DUPLICATE))
     return (
         judged.groupBy("persistence_id", "sequence_nr")
-        .agg(is_rejected.alias("is_rejected"), is_known.alias("is_known"))
+        .agg(is_held.alias("is_rejected"), is_known.alias("is_known"))
         .where(F.col("is_rejected") & ~F.col("is_known"))
         .select("persistence_id", "sequence_nr")
     )

@@ -8,10 +8,10 @@ from itertools import groupby
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES
+from tidemark.projection.acceptance import NO_TAG, SERIES, is_rejected
 
 NAMED = 3
-"""Series that the error of one time bucket names."""
+"""Series that an error names, of one time bucket or of a projection."""
 _HOLES = 5
 """Holes of one series that it names."""
 
@@ -24,7 +24,7 @@ def of_buckets(judged: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFr
     is not accepted), is_next_seen (it is there, but cannot be consumed yet), holes
     (array<struct<first,last>>: missing numbers, both inclusive), series (of the bucket, in all).
     """
-    rejected = judged.where(F.col(RESULT).isin([str(one) for one in REJECTIONS]))
+    rejected = judged.where(is_rejected())
     limits = reached.select(*SERIES, F.col("reached_number").alias("limit"))
     series = rejected.select(*SERIES).distinct().join(limits, on=[*SERIES], how="left")
     next_number = F.coalesce(F.col("limit"), F.lit(0)) + 1

@@ -29,7 +29,6 @@ COUNT_OF = {
     str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
 COUNTS = (*COUNT_OF.values(), "first_encounters")
-_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def _without_purged(
     run: Run, work: Work, seen: Sightings, stored: DataFrame, policy: Policy
 ) -> Sightings:
     gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
-    found = gone.orderBy(*SERIES).limit(_NAMED).collect()
+    found = gone.orderBy(*SERIES).limit(gaps.NAMED).collect()
     if not found:
         return seen
     if not policy.accept_purged:

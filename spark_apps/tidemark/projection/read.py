@@ -94,9 +94,3 @@ def tag_view_rows(
             "tags": F.array("tag_name"),
         }
     ).select(*_COLUMNS, *payload)
-
-
-def with_bucket(rows: DataFrame, settings: Settings, timeuuid: str) -> DataFrame:
-    """The same rows and time_bucket (bigint, epoch ms), that of the named timeuuid (text)."""
-    epoch_ms = columns.timeuuid_epoch_ms(F.col(timeuuid))
-    return rows.withColumn("time_bucket", columns.time_bucket(epoch_ms, settings.bucket_size))

@@ -6,7 +6,7 @@ was read, so that nothing can be accepted that is not processed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -95,14 +95,15 @@ class _Search:
         self._run, self._work, self._stored = run, work, stored
         self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint()
         tags = list(work.definition.tags or ())
-        progress = frames.write_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
-        progress = read.with_bucket(progress, run.settings, "progress_offset")
+        progress = frames.placed_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
+        progress = progress.withColumnRenamed("progress_bucket", "time_bucket")
         self._progress = progress.localCheckpoint()
         self._seen: set[int] = set(work.time_buckets)
 
     def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
         """Begin with the planned rows and some buckets more."""
-        self.rows = _placed(self._run, self._work, planned, self._keys(time_buckets, None))
+        around = self._keys(self._unseen(time_buckets))
+        self.rows = _placed(self._run, self._work, planned, around)
         self._judge()
 
     def look_further(self) -> None:
@@ -121,22 +122,25 @@ class _Search:
             end, width = start, 2 * width
 
     def _add(self, time_buckets: Iterable[int], lacking: DataFrame) -> None:
-        wanted = sorted(set(time_buckets) - self._seen)
+        wanted = self._unseen(time_buckets)
         if wanted:
             self._run.say(f"searching {len(wanted):,} time buckets for missing numbers")
             nothing = self.rows.limit(0).select(*KEYS)
-            more = _placed(self._run, self._work, nothing, self._keys(wanted, lacking))
+            found = self._keys(wanted).join(lacking.select(*SERIES), on=[*SERIES], how="left_semi")
+            more = _placed(self._run, self._work, nothing, found.select(*KEYS))
             self.rows = self.rows.unionByName(more).localCheckpoint()
             self._judge()
 
-    def _keys(self, time_buckets: Iterable[int], only: DataFrame | None) -> DataFrame:
+    def _unseen(self, time_buckets: Iterable[int]) -> list[int]:
+        """Those that were not looked at before; they count as seen from now on."""
         wanted = sorted(set(time_buckets) - self._seen)
         self._seen.update(wanted)
+        return wanted
+
+    def _keys(self, time_buckets: Sequence[int]) -> DataFrame:
         tags = self._work.definition.tags or ()
-        found = read.tag_view_rows(self._run.spark, self._run.settings, tags, wanted)
-        if only is not None:
-            found = found.join(only.select(*SERIES), on=[*SERIES], how="left_semi")
-        return found.select(*KEYS)
+        rows = read.tag_view_rows(self._run.spark, self._run.settings, tags, time_buckets)
+        return rows.select(*KEYS)
 
     def _judge(self) -> None:
         reached = acceptance.reach(
@@ -185,8 +189,9 @@ def _placed(run: Run, work: Work, planned: DataFrame, elsewhere: DataFrame) -> D
 
 
 def _with_place(run: Run, work: Work, rows: DataFrame) -> DataFrame:
+    planned = work.planned
     places = run.spark.createDataFrame(
-        [(bucket, bucket in work.planned) for bucket in sorted(work.planned | work.done)],
+        [(bucket, bucket in planned) for bucket in sorted(planned | work.done)],
         "time_bucket bigint, is_planned boolean",
     )
     is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < work.first)

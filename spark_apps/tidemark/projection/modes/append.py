@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.errors import TidemarkError
 from tidemark.projection import store, transform
 from tidemark.projection.definition import Definition
-from tidemark.projection.modes.base import Batch, Counted, Handling
+from tidemark.projection.modes.base import EVENT_KEY, ONE_ROW, Batch, Counted, Handling
 
-_EVENT = ("persistence_id", "sequence_nr")
+_EVENT = tuple(EVENT_KEY)
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -50,7 +49,7 @@ def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) 
             f"the result has {found.wrong.rows} rows for the event"
             f" {found.wrong.persistence_id} {found.wrong.sequence_nr}",
             where=str(definition.file),
-            do="select the events' own persistence_id and sequence_nr, one row for each event",
+            do=ONE_ROW,
         )
     return Counted(int(found.rows or 0))
 
@@ -62,7 +61,7 @@ def _write(batch: Batch, rows: DataFrame, counted: Counted) -> None:
 
 
 HANDLING = Handling(
-    required={"persistence_id": T.StringType(), "sequence_nr": T.LongType()},
+    required=EVENT_KEY,
     purpose="says which event it is",
     key_problem=key_problem,
     rows_of=versioned,

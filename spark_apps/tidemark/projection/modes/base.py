@@ -12,6 +12,13 @@ from tidemark.application import Run
 from tidemark.ledger.claim import Claim
 from tidemark.projection.definition import Definition
 
+EVENT_KEY: Mapping[str, T.DataType] = {
+    "persistence_id": T.StringType(),
+    "sequence_nr": T.LongType(),
+}
+ONE_ROW = "select the events' own persistence_id and sequence_nr, one row for each event"
+"""What to do about a result that does not have the event's key."""
+
 
 @dataclass(frozen=True)
 class Batch:

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.errors import TidemarkError
 from tidemark.projection import store, transform
 from tidemark.projection.definition import Definition
-from tidemark.projection.modes.base import Batch, Counted, Handling
+from tidemark.projection.modes.base import EVENT_KEY, ONE_ROW, Batch, Counted, Handling
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -42,7 +41,7 @@ def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) 
         raise TidemarkError(
             "the result has more than one row for an event, or a null in its key",
             where=str(definition.file),
-            do="select the events' own persistence_id and sequence_nr, one row for each event",
+            do=ONE_ROW,
         )
     return Counted(int(found.rows))
 
@@ -54,7 +53,7 @@ def _write(batch: Batch, rows: DataFrame, counted: Counted) -> None:
 
 
 HANDLING = Handling(
-    required={"persistence_id": T.StringType(), "sequence_nr": T.LongType()},
+    required=EVENT_KEY,
     purpose="decides which row is newer",
     key_problem=key_problem,
     rows_of=newest,
