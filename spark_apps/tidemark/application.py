@@ -14,6 +14,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -65,6 +66,7 @@ class Run:
         self.run_id = run_id
         self.owner = default_owner(run_id)
         self._started = time.monotonic()
+        self._opening: Future[SparkSession] | None = None
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -73,6 +75,15 @@ class Run:
         Raises:
             InvalidInput: jars or Java are missing.
         """
+        return self._open_spark() if self._opening is None else self._opening.result()
+
+    def start_spark(self) -> None:
+        """Start Spark beside what is done next; who asks for `spark` waits, and gets its errors."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="start-spark")
+        self._opening = pool.submit(self._open_spark)
+        pool.shutdown(wait=False)
+
+    def _open_spark(self) -> SparkSession:
         from tidemark.session import open_session
 
         self.say("starting Spark")

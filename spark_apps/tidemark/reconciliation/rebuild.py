@@ -69,6 +69,7 @@ def _plan_everything(run: Run) -> Plan:
 
 
 def _rebuild_everything(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    run.start_spark()
     _record(run, rules.load(run.settings.tagging_dir))
     truncate.truncate(run, check)
     return _write(run, Scope(), check)
@@ -76,7 +77,8 @@ def _rebuild_everything(run: Run, planned: Plan, check: Callable[[], None]) -> M
 
 def _record(run: Run, tag_rules: list[Rule]) -> None:
     """Before the first write: what the rows that follow are written with."""
-    rules.check(run.spark, tag_rules)
+    if tag_rules:  # Without any there is no need to wait for Spark.
+        rules.check(run.spark, tag_rules)
     layout.record_bucket_size(run.control, run.settings)
     rules.record(run.control, run.settings, tag_rules)
 

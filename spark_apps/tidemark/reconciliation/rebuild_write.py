@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -42,34 +42,34 @@ def write_series(
     run.say("reading messages")
     tagged = _needed(events.tagged(messages, tag_rules), tags)
     kept = tagged.repartition("persistence_id").persist(StorageLevel.DISK_ONLY)
-    present = kept.agg(*[F.count(name).alias(name) for name in ("cause", *PAYLOAD_COLUMNS)]).first()
-    assert present is not None  # noqa: S101 - an aggregate without groups has one row
-    if present.cause:
+    counted = ("cause", *PAYLOAD_COLUMNS)
+    series = transform.whole_series(kept, counted).persist(StorageLevel.DISK_ONLY)
+    length = F.when(F.col("tag").isNotNull(), F.col("tag_pid_sequence_nr"))
+    totals = {"rows": F.sum(length), "series": F.count("tag")}
+    totals |= {name: F.sum(name) for name in counted}
+    found = series.agg(*[total.alias(name) for name, total in totals.items()]).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    if found.cause:
         check()
         _quarantine(run, messages, tag_rules)
     run.say("numbering, writing the tag views")
-    written = Observation("rows")
     rows = transform.ranked(kept).where(F.col("tag").isNotNull())
     rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
     # Columns that no event has would cost as much as the others, to leave them unset.
-    absent = [name for name in PAYLOAD_COLUMNS if not present[name]]
-    tag_view_rows = transform.tag_view_rows(rows).drop(*absent)
+    absent = [name for name in PAYLOAD_COLUMNS if not found[name]]
     check()
-    store.write_tag_views(tag_view_rows.observe(written, F.count("*").alias("rows")), run.settings)
+    store.write_tag_views(transform.tag_view_rows(rows).drop(*absent), run.settings)
     run.say("writing tag_write_progress and tag_scanning")
-    series = transform.whole_series(kept).persist(StorageLevel.DISK_ONLY)
-    advanced = Observation("progress")
-    progress = transform.last_of_whole_series(series, kept)
     check()
-    store.write_progress(progress.observe(advanced, F.count("*").alias("rows")), run.settings)
+    store.write_progress(transform.last_of_whole_series(series, kept), run.settings)
     if tags is None:
         _write_scanning(run, series, rules.version(tag_rules), check)
     series.unpersist()
     kept.unpersist()
     return {
-        "tag_rows_written": int(written.get["rows"]),
-        "progress_rows_written": int(advanced.get["rows"]),
-        "quarantined": present.cause,
+        "tag_rows_written": found.rows or 0,
+        "progress_rows_written": found.series,
+        "quarantined": found.cause or 0,
     }
 
 

@@ -238,21 +238,24 @@ def last_of_series(rows: DataFrame) -> DataFrame:
     )
 
 
-def whole_series(events: DataFrame) -> DataFrame:
+def whole_series(events: DataFrame, counted: Sequence[str] = ()) -> DataFrame:
     """The lengths of series of which the first event is there, and of what is untagged.
 
     Without numbering them: counts and highest sequence nrs take no sort, whatever their number.
 
     Columns in: those of `events.tagged`, partitioned by persistence id. Columns out:
     persistence_id, tag (null for the untagged events of an id), sequence_nr (the highest),
-    tag_pid_sequence_nr (bigint; of no meaning without a tag).
+    tag_pid_sequence_nr (bigint; of no meaning without a tag), and each of the columns `counted`
+    (bigint: how many of the series' events have a value there).
     """
+    kept = ["persistence_id", "sequence_nr", *counted]
     return (
-        events.select("persistence_id", "sequence_nr", F.explode_outer("tags").alias("tag"))
+        events.select(*kept, F.explode_outer("tags").alias("tag"))
         .groupBy(*SERIES)
         .agg(
             F.max("sequence_nr").alias("sequence_nr"),
             F.count("*").alias("tag_pid_sequence_nr"),
+            *[F.count(name).alias(name) for name in counted],
         )
     )
 
