@@ -143,7 +143,7 @@ def state() -> Path:
 
 @pytest.fixture(scope="session")
 def cassandra(state: Path) -> Endpoint:
-    """The address of a real Cassandra; each test makes keyspaces of its own in it.
+    """The address of a real Cassandra; each test has keyspaces to itself in it.
 
     The first test that wants it starts it.
     """
@@ -169,6 +169,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .appName("tidemark-tests")
             .config("spark.jars", environment["TIDEMARK_SPARK_JARS"])
             .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
+            # An hour, if left to itself; each open connection hears of each change of the schema.
+            .config("spark.cassandra.connection.keepAliveMS", "10000")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", "2g")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")

@@ -14,11 +14,11 @@ import pytest
 from embedded import rest
 from embedded.airflow import Airflow
 from tests.integration import flights
-from tests.integration.conftest import control, make_journals
+from tests.integration.conftest import control, make_journals, pool
 from tests.integration.flights import FlightsJournal
 from tests.integration.support import Journal
 
-__all__ = ["control", "make_journals"]
+__all__ = ["control", "make_journals", "pool"]
 
 WINDOW = {"window_start": "2013-01-01T00:00:00Z", "window_end": "2013-01-06T00:00:00Z"}
 DAGS = ("tag_write", "validate", "project", "purge")

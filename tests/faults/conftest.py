@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.integration.conftest import control, journal, make_journal, make_journals
+from tests.integration.conftest import control, journal, make_journal, make_journals, pool
 
-__all__ = ["control", "journal", "make_journal", "make_journals"]
+__all__ = ["control", "journal", "make_journal", "make_journals", "pool"]

@@ -1,4 +1,4 @@
-"""What the integration tests share: a control session, and a fresh journal for each test."""
+"""What the integration tests share: a control session, and an empty journal for each test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pyspark.sql import SparkSession
 
 from embedded import spark as embedded_spark
 from embedded.cassandra import Endpoint
+from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
 from tests.integration.projections import Projections
-from tests.integration.support import Journal
+from tests.integration.support import Journal, wait_until
 from tidemark.cassandra.control import Control
 from tidemark.settings import Settings
 
@@ -28,38 +29,64 @@ def control(cassandra: Endpoint) -> Iterator[Control]:
         yield session
 
 
+@pytest.fixture(scope="session")
+def pool(control: Control) -> Pool:
+    """The journals of this run. They go with the server."""
+    return Pool(control)
+
+
 @pytest.fixture
 def make_journal(
-    control: Control, cassandra: Endpoint, spark: SparkSession
+    pool: Pool, cassandra: Endpoint, spark: SparkSession
 ) -> Iterator[Callable[..., Journal]]:
-    """Makes journals with unique names; they are dropped when the test has ended."""
-    yield from journal_maker(control, cassandra)
+    """Makes journals for one test."""
+    yield from journal_maker(pool, cassandra, spark)
 
 
 @pytest.fixture(scope="module")
 def make_journals(
-    control: Control, cassandra: Endpoint, spark: SparkSession
+    pool: Pool, cassandra: Endpoint, spark: SparkSession
 ) -> Iterator[Callable[..., Journal]]:
     """The same for what several tests of a module share."""
-    yield from journal_maker(control, cassandra)
+    yield from journal_maker(pool, cassandra, spark)
 
 
-def journal_maker(control: Control, cassandra: Endpoint) -> Iterator[Callable[..., Journal]]:
-    """Yield the maker, then drop what it made.
+def journal_maker(
+    pool: Pool, cassandra: Endpoint, spark: SparkSession
+) -> Iterator[Callable[..., Journal]]:
+    """Yield the maker of empty journals, then give back what it took from the pool.
 
     Applications that run inside the test process find the session of the `spark` fixture.
     """
-    made: list[Journal] = []
+    taken: list[Keyspaces] = []
+    extra: list[str] = []
 
-    def make(**settings: str) -> Journal:
+    def make(*, own_tables: bool = True, **settings: str) -> Journal:
+        """Without `own_tables` Tidemark makes them, in a keyspace that does not exist yet."""
         environment = {**embedded_spark.environment(), **cassandra.environment()}
         variables = {"SPARK_MASTER": "local[2]", "SPARK_DRIVER_MEMORY": "1g", **settings}
-        made.append(Journal.create(control, environment, **variables))
-        return made[-1]
+        taken.append(pool.take())
+        own = taken[-1].own
+        if not own_tables:
+            _, own = unique_names()
+            extra.append(own)
+        return Journal.over(pool.control, environment, taken[-1].journal, own, **variables)
 
     yield make
-    for journal in made:
-        journal.drop()
+    settle(spark)
+    drop_keyspaces(pool.control, *extra)
+    for keyspaces in taken:
+        pool.give_back(keyspaces)
+
+
+def settle(spark: SparkSession) -> None:
+    """Wait for the last tasks of jobs that were cancelled, and forget frames that were kept."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    wait_until(
+        "Spark's tasks to end",
+        lambda: not any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()),
+    )
+    spark.catalog.clearCache()
 
 
 @pytest.fixture

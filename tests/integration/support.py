@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import os
 import re
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from pyspark.sql import SparkSession
-
+from tests.integration.connections import know
+from tests.integration.pool import unique_names
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
 from tidemark.settings import Settings
@@ -31,8 +30,7 @@ REPLICATION = {"class": "SimpleStrategy", "replication_factor": "1"}
 DATA = Path(__file__).parent / "data"
 TAG_TABLES = ("tag_views", "tag_write_progress", "tag_scanning")
 POLL_S = 0.2
-# The connector shares connections between equal settings: another timeout is another connection.
-_TIMEOUTS_MS = itertools.count(20_000)
+KEYSPACE_VARIABLES = ("TIDEMARK_JOURNAL_KEYSPACE", "TIDEMARK_KEYSPACE")
 
 
 @dataclass
@@ -46,31 +44,28 @@ class Journal:
 
     @classmethod
     def create(cls, control: Control, environment: Mapping[str, str], **settings: str) -> Journal:
-        """Make both names unique and the journal's tables; Tidemark makes its own.
+        """Make both names unique and the journal's tables; Tidemark makes its own."""
+        keyspace, own = unique_names()
+        create_keyspace(control, keyspace, REPLICATION)
+        create_tables(control, SCHEMA_DIR / "pekko.cql", keyspace)
+        return cls.over(control, environment, keyspace, own, **settings)
+
+    @classmethod
+    def over(
+        cls,
+        control: Control,
+        environment: Mapping[str, str],
+        keyspace: str,
+        own_keyspace: str,
+        **settings: str,
+    ) -> Journal:
+        """The journal in keyspaces that others made.
 
         `settings` are further TIDEMARK_ variables, such as BUCKET_SIZE="Day".
         """
-        name = uuid.uuid4().hex[:12]
-        keyspace, own = f"j_{name}", f"t_{name}"
-        create_keyspace(control, keyspace, REPLICATION)
-        create_tables(control, SCHEMA_DIR / "pekko.cql", keyspace)
-        variables = {f"TIDEMARK_{key}": value for key, value in settings.items()}
-        return cls(
-            control,
-            {
-                **environment,
-                "TIDEMARK_JOURNAL_KEYSPACE": keyspace,
-                "TIDEMARK_KEYSPACE": own,
-                **variables,
-            },
-            keyspace,
-            own,
-        )
-
-    def drop(self) -> None:
-        """Forget both keyspaces."""
-        for keyspace in (self.keyspace, self.own_keyspace):
-            self.control.execute_ddl(f'DROP KEYSPACE IF EXISTS "{keyspace}"')
+        names = {"JOURNAL_KEYSPACE": keyspace, "KEYSPACE": own_keyspace}
+        variables = {f"TIDEMARK_{key}": value for key, value in (names | settings).items()}
+        return cls(control, {**environment, **variables}, keyspace, own_keyspace)
 
     def insert(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Insert rows as a driver would; columns that are None are left unset."""
@@ -110,7 +105,9 @@ class Journal:
     def run(self, application: str, *arguments: str, **variables: str) -> Result:
         """Run `spark_apps/<application>.py` inside this process, on the tests' Spark session."""
         script = ROOT / "spark_apps" / f"{application}.py"
-        return run_inside(script, arguments, self._with(variables))
+        environment = self._with(variables)
+        know(self.control, *(environment[name] for name in KEYSPACE_VARIABLES))
+        return run_inside(script, arguments, environment)
 
     def start(self, script: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         """Start a script in a process group of its own, so that all of it can be killed."""
@@ -154,11 +151,8 @@ class Result:
 def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
     """Run a script as its own process would, but let it find the Spark session that is there.
 
-    A session costs ten seconds of the two cores that all tests share. The connector gets a new
-    connection, since an old one hears of new tables only after a second.
+    A session costs ten seconds of the two cores that all tests share.
     """
-    if (spark := SparkSession.getActiveSession()) is not None:
-        spark.conf.set("spark.cassandra.connection.timeoutMS", str(next(_TIMEOUTS_MS)))
     stdout, stderr = io.StringIO(), io.StringIO()
     status: int | str | None = 0
     handler = signal.getsignal(signal.SIGTERM)

@@ -38,7 +38,7 @@ WINDOWS = {
 @pytest.fixture(scope="module")
 def journal(make_journals: Callable[..., Journal]) -> Journal:
     """One for all: whatever is refused must leave it as it was."""
-    return make_journals()
+    return make_journals(own_tables=False)
 
 
 def refused(journal: Journal, application: str, *options: str, **variables: str) -> str:
@@ -95,7 +95,7 @@ def test_consistency_level_that_the_cluster_cannot_reach(
 def test_replication_that_the_cluster_cannot_reach(make_journal: Callable[..., Journal]) -> None:
     """Tidemark's own keyspace is made, but no row of it can be written."""
     factor = '{"class": "SimpleStrategy", "replication_factor": 3}'
-    alone = make_journal(REPLICATION=factor, CASSANDRA_CONSISTENCY="QUORUM")
+    alone = make_journal(own_tables=False, REPLICATION=factor, CASSANDRA_CONSISTENCY="QUORUM")
     result = alone.run("tag_write", *GOOD)
     assert result.status == 1
     [line] = result.error_lines
@@ -106,7 +106,7 @@ def test_replication_that_the_cluster_cannot_reach(make_journal: Callable[..., J
 def test_table_missing_and_table_of_another_shape(
     make_journal: Callable[..., Journal], application: str
 ) -> None:
-    journal = make_journal()
+    journal = make_journal(own_tables=False)
     journal.control.execute_ddl(f"DROP TABLE {table(journal.keyspace, 'metadata')}")
     journal.control.execute_ddl(f"ALTER TABLE {table(journal.keyspace, 'messages')} DROP tags")
     result = journal.run(application, *GOOD)

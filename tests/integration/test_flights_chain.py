@@ -1,4 +1,4 @@
-"""The four applications on the first three thousand flights, against a brute-force model."""
+"""The four applications on the first flights of 2013, against a brute-force model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
 from tests.integration.support import Journal
 
 FLIGHTS = 3000
+FLIGHTS_OF_TWO_DAYS = 900
 FIRST_TWO_DAYS = ("--window-start", "2013-01-01", "--window-end", "2013-01-03")
 
 
@@ -65,6 +66,10 @@ def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> N
 
 
 def test_purge_takes_the_old_buckets_and_the_read_model_stays(loaded: FlightsJournal) -> None:
+    """A projection over purged buckets is refused until they are written again.
+
+    It would find them empty and replace a good result by nothing.
+    """
     journal = loaded.journal
     loaded.run_chain(*CHAIN)
     model = journal.rows("daily_punctuality")
@@ -72,14 +77,27 @@ def test_purge_takes_the_old_buckets_and_the_read_model_stays(loaded: FlightsJou
         row["timebucket"] for row in journal.rows("tag_views") if row["timebucket"] < 1357171200000
     }
     result = journal.run("purge", *FIRST_TWO_DAYS, "--apply")
+    assert result.status == 0
     assert result.report["counts"]["buckets_purged"] == len(in_two_days) == 2
     assert min(row["timebucket"] for row in journal.rows("tag_views")) == 1357171200000
+    assert journal.rows("daily_punctuality") == model
+
+    refused = journal.run("project", *WINDOW, "--force")
+    assert refused.status == 3
+    assert "whose tag views purge has deleted, the first is 2013-01-01" in refused.error_lines[0]
     assert journal.rows("daily_punctuality") == model
     # The gap that a purge leaves at the front is no finding.
     assert journal.run("validate", *WINDOW, "--force").status == 0
 
+    assert journal.run("tag_write", *FIRST_TWO_DAYS, "--force").status == 0
+    assert journal.run("project", *WINDOW, "--force").status == 0
+    assert journal.rows("daily_punctuality") == model
 
-def test_failed_check_holds_back_the_projections(loaded: FlightsJournal) -> None:
+
+def test_failed_check_holds_back_the_projections(
+    make_journal: Callable[..., Journal], tmp_path: Path
+) -> None:
+    loaded = FlightsJournal.create(make_journal, tmp_path / "projections", FLIGHTS_OF_TWO_DAYS)
     journal = loaded.journal
     loaded.run_chain("tag_write")
     doomed = next(row for row in journal.rows("tag_views") if row["tag_pid_sequence_nr"] == 2)
@@ -102,20 +120,3 @@ def test_failed_check_holds_back_the_projections(loaded: FlightsJournal) -> None
     assert len(journal.rows("daily_punctuality")) == len(
         flights.expected_punctuality(loaded.events)
     )
-
-
-def test_projection_over_purged_buckets_is_refused_until_they_are_written_again(
-    loaded: FlightsJournal,
-) -> None:
-    """It would find them empty and replace a good result by nothing."""
-    journal = loaded.journal
-    loaded.run_chain(*CHAIN)
-    model = journal.rows("daily_punctuality")
-    assert journal.run("purge", *FIRST_TWO_DAYS, "--apply").status == 0
-    refused = journal.run("project", *WINDOW, "--force")
-    assert refused.status == 3
-    assert "whose tag views purge has deleted, the first is 2013-01-01" in refused.error_lines[0]
-    assert journal.rows("daily_punctuality") == model
-    assert journal.run("tag_write", *FIRST_TWO_DAYS, "--force").status == 0
-    assert journal.run("project", *WINDOW, "--force").status == 0
-    assert journal.rows("daily_punctuality") == model

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from embedded.cassandra import Endpoint
-from tests.integration.conftest import control, make_journal, make_journals
+from tests.integration.conftest import control, make_journal, make_journals, pool
 from tests.integration.support import Journal
 from tests.interop import build
 from tests.interop.client import Client
 from tests.interop.support import Scene
 
-__all__ = ["control", "make_journal", "make_journals"]
+__all__ = ["control", "make_journal", "make_journals", "pool"]
 
 
 @pytest.fixture(scope="session")
