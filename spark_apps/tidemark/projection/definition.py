@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection.decoding.rules import Rule, parse
+from tidemark.projection.source import Source, Tags
+from tidemark.projection.source import parse as parse_source
 from tidemark.projection.statement import StatementError, single_select
 from tidemark.sqlfile import Value, error_in, read_sql_file
 
-MESSAGES_SOURCE = "messages"
 MAX_VERSION = 999
 """Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
 
@@ -63,7 +64,7 @@ class Definition:
         file: where it is defined.
         name: unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
-        tags: the tags to read; None reads `messages`.
+        source: which events it reads.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
         table: of the target; empty in mode export.
@@ -79,7 +80,7 @@ class Definition:
     file: Path
     name: str
     version: int
-    tags: tuple[str, ...] | None
+    source: Source
     mode: Mode
     keyspace: str
     table: str
@@ -89,6 +90,11 @@ class Definition:
     body: str
     fingerprint: str
     header_lines: Mapping[str, int]
+
+    @property
+    def tags(self) -> tuple[str, ...] | None:
+        """The tags whose views it reads; None if it reads none."""
+        return self.source.names if isinstance(self.source, Tags) else None
 
     @property
     def target(self) -> str:
@@ -125,7 +131,7 @@ def read(file: Path) -> Definition:
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
-        tags=_tags(file, values["source"]),
+        source=parse_source(file, values["source"]),
         mode=mode,
         keyspace=keyspace,
         table=table,
@@ -160,21 +166,6 @@ def _version(file: Path, value: Value) -> int:
         remedy = f"write a whole number from 1 to {MAX_VERSION}"
         raise error_in(file, f"the version {text!r} cannot be used", remedy, value.line)
     return int(text)
-
-
-def _tags(file: Path, value: Value) -> tuple[str, ...] | None:
-    kind, _, rest = value.text.strip().partition(" ")
-    if kind == MESSAGES_SOURCE and not rest:
-        return None
-    tags = tuple(part.strip() for part in rest.split(","))
-    if kind != "tags" or not all(tags) or len(set(tags)) < len(tags):
-        raise error_in(
-            file,
-            f"the source {value.text.strip()!r} cannot be used",
-            "write `messages`, or `tags` and different tags with commas between them",
-            value.line,
-        )
-    return tags
 
 
 def _mode(file: Path, value: Value) -> Mode:

@@ -59,9 +59,31 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
         found = tails.after(beginnings, settings, end_bucket=work.end)
     else:
         found = frames.message_index(spark, settings)
+    return by_sequence_nr(run, work, planned, stored, found, frames.deleted(spark, settings))
+
+
+def by_sequence_nr(
+    run: Run,
+    work: Work,
+    planned: DataFrame,
+    stored: DataFrame,
+    found: DataFrame,
+    deleted: DataFrame,
+) -> Sightings:
+    """Each persistence id being a series: the planned rows, and what was found of the others.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        planned: as for `of_messages`.
+        stored: as `acceptance.reach` takes it.
+        found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
+            planned buckets nothing is taken.
+        deleted: as `acceptance.reach` takes it.
+    """
     elsewhere = found.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
     rows = _placed(run, work, planned, elsewhere.select(*KEYS))
-    reached = acceptance.reach(rows, stored, frames.deleted(spark, settings))
+    reached = acceptance.reach(rows, stored, deleted)
     return Sightings(rows, reached.localCheckpoint())
 
 
