@@ -28,7 +28,10 @@ FROM events;
 
 KNOWN_MODES = "known are bucket, upsert, append, export"
 ADD_MODE = "add a line such as `-- mode: bucket`"
-KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder"
+KNOWN_HEADERS = (
+    "known are name, version, source, mode, target, event, decoder,"
+    " accept_sequence_number_reset_after"
+)
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"

@@ -62,7 +62,7 @@ def after(
     """
 
     def ask(frontier: DataFrame, width: int) -> DataFrame:
-        return frames.messages_of(_wanted(frontier, width, settings), settings, *payload)
+        return messages_in(frontier, width, settings, *payload)
 
     return in_rounds(beginning, ask, end_bucket=end_bucket)
 
@@ -102,6 +102,11 @@ def in_rounds(
         if frontier.isEmpty():
             return reduce(DataFrame.unionByName, rounds)
         width = min(2 * width, MAX_WIDTH)
+
+
+def messages_in(frontier: DataFrame, width: int, settings: Settings, *payload: str) -> DataFrame:
+    """The messages of one round. Columns in: persistence_id, first_nr; out: those of `after`."""
+    return frames.messages_of(_wanted(frontier, width, settings), settings, *payload)
 
 
 def numbers(frontier: DataFrame, width: int) -> DataFrame:

@@ -14,7 +14,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, store
+from tidemark.projection import acceptance, gaps, resets, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
@@ -158,15 +158,15 @@ def _without_purged(
             where=work.definition.name,
             do="bring them back, or give them up with --accept-purged",
         )
-    given_up = stored.join(gone, on=[*SERIES], how="left").select(
-        *SERIES,
-        F.coalesce("last_number", "stored_number").alias("stored_number"),
-        "stored_sequence_nr",
-    )
+    last = gone.select(*SERIES, "last_number")
+    given_up = resets.begun(stored, seen.anew).join(last, on=[*SERIES], how="left")
+    given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
     deleted = reader.deleted(run.spark, run.settings)
-    reached = acceptance.reach(seen.rows, given_up, deleted, is_beheaded=work.is_beheaded)
-    reached = reached.localCheckpoint()
-    return Sightings(seen.rows, acceptance.agree(reached, seen.rows))
+    reached = acceptance.reach(
+        seen.rows, given_up.drop("last_number"), deleted, is_beheaded=work.is_beheaded
+    )
+    reached = acceptance.agree(reached.localCheckpoint(), seen.rows)
+    return Sightings(seen.rows, resets.marked(reached, seen.anew), seen.anew)
 
 
 def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:

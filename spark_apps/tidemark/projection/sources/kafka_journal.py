@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.journal import tails
 from tidemark.kafka_journal import frames
-from tidemark.projection import read, sightings
+from tidemark.projection import read, resets, sightings
 from tidemark.projection.plan import Work
 from tidemark.projection.sightings import Sightings
 from tidemark.projection.source import KafkaJournal
@@ -63,6 +63,10 @@ class KafkaJournalReader(Reader):
         def ask(frontier: DataFrame, width: int) -> DataFrame:
             return frames.events_of(tails.numbers(frontier, width), heads, run.settings)
 
+        after = work.definition.reset_after
+        if after is not None:
+            deleted = self.deleted(run.spark, run.settings)
+            beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
         return tails.in_rounds(beginnings, ask, end_bucket=work.end)
 
     def _heads(self, spark: SparkSession, settings: Settings) -> DataFrame:
