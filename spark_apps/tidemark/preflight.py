@@ -11,8 +11,10 @@ from tidemark.tagging import layout
 from tidemark.window import Window
 
 
-def check(run: Run, window: Window) -> None:
+def check(run: Run, window: Window, *, has_journal: bool = True) -> None:
     """Refuse what cannot be worked on; then make Tidemark's own tables unless they exist.
+
+    Without `has_journal` nothing of the journal keyspace is needed, nor looked at.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -21,16 +23,17 @@ def check(run: Run, window: Window) -> None:
     """
     delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
     window.require_whole_buckets(run.settings.bucket_size, datetime.now(UTC) - delay)
-    check_journal(run)
+    check_journal(run, has_journal=has_journal)
 
 
-def check_journal(run: Run) -> None:
+def check_journal(run: Run, *, has_journal: bool = True) -> None:
     """The same for what has no window.
 
     Raises:
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
     """
-    tables.require_journal(run.control, run.settings)
-    layout.require_bucket_size(run.control, run.settings)
+    if has_journal:
+        tables.require_journal(run.control, run.settings)
+        layout.require_bucket_size(run.control, run.settings)
     create_own_tables(run.control, run.settings)

@@ -106,6 +106,19 @@ class Settings(BaseSettings):
         description="Time buckets before each planned one in which projections by tags look for"
         " late events; what is later than that is found by the gap that it leaves.",
     )
+    kafka_journal_keyspace: str = Field(
+        "journal", description="kafka-journal's `keyspace.name`, of projections that read it."
+    )
+    kafka_journal_table: str = Field("journal", description="kafka-journal's table of events.")
+    kafka_metajournal_table: str = Field(
+        "metajournal", description="kafka-journal's table of heads, one for each journal."
+    )
+    kafka_journal_delay: int = Field(
+        300,
+        ge=0,
+        description="Seconds after its end that projections of kafka-journal leave a time bucket"
+        " alone, since the replicator may still write into it.",
+    )
     lock_ttl: int = Field(
         60, ge=5, description="Seconds after which the locks of a dead run expire."
     )
@@ -145,6 +158,9 @@ class Settings(BaseSettings):
         "metadata_table",
         "all_persistence_ids_table",
         "events_by_tag_table",
+        "kafka_journal_keyspace",
+        "kafka_journal_table",
+        "kafka_metajournal_table",
     )
     @classmethod
     def _is_identifier(cls, value: str) -> str:

@@ -78,3 +78,39 @@ def _result(one: Seen, base: int, end: int) -> Result:
 def seen(numbers: Iterable[int], **those: bool) -> tuple[Seen, ...]:
     """Events of those numbers, alike in all else."""
     return tuple(Seen(number, **those) for number in numbers)
+
+
+@dataclass(frozen=True)
+class Life:
+    """A persistence id that may have begun anew: (number, second) stored and of each event."""
+
+    stored: tuple[int, int] | None
+    deleted_to: int
+    events: tuple[tuple[int, int], ...]
+
+
+def judge_lives(life: Life, after: int) -> list[Result]:
+    """The result of each event, in the order given.
+
+    A reader that meets a lower number behind the known time plus `after` forgets what it knew, and
+    reads from 1 on what is that young.
+    """
+    number, second = life.stored or (None, 0)
+    is_anew = number is not None and any(
+        life.deleted_to < one <= number and at > second + after for one, at in life.events
+    )
+    if not is_anew:
+        return judge(Series(number, life.deleted_to, seen(one for one, _ in life.events)))
+    current = 0
+    young = sorted(one for one, at in life.events if at > second + after)
+    for one in young:
+        if one == current + 1:
+            current = one
+    return [
+        Result.DUPLICATE
+        if at <= second + after
+        else Result.ACCEPTED
+        if one <= current
+        else Result.REJECTED
+        for one, at in life.events
+    ]

@@ -9,6 +9,7 @@ import pytest
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection import catalog
 from tidemark.projection.definition import Mode, read
+from tidemark.projection.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
 from tidemark.settings import REPOSITORY
 
 GOOD = """\
@@ -27,11 +28,20 @@ FROM events;
 
 KNOWN_MODES = "known are bucket, upsert, append, export"
 ADD_MODE = "add a line such as `-- mode: bucket`"
-KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder"
+KNOWN_HEADERS = (
+    "known are name, version, source, mode, target, event, decoder,"
+    " accept_sequence_number_reset_after"
+)
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
-SOURCE = "write `messages`, or `tags` and different tags with commas between them"
+SOURCE = "write one of `messages`, `tags`, `persistence-ids` and `kafka-journal`"
+TAGS = "write `tags` and different tags with commas between them"
+IDS = (
+    "write `persistence-ids` and different persistence ids with commas between them, in single"
+    " quotes if they have blanks, commas or quotes"
+)
+TOPIC = "write `kafka-journal` and the name of a topic"
 TARGET = "write `keyspace.table`"
 ONE_SELECT = "write one SELECT over the table events"
 
@@ -54,9 +64,46 @@ def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) ->
     assert definition.event.splitlines()[6].index("dep_delay") == lines[6].index("dep_delay")
 
 
-def test_read_takes_messages_as_a_source(write: Path) -> None:
-    write.write_text(GOOD.replace("tags JFK, LGA", "messages"))
-    assert read(write).tags is None
+@pytest.mark.parametrize(
+    ("header", "source"),
+    [
+        ("messages", Messages()),
+        ("tags New York, it's", Tags(("New York", "it's"))),
+        ("persistence-ids a|1", PersistenceIds(("a|1",))),
+        (
+            "persistence-ids a|1, 'b |,2',\n--   'it''s|3',\n--   4",
+            PersistenceIds(("a|1", "b |,2", "it's|3", "4")),
+        ),
+        ("kafka-journal journal-1.Order_s", KafkaJournal("journal-1.Order_s")),
+    ],
+)
+def test_read_takes_every_source(write: Path, header: str, source: Source) -> None:
+    write.write_text(GOOD.replace("tags JFK, LGA", header))
+    definition = read(write)
+    assert definition.source == source
+    assert definition.tags == (source.names if isinstance(source, Tags) else None)
+
+
+@pytest.mark.parametrize(
+    ("header", "place", "remedy"),
+    [
+        ("messages a", ":3", "write `messages` alone"),
+        ("persistence-ids", ":3:27", IDS),
+        ("persistence-ids a|1, a|1", ":3:33", IDS),
+        ("persistence-ids a|1,, a|2", ":3:32", IDS),
+        ("persistence-ids a|1 a|2", ":3:28", IDS),
+        ("persistence-ids a|1,\n--   ''", ":4:6", IDS),
+        ("persistence-ids a|1, 'b", ":3:33", IDS),
+        ("kafka-journal", ":3", TOPIC),
+        ("kafka-journal a, b", ":3", TOPIC),
+        ("kafka-journal a b", ":3", TOPIC),
+    ],
+)
+def test_read_refuses_sources(write: Path, header: str, place: str, remedy: str) -> None:
+    write.write_text(GOOD.replace("tags JFK, LGA", header))
+    with pytest.raises(DefinitionError) as refused:
+        read(write)
+    assert f"cannot be used ({write}{place}); {remedy}" in str(refused.value)
 
 
 def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Path) -> None:
@@ -80,8 +127,8 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
         ("version: 2", "version: two", ":2", "the version 'two' cannot be used", VERSION),
         ("version: 2", "version: 1000", ":2", "the version '1000' cannot be used", VERSION),
         ("tags JFK, LGA", "topic x", ":3", "the source 'topic x' cannot be used", SOURCE),
-        ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", SOURCE),
-        ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", SOURCE),
+        ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", TAGS),
+        ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", TAGS),
         ("mode: bucket", "mode: fold", ":4", "unknown mode 'fold'", KNOWN_MODES),
         ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
         (

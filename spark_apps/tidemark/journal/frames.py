@@ -110,6 +110,21 @@ def deleted(spark: SparkSession, settings: Settings) -> DataFrame:
     )
 
 
+def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
+    """The same of some persistence ids only, by direct join.
+
+    Args:
+        ids: persistence_id; unique.
+        settings: where the journal is.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    return spark_io.read_partitions(
+        ids, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
+    )
+
+
 def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     """tag_scanning: persistence_id, scanned_to (bigint)."""
     scanned = spark_io.read(
@@ -163,23 +178,26 @@ def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame
     return _with_time(found, settings)
 
 
-def messages_of_ids(ids: DataFrame, settings: Settings, *payload: str) -> DataFrame:
+def messages_of_ids(
+    ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
+) -> DataFrame:
     """All messages of some persistence ids, by direct joins, a few partitions of each at a time.
 
     Args:
         ids: persistence_id; unique.
         settings: where the journal is.
         payload: further columns to read.
+        deleted_to: as `deleted` has it, of these ids at least; by default all of it is read.
 
     Columns: those of `message_index`, and `payload`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    spark = ids.sparkSession
+    known = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
     size = F.lit(settings.target_partition_size)
     first = F.call_function("div", F.coalesce(F.col("deleted_to"), F.lit(0)), size)
-    frontier = ids.join(F.broadcast(deleted(spark, settings)), on="persistence_id", how="left")
+    frontier = ids.join(F.broadcast(known), on="persistence_id", how="left")
     frontier = frontier.select("persistence_id", first.cast("bigint").alias("first_partition"))
     frontier = frontier.localCheckpoint()
     found = []

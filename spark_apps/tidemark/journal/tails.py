@@ -7,6 +7,7 @@ too, the last event of a quiet persistence id included.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -59,12 +60,34 @@ def after(
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
+
+    def ask(frontier: DataFrame, width: int) -> DataFrame:
+        return messages_in(frontier, width, settings, *payload)
+
+    return in_rounds(beginning, ask, end_bucket=end_bucket)
+
+
+def in_rounds(
+    beginning: DataFrame,
+    ask: Callable[[DataFrame, int], DataFrame],
+    *,
+    end_bucket: int | None = None,
+) -> DataFrame:
+    """The events at and after `first_nr` of each persistence id, up to the first that is missing.
+
+    Args:
+        beginning: as for `after`.
+        ask: gives the events of `numbers(frontier, width)`: persistence_id, sequence_nr,
+            time_bucket, and more.
+        end_bucket: as for `after`.
+
+    Columns: those that `ask` gives. The rows are in memory.
+    """
     rounds: list[DataFrame] = []
     # Checkpoints and not caches: a cached frame drags the plans of all rounds before it along.
     frontier, width = beginning.select("persistence_id", "first_nr").localCheckpoint(), 1
     while True:
-        wanted = _wanted(frontier, width, settings)
-        found = frames.messages_of(wanted, settings, *payload).localCheckpoint()
+        found = ask(frontier, width).localCheckpoint()
         rounds.append(found)
         last = found.groupBy("persistence_id").agg(
             F.max("sequence_nr").alias("last_nr"), F.max("time_bucket").alias("last_bucket")
@@ -81,11 +104,21 @@ def after(
         width = min(2 * width, MAX_WIDTH)
 
 
+def messages_in(frontier: DataFrame, width: int, settings: Settings, *payload: str) -> DataFrame:
+    """The messages of one round. Columns in: persistence_id, first_nr; out: those of `after`."""
+    return frames.messages_of(_wanted(frontier, width, settings), settings, *payload)
+
+
+def numbers(frontier: DataFrame, width: int) -> DataFrame:
+    """The sequence nrs of one round. Columns: persistence_id, sequence_nr."""
+    wanted = F.sequence(F.col("first_nr"), F.col("first_nr") + (width - 1))
+    return frontier.select("persistence_id", F.explode(wanted).alias("sequence_nr"))
+
+
 def _wanted(frontier: DataFrame, width: int, settings: Settings) -> DataFrame:
-    numbers = F.sequence(F.col("first_nr"), F.col("first_nr") + (width - 1))
     formula = columns.partition_nr(F.col("sequence_nr"), settings.target_partition_size)
     return (
-        frontier.select("persistence_id", F.explode(numbers).alias("sequence_nr"))
+        numbers(frontier, width)
         .withColumn("partition_nr", F.explode(F.array(formula, formula + 1)))
         .select("persistence_id", "partition_nr", "sequence_nr")
     )

@@ -154,22 +154,29 @@ def judge(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
     """Each row with its result; a row of a series that nothing was known of is rejected.
 
     Args:
-        rows: persistence_id, tag, number (bigint), and more.
-        reached: as `reach` makes it.
+        rows: persistence_id, tag, number (bigint), and more; ticks if `reached` has former_ticks.
+        reached: as `reach` makes it, perhaps as `resets.marked` does: what lies at or before
+            former_ticks was consumed in a former life.
         is_back: whether a row lies where the projection has been before.
 
     Columns: those of `rows`, and result (string), reached_number.
     """
-    limits = reached.select(*SERIES, "base", "reached_number")
+    has_resets = "former_ticks" in reached.columns
+    former = ["former_ticks"] if has_resets else []
+    limits = reached.select(*SERIES, "base", "reached_number", *former)
+    is_consumed = F.col("number") <= F.col("base")
+    if has_resets:
+        is_consumed = is_consumed | (F.col("ticks") <= F.col("former_ticks"))
     rejection = F.when(is_back, F.lit(str(Result.REJECTED_BACKTRACKING))).otherwise(
         F.lit(str(Result.REJECTED))
     )
     result = (
-        F.when(F.col("number") <= F.col("base"), F.lit(str(Result.DUPLICATE)))
+        F.when(is_consumed, F.lit(str(Result.DUPLICATE)))
         .when(F.col("number") <= F.col("reached_number"), F.lit(str(Result.ACCEPTED)))
         .otherwise(rejection)
     )
-    return rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result).drop("base")
+    judged = rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result)
+    return judged.drop("base", *former)
 
 
 def is_rejected() -> Column:

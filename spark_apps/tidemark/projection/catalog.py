@@ -52,3 +52,8 @@ def select(directory: Path, names: Sequence[str]) -> list[Definition]:
             do=f"{directory} has {', '.join(known) or 'none'}",
         )
     return [definition for definition in definitions if not names or definition.name in names]
+
+
+def reads_pekko(definitions: Sequence[Definition]) -> bool:
+    """Whether any of them needs the journal keyspace; true for none, which says nothing."""
+    return not definitions or any(definition.source.is_pekko for definition in definitions)

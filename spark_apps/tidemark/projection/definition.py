@@ -6,6 +6,7 @@ Nothing here needs Spark: `tidemark.projection.analysis` checks the SQL and the 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +16,11 @@ from urllib.parse import urlsplit
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection.decoding.rules import Rule, parse
+from tidemark.projection.source import Source, Tags
+from tidemark.projection.source import parse as parse_source
 from tidemark.projection.statement import StatementError, single_select
 from tidemark.sqlfile import Value, error_in, read_sql_file
 
-MESSAGES_SOURCE = "messages"
 MAX_VERSION = 999
 """Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
 
@@ -32,8 +34,13 @@ _HEADERS = {
     "event": "kind STRING, dep_delay INT",
 }
 """The headers that every file has, with what they may look like."""
-_DEFAULTS = {"decoder": "json"}
+RESET = "accept_sequence_number_reset_after"
+_DEFAULTS = {"decoder": "json", RESET: "off"}
 """The headers that may be left out, with the value that they have then."""
+
+
+_DURATION = re.compile(r"(\d{1,9}) ?([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class Mode(StrEnum):
@@ -63,12 +70,14 @@ class Definition:
         file: where it is defined.
         name: unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
-        tags: the tags to read; None reads `messages`.
+        source: which events it reads.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
         table: of the target; empty in mode export.
         path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
+        reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that
+            of a persistence id that began anew; None takes it for a duplicate.
         decoders: how payloads are read; the first rule that takes an event does it.
         body: the SELECT, padded to its place in the file, without a semicolon at its end.
         fingerprint: `<version>-<hash>` of the file and of those that its decoders name, which the
@@ -79,16 +88,22 @@ class Definition:
     file: Path
     name: str
     version: int
-    tags: tuple[str, ...] | None
+    source: Source
     mode: Mode
     keyspace: str
     table: str
     path: str
     event: str
+    reset_after: int | None
     decoders: tuple[Rule, ...]
     body: str
     fingerprint: str
     header_lines: Mapping[str, int]
+
+    @property
+    def tags(self) -> tuple[str, ...] | None:
+        """The tags whose views it reads; None if it reads none."""
+        return self.source.names if isinstance(self.source, Tags) else None
 
     @property
     def target(self) -> str:
@@ -121,16 +136,18 @@ def read(file: Path) -> Definition:
     mode = _mode(file, values["mode"])
     keyspace, table, path = _target(file, values["target"], mode)
     decoders = parse(file, values["decoder"])
+    source = parse_source(file, values["source"])
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
-        tags=_tags(file, values["source"]),
+        source=source,
         mode=mode,
         keyspace=keyspace,
         table=table,
         path=path,
         event=parts.padded("event"),
+        reset_after=_reset_after(file, values[RESET], source, mode),
         decoders=decoders,
         body=_body(file, parts.body),
         fingerprint=f"{version}-{_hash(parts.text, decoders)}",
@@ -162,21 +179,6 @@ def _version(file: Path, value: Value) -> int:
     return int(text)
 
 
-def _tags(file: Path, value: Value) -> tuple[str, ...] | None:
-    kind, _, rest = value.text.strip().partition(" ")
-    if kind == MESSAGES_SOURCE and not rest:
-        return None
-    tags = tuple(part.strip() for part in rest.split(","))
-    if kind != "tags" or not all(tags) or len(set(tags)) < len(tags):
-        raise error_in(
-            file,
-            f"the source {value.text.strip()!r} cannot be used",
-            "write `messages`, or `tags` and different tags with commas between them",
-            value.line,
-        )
-    return tags
-
-
 def _mode(file: Path, value: Value) -> Mode:
     text = value.text.strip()
     if text not in list(Mode):
@@ -198,6 +200,25 @@ def _target(file: Path, value: Value, mode: Mode) -> tuple[str, str, str]:
         _name(file, table, value.line, "target's table"),
         "",
     )
+
+
+def _reset_after(file: Path, value: Value, source: Source, mode: Mode) -> int | None:
+    text = value.text.strip()
+    if text == "off":
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        what = f"{RESET} cannot be {text!r}"
+        raise error_in(
+            file, what, "write `off`, or a time such as `10 s`, `5 m`, `1 h`", value.line
+        )
+    if isinstance(source, Tags):
+        remedy = "leave it out, or read messages: tag pid sequence nrs do not begin anew"
+        raise error_in(file, f"{RESET} does not fit the source tags", remedy, value.line)
+    if not mode.replaces_buckets:
+        remedy = "leave it out: the rows of the former events would stay, or win over new ones"
+        raise error_in(file, f"{RESET} does not fit the mode {mode}", remedy, value.line)
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 def _directory(file: Path, text: str, line: int) -> str:

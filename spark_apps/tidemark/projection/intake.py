@@ -12,14 +12,15 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
-from tidemark.journal import frames
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, read, sightings, store
+from tidemark.projection import acceptance, gaps, resets, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
 from tidemark.projection.sightings import KEYS, Sightings
+from tidemark.projection.sources import registry
+from tidemark.projection.sources.base import Reader
 from tidemark.window import from_millis
 
 COUNT_OF = {
@@ -49,7 +50,7 @@ class Intake:
     """What is taken in.
 
     Attributes:
-        rows: columns of `read.source_rows`; events that are held back are not among them.
+        rows: columns of `Reader.rows`; events that are held back are not among them.
         time_buckets: to process, ascending: the planned ones and the late ones.
         reached: as `acceptance.reach` makes it.
         counts: COUNTS by time bucket; only what is not 0.
@@ -84,18 +85,18 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     spark, settings, definition = run.spark, run.settings, work.definition
     is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
     stored = store.stored_offsets(spark, settings, subject).where(is_ours)
-    rows = read.source_rows(spark, settings, definition, work.time_buckets)
+    reader = registry.reader(definition.source)
+    rows = reader.rows(spark, settings, work.time_buckets)
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
-    look = sightings.of_messages if definition.tags is None else sightings.of_tags
-    seen = look(run, work, rows.select(*KEYS), stored)
+    seen = reader.sightings(run, work, rows.select(*KEYS), stored)
     first_encounters, suspects = _encounters(seen)
     if suspects:
-        seen = _without_purged(run, work, seen, stored, policy)
+        seen = _without_purged(run, work, reader, seen, stored, policy)
     late, beyond = _late(seen)
     if late:
         if definition.tags is not None:
             require_rows(run, definition, late)
-        more = read.source_rows(spark, settings, definition, late)
+        more = reader.rows(spark, settings, late)
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
@@ -139,7 +140,7 @@ def _encounters(seen: Sightings) -> tuple[int, int]:
 
 
 def _without_purged(
-    run: Run, work: Work, seen: Sightings, stored: DataFrame, policy: Policy
+    run: Run, work: Work, reader: Reader, seen: Sightings, stored: DataFrame, policy: Policy
 ) -> Sightings:
     gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
     found = gone.orderBy(*SERIES).limit(gaps.NAMED).collect()
@@ -157,15 +158,15 @@ def _without_purged(
             where=work.definition.name,
             do="bring them back, or give them up with --accept-purged",
         )
-    given_up = stored.join(gone, on=[*SERIES], how="left").select(
-        *SERIES,
-        F.coalesce("last_number", "stored_number").alias("stored_number"),
-        "stored_sequence_nr",
+    last = gone.select(*SERIES, "last_number")
+    given_up = resets.begun(stored, seen.anew).join(last, on=[*SERIES], how="left")
+    given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
+    deleted = reader.deleted(run.spark, run.settings)
+    reached = acceptance.reach(
+        seen.rows, given_up.drop("last_number"), deleted, is_beheaded=work.is_beheaded
     )
-    deleted = frames.deleted(run.spark, run.settings)
-    reached = acceptance.reach(seen.rows, given_up, deleted, is_beheaded=work.is_beheaded)
-    reached = reached.localCheckpoint()
-    return Sightings(seen.rows, acceptance.agree(reached, seen.rows))
+    reached = acceptance.agree(reached.localCheckpoint(), seen.rows)
+    return Sightings(seen.rows, resets.marked(reached, seen.anew), seen.anew)
 
 
 def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:

@@ -72,7 +72,7 @@ def set_paused(run: Run, names: Sequence[str], *, paused: bool) -> Outcome:
         CassandraUnavailable: a statement failed.
     """
     definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check_journal(run)
+    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
     lines, changed = [], 0
     for definition in definitions:
         before = standing(run.control, run.settings, definition)

@@ -10,24 +10,24 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.projection import source_check
 from tidemark.projection.definition import Definition
 from tidemark.retention.purged import emptied_buckets, removed
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
 
 APPLICATION = applications.PROJECT
-NOT_VALIDATED = "not validated"
 
 
 @dataclass(frozen=True)
 class Work:
-    """The pieces of one projection; those in `held` wait for validate.
+    """The pieces of one projection; those in `held` wait for what its source waits for.
 
     Attributes:
         definition: the projection.
         ledger: its pieces.
         pieces: what is to do, and what is held.
-        held: the time buckets of those that wait for validate.
+        held: the time buckets of those that wait.
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
         first: the projection's first time bucket; what is older is not its business.
@@ -43,6 +43,11 @@ class Work:
     first: int
     is_beheaded: bool
     end: int
+
+    @property
+    def waits_for(self) -> str:
+        """Why the pieces in `held` are held, for people."""
+        return self.definition.source.waits_for
 
     @property
     def time_buckets(self) -> list[int]:
@@ -65,7 +70,7 @@ class Work:
         return [
             f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
             f"  {piece.reason}"
-            + (f", held: {NOT_VALIDATED}" if piece.time_bucket in self.held else "")
+            + (f", held: {self.waits_for}" if piece.time_bucket in self.held else "")
             for piece in self.pieces
         ]
 
@@ -84,30 +89,32 @@ def ledger(run: Run, definition: Definition) -> Pieces:
 def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Work:
     """The projection's pieces in the window, and older ones left unfinished or never begun.
 
-    Never begun are those that validate has passed between the projection's first piece and the
-    window: their schedule was missed.
+    Never begun are those that `passed` has between the projection's first piece and the window:
+    their schedule was missed.
 
-    A piece is held until validate is done with its time bucket. `force` runs those of the window
-    all the same, and those that are done again.
+    A piece is held until its time bucket is among them. `force` runs those of the window all the
+    same, and those that are done again.
 
     Raises:
+        SchemaMismatch, InvalidInput: as `source_check.require` raises them.
         DefinitionError: a projection of mode upsert or append changed without a higher version.
         HistoryPurged: the tag views of a bucket to process were purged and not written again.
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
+    source_check.require(run, definition)
     pieces_ledger = ledger(run, definition)
     if definition.mode.is_versioned:
         _require_new_version(definition, pieces_ledger.entries())
     in_window = set(window.buckets(settings.bucket_size))
     end = to_millis(window.end)
     entries = pieces_ledger.entries(before=end)
-    passed = validated(run, settings)
     first = min([entry.time_bucket for entry in entries] + sorted(in_window)[:1])
-    missed = {bucket for bucket in passed if first <= bucket < end}
+    passed_by = passed(run, definition, first, end)
+    missed = {bucket for bucket in passed_by if first <= bucket < end}
     missed -= {entry.time_bucket for entry in entries} | in_window
     pieces = pieces_ledger.plan(in_window | missed, force=force)
-    ready = passed | (in_window if force else set())
+    ready = passed_by | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
     done = frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE)
     beheaded = definition.tags is not None and _is_beheaded(run, first)
@@ -138,6 +145,27 @@ def require_rows(run: Run, definition: Definition, time_buckets: Sequence[int]) 
             where=str(definition.file),
             do="leave them out of the window, or write them again with tag_write.py --force",
         )
+
+
+def passed(run: Run, definition: Definition, first: int, end: int) -> set[int]:
+    """The time buckets from `first` to `end` (epoch ms) that may be processed.
+
+    Of a Pekko journal those that validate is done with, older and younger ones among them. Nobody
+    validates kafka-journal's: those that ended longer ago than the delay.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if definition.source.is_pekko:
+        return validated(run, run.settings)
+    return over(run.settings, first, end, to_millis(datetime.now(UTC)))
+
+
+def over(settings: Settings, first: int, end: int, now: int) -> set[int]:
+    """The time buckets from `first` to `end` that the replicator has left; all epoch ms."""
+    size = settings.bucket_size.milliseconds
+    newest = now - settings.kafka_journal_delay * 1000 - size
+    return set(range(first, min(end, newest + 1), size))
 
 
 def validated(run: Run, settings: Settings) -> set[int]:

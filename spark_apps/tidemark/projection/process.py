@@ -13,13 +13,14 @@ from tidemark.application import Run
 from tidemark.ledger import quarantine
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
-from tidemark.projection import acceptance, analysis, intake, read, store, transform
+from tidemark.projection import acceptance, analysis, intake, store, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
 from tidemark.projection.intake import Policy
-from tidemark.projection.modes import registry
+from tidemark.projection.modes import registry as modes
 from tidemark.projection.modes.base import Batch
-from tidemark.projection.plan import APPLICATION, NOT_VALIDATED, Work
+from tidemark.projection.plan import APPLICATION, Work
+from tidemark.projection.sources import registry
 
 COUNTS = ("events_read", "rows_written", "quarantined", *intake.COUNTS)
 
@@ -68,7 +69,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         on_lost=run.stop_jobs,
     ) as claimed:
         if work.held:
-            claimed.finish_some(set(work.held), State.HELD, {}, NOT_VALIDATED)
+            claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:
             done = _Processing(run, claimed, checked, work).run_all(policy)
     return done
@@ -125,7 +126,7 @@ class _Processing:
         quarantine.write(
             transform.unreadable(decoded),
             self._run.settings,
-            source=read.source_table(self._definition, self._run.settings),
+            source=registry.reader(self._definition.source).table(self._run.settings),
             application=f"{APPLICATION}/{self._definition.name}",
             run_id=self._run.run_id,
         )
@@ -135,7 +136,7 @@ class _Processing:
         self._say(f"writing {self._definition.target}")
         result = analysis.apply(self._definition, transform.readable(decoded))
         batch = Batch(self._run, self._claimed, self._definition, self._time_buckets)
-        counted = registry.write(batch, result)
+        counted = modes.write(batch, result)
         if counted.by_bucket is not None:
             for bucket in self._time_buckets:
                 counts.setdefault(bucket, {})["rows_written"] = counted.by_bucket.get(bucket, 0)

@@ -1,4 +1,4 @@
-"""The events of a projection's source, as the journal holds them."""
+"""Events as the journal holds them: the rows that the sources of projections are made of."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tidemark.cassandra import spark_io
 from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance import NO_TAG
-from tidemark.projection.definition import Definition
 from tidemark.settings import Settings
 
 PAYLOAD = ("ser_id", "ser_manifest", "event")
-_COLUMNS = (
+"""And its payload: int, string, binary."""
+COLUMNS = (
     "persistence_id",
     "sequence_nr",
     "timestamp",
@@ -25,37 +25,30 @@ _COLUMNS = (
     "tag",
     "number",
 )
+"""Of a row of a source: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks
+(bigint, 100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, may be null); and
+the series that numbers it: tag ('' if that is the persistence id), number (bigint: the sequence nr,
+or the tag pid sequence nr)."""
 
 
-def source_table(definition: Definition, settings: Settings) -> str:
-    """The table that the events come from, as `keyspace.table`."""
-    name = settings.journal_table if definition.tags is None else settings.events_by_tag_table
-    return f"{settings.journal_keyspace}.{name}"
-
-
-def source_rows(
-    spark: SparkSession, settings: Settings, definition: Definition, time_buckets: Sequence[int]
-) -> DataFrame:
-    """The source's rows in those time buckets; an event of several tags comes once for each.
-
-    Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks (bigint,
-    100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, may be null), ser_id,
-    ser_manifest, event (binary); and the series that numbers the row: tag ('' for messages), number
-    (bigint: the sequence nr, or the tag pid sequence nr).
-    """
-    if definition.tags is None:
-        rows = _messages(spark, settings, time_buckets)
-    else:
-        rows = tag_view_rows(spark, settings, definition.tags, time_buckets, *PAYLOAD)
-    return rows.select(*_COLUMNS, *PAYLOAD)
-
-
-def _messages(spark: SparkSession, settings: Settings, time_buckets: Sequence[int]) -> DataFrame:
-    wanted = spark.createDataFrame([(bucket,) for bucket in time_buckets], "time_bucket bigint")
+def message_rows(spark: SparkSession, settings: Settings, time_buckets: Sequence[int]) -> DataFrame:
+    """All messages in those time buckets. Columns: COLUMNS and PAYLOAD."""
     end = max(time_buckets) + settings.bucket_size.milliseconds
     messages = frames.messages_between(spark, settings, min(time_buckets), end)
-    rows = messages.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
-    return rows.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    return by_sequence_nr(messages, time_buckets)
+
+
+def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    """What of some events lies in those time buckets, each persistence id being a series.
+
+    Columns in: COLUMNS and PAYLOAD without tag and number. Columns out: COLUMNS and PAYLOAD.
+    """
+    wanted = events.sparkSession.createDataFrame(
+        [(bucket,) for bucket in time_buckets], "time_bucket bigint"
+    )
+    rows = events.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+    numbered = rows.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    return numbered.select(*COLUMNS, *PAYLOAD)
 
 
 def tag_view_rows(
@@ -67,7 +60,7 @@ def tag_view_rows(
 ) -> DataFrame:
     """The rows of some tags in those time buckets.
 
-    Columns: those of `source_rows`, of the payload only what is named.
+    Columns: COLUMNS, and of the payload only what is named.
     """
     keys = spark.createDataFrame(
         [(tag, bucket) for bucket in time_buckets for tag in tags],
@@ -93,4 +86,4 @@ def tag_view_rows(
             "time_bucket": F.col("timebucket"),
             "tags": F.array("tag_name"),
         }
-    ).select(*_COLUMNS, *payload)
+    ).select(*COLUMNS, *payload)

@@ -16,7 +16,7 @@ from tidemark.projection.definition import Mode
 from tidemark.projection.intake import Policy
 from tidemark.projection.location import resolve
 from tidemark.projection.modes import lake
-from tidemark.projection.plan import NOT_VALIDATED, Work, plan
+from tidemark.projection.plan import Work, plan
 from tidemark.projection.process import COUNTS, Done, process
 from tidemark.projection.show import sample
 from tidemark.projection.target import require_target
@@ -76,7 +76,7 @@ def run_window(
     """
     settings = run.settings
     definitions = catalog.select(settings.projections_dir, names)
-    preflight.check(run, window)
+    preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
     left_out: list[str] = []
     definitions = management.unpaused(run, definitions, left_out.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]
@@ -140,7 +140,7 @@ def _lines(work: Work, done: Done) -> list[str]:
         for key, number in done.totals.items()
         if number or key not in intake.COUNTS
     )
-    held = f", {len(work.held)} held: {NOT_VALIDATED}" if work.held else ""
+    held = f", {len(work.held)} held: {work.waits_for}" if work.held else ""
     summary = f"{name}: {done.buckets} buckets, {numbers}{held}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidemark.application import Run
-from tidemark.projection import analysis, read, transform
+from tidemark.projection import analysis, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.plan import Work
+from tidemark.projection.sources import registry
 from tidemark.window import from_millis
 
 SAMPLE = 1000
@@ -31,13 +32,14 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
     name = work.definition.name
     if checked is None:
         return [f"{name}: every planned time bucket is held"]
-    source = read.source_rows(run.spark, run.settings, work.definition, work.time_buckets)
+    reader = registry.reader(work.definition.source)
+    source = reader.rows(run.spark, run.settings, work.time_buckets)
     # Collected, since a limit within a plan would have every partition of the source read.
     first = source.select("time_bucket").take(1)
     if not first:
         return [f"{name}: no events in the planned time buckets"]
     bucket = first[0].time_bucket
-    one_bucket = read.source_rows(run.spark, run.settings, work.definition, [bucket])
+    one_bucket = reader.rows(run.spark, run.settings, [bucket])
     taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
     decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
     result = analysis.apply(work.definition, transform.readable(decoded))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames, tails
-from tidemark.projection import acceptance, read
+from tidemark.projection import acceptance, read, resets
 from tidemark.projection.acceptance import NO_TAG, SERIES
 from tidemark.projection.plan import Work
 
@@ -32,11 +32,13 @@ class Sightings:
         rows: persistence_id, tag, number, sequence_nr, timestamp (timeuuid text), time_bucket,
             is_there (the event may be consumed now), is_before (in a bucket before the
             projection's first), is_late (in a bucket that is done and not planned).
-        reached: as `acceptance.reach` makes it.
+        reached: as `acceptance.reach` makes it, with the mark of `resets.marked`.
+        anew: as `resets.began_anew` makes it; None if the projection does not ask.
     """
 
     rows: DataFrame
     reached: DataFrame
+    anew: DataFrame | None = None
 
 
 def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
@@ -49,6 +51,7 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
         stored: as `acceptance.reach` takes it.
     """
     spark, settings = run.spark, run.settings
+    deleted = frames.deleted(spark, settings)
     if _is_listed(run, stored):
         known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
         ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
@@ -56,13 +59,46 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
             F.max("known_to").alias("known_to")
         )  # fmt: skip
         beginnings = tails.beginnings(spark, settings, known)
+        after = work.definition.reset_after
+        if after is not None:
+
+            def ask(frontier: DataFrame, width: int) -> DataFrame:
+                return tails.messages_in(frontier, width, settings)
+
+            beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
         found = tails.after(beginnings, settings, end_bucket=work.end)
     else:
         found = frames.message_index(spark, settings)
+    return by_sequence_nr(run, work, planned, stored, found, deleted)
+
+
+def by_sequence_nr(
+    run: Run,
+    work: Work,
+    planned: DataFrame,
+    stored: DataFrame,
+    found: DataFrame,
+    deleted: DataFrame,
+) -> Sightings:
+    """Each persistence id being a series: the planned rows, and what was found of the others.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        planned: as for `of_messages`.
+        stored: as `acceptance.reach` takes it.
+        found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
+            planned buckets nothing is taken.
+        deleted: as `acceptance.reach` takes it.
+    """
     elsewhere = found.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
     rows = _placed(run, work, planned, elsewhere.select(*KEYS))
-    reached = acceptance.reach(rows, stored, frames.deleted(spark, settings))
-    return Sightings(rows, reached.localCheckpoint())
+    after, anew = work.definition.reset_after, None
+    if after is not None:
+        anew = resets.began_anew(rows, stored, deleted, after).localCheckpoint()
+        rows = resets.present(rows, anew).localCheckpoint()
+    reached = acceptance.reach(rows, resets.begun(stored, anew), deleted)
+    return Sightings(rows, resets.marked(reached, anew).localCheckpoint(), anew)
 
 
 def _is_listed(run: Run, stored: DataFrame) -> bool:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from tidemark import preflight
 from tidemark.application import DONE, Outcome, Run
 from tidemark.ledger.pieces import Entry, State
 from tidemark.projection import catalog, management
-from tidemark.projection.plan import ledger, validated
-from tidemark.window import from_millis
+from tidemark.projection.plan import ledger, passed
+from tidemark.window import from_millis, to_millis
 
 
 @dataclass(frozen=True)
 class Progress:
-    """One projection against the time buckets that validate has passed.
+    """One projection against the time buckets that may be processed.
 
     Attributes:
         states: its pieces by state; those done by another definition count as `changed`.
-        open_buckets: validated, and not done by the present definition; ascending.
-        lag: from the start of the first of them to the end of the last validated bucket.
+        open_buckets: of those, what is not done by the present definition; ascending.
+        lag: from the start of the first of them to the end of the last that may be.
         last_error: of the oldest piece that has one, with its time bucket.
     """
 
@@ -64,28 +64,33 @@ def run_status(run: Run, names: Sequence[str]) -> Outcome:
     """
     settings = run.settings
     definitions = catalog.select(settings.projections_dir, names)
-    preflight.check_journal(run)
-    passed = validated(run, settings)
+    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
+    now_ms = to_millis(datetime.now(UTC))
+    ready: set[int] = set()
     lines, open_pieces, paused = [], 0, 0
     for definition in definitions:
         stands = management.standing(run.control, settings, definition)
         entries = ledger(run, definition).entries()
-        now = progress(entries, definition.fingerprint, passed, settings.bucket_size.milliseconds)
+        first = entries[0].time_bucket if entries else now_ms
+        passed_by = passed(run, definition, first, now_ms)
+        ready |= passed_by if definition.source.is_pekko else set()
+        size = settings.bucket_size.milliseconds
+        now = progress(entries, definition.fingerprint, passed_by, size)
         paused += stands.paused
         open_pieces += len(now.open_buckets)
         lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
         if stands.paused:
             lines.append(f"  {stands}")
         if now.open_buckets:
-            first = from_millis(now.open_buckets[0])
-            lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
+            oldest = from_millis(now.open_buckets[0])
+            lines.append(f"  oldest open time bucket {oldest:%Y-%m-%d %H:%M}, lag {now.lag}")
         if now.last_error is not None:
             bucket, error = now.last_error
             lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
     counts = {
         "projections": len(definitions),
         "paused": paused,
-        "validated_buckets": len(passed),
+        "validated_buckets": len(ready),
         "open_pieces": open_pieces,
     }
     return Outcome(DONE, counts=counts, lines=lines)

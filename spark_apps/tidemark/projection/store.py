@@ -93,7 +93,8 @@ def write_events(rows: DataFrame, definition: Definition) -> None:
 def stored_offsets(spark: SparkSession, settings: Settings, subject: str) -> DataFrame:
     """How far each series was consumed before, in memory.
 
-    Columns: persistence_id, tag, stored_number, stored_sequence_nr (bigint).
+    Columns: persistence_id, tag, stored_number, stored_sequence_nr (bigint), stored_timestamp
+    (timeuuid text).
     """
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
     keys = [(subject, number) for number in range(NUMBER_OF_SLICES)]
@@ -106,12 +107,14 @@ def stored_offsets(spark: SparkSession, settings: Settings, subject: str) -> Dat
         "tag",
         "sequence_nr",
         "tag_pid_sequence_nr",
+        "timestamp",
     )
     return stored.select(
         "persistence_id",
         "tag",
         F.coalesce("tag_pid_sequence_nr", "sequence_nr").alias("stored_number"),
         F.col("sequence_nr").alias("stored_sequence_nr"),
+        F.col("timestamp").alias("stored_timestamp"),
     ).localCheckpoint()
 
 

@@ -25,6 +25,7 @@ from tidemark.projection import analysis, target, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition, read
 from tidemark.projection.modes.registry import HANDLINGS
+from tidemark.projection.source import PersistenceIds
 from tidemark.session import FETCHED_JARS, require_java
 from tidemark.window import EPOCH
 
@@ -36,7 +37,7 @@ _SOURCE = (
     "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
     " tags array<string>, ser_id int, ser_manifest string, event binary"
 )
-"""As `projection.read.source_rows` has them."""
+"""As `Reader.rows` has them."""
 _BUCKET = 4
 
 
@@ -167,6 +168,9 @@ def _source_rows(
     )
     payload = (given["ser_id"], given["ser_manifest"], _payload(event, number))
     tags = sorted(given["tags"])
+    source = definition.source
+    if isinstance(source, PersistenceIds) and event["persistence_id"] not in source.ids:
+        return []
     if definition.tags is None:
         return [(*key, tags, *payload)]
     return [(*key, [tag], *payload) for tag in tags if tag in definition.tags]

@@ -22,7 +22,7 @@ def distinct_events(rows: DataFrame) -> DataFrame:
 
     If the journal holds an event at two times, the earlier one counts.
 
-    Columns in and out: those of `read.source_rows`; tags is empty when there is none.
+    Columns in and out: those of `Reader.rows`; tags is empty when there is none.
     """
     rest = ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event"]
     return (

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from tidemark.errors import DefinitionError
+from tidemark.projection import words
+from tidemark.projection.words import UnclosedQuote, Word
 from tidemark.settings import REPOSITORY
 from tidemark.sqlfile import Value, error_in
 
@@ -17,8 +19,6 @@ MODULES_DIR = REPOSITORY / "include" / "projections"
 """Where the modules of `python` rules are that do not lie beside their definition."""
 FORM = "write `[serializer id[/manifest]] kind [argument]`, with commas between the rules"
 _INT32 = range(-(2**31), 2**31)
-_TOKEN = re.compile(r"(?P<comma>,)|(?P<word>(?:[^\s,']|'(?:[^']|'')*')+)|(?P<quote>')")
-_QUOTED = re.compile(r"'((?:[^']|'')*)'")
 
 
 class Kind(StrEnum):
@@ -102,16 +102,6 @@ class Rule:
         return error_in(self.file, what, do, self.line, self.column)
 
 
-@dataclass(frozen=True)
-class _Word:
-    text: str
-    offset: int
-
-    @property
-    def unquoted(self) -> str:
-        return _QUOTED.sub(lambda match: match[1].replace("''", "'"), self.text)
-
-
 def parse(file: Path, value: Value) -> tuple[Rule, ...]:
     """The rules of a header in their order; the first that takes an event reads it.
 
@@ -121,8 +111,8 @@ def parse(file: Path, value: Value) -> tuple[Rule, ...]:
     """
     header = _Header(file, value)
     rules: list[Rule] = []
-    for offset, words in header.groups():
-        rule = header.rule(offset, words)
+    for offset, group in header.groups():
+        rule = header.rule(offset, group)
         for earlier in rules:
             if earlier.takes_all_of(rule):
                 raise rule.error(
@@ -154,38 +144,32 @@ class _Header:
     value: Value
 
     def refuse(self, offset: int, what: str, do: str) -> NoReturn:
-        raise error_in(self.file, what, do, *self._place(offset))
+        raise error_in(self.file, what, do, *words.place(self.value, offset))
 
-    def groups(self) -> Iterator[tuple[int, list[_Word]]]:
+    def groups(self) -> Iterator[tuple[int, list[Word]]]:
         """The words of each rule, with the offset at which it starts, or should."""
-        words: list[_Word] = []
-        for match in _TOKEN.finditer(self.value.text):
-            if match["quote"]:
-                self.refuse(match.start(), "a quote is not closed", "close it with '")
-            if match["word"]:
-                words.append(_Word(match["word"], match.start()))
-                continue
-            yield (words[0].offset if words else match.start()), words
-            words = []
-        yield (words[0].offset if words else len(self.value.text.rstrip())), words
+        try:
+            yield from words.groups(self.value.text)
+        except UnclosedQuote as error:
+            self.refuse(error.offset, "a quote is not closed", "close it with '")
 
-    def rule(self, offset: int, words: list[_Word]) -> Rule:
-        if not words:
+    def rule(self, offset: int, group: list[Word]) -> Rule:
+        if not group:
             self.refuse(offset, "a rule is empty", FORM)
-        has_selector = re.match(r"-?\d", words[0].text)
-        serializer_id, manifest = self._selector(words[0]) if has_selector else (None, None)
-        rest = words[1:] if has_selector else words
+        has_selector = re.match(r"-?\d", group[0].text)
+        serializer_id, manifest = self._selector(group[0]) if has_selector else (None, None)
+        rest = group[1:] if has_selector else group
         if not rest:
-            self.refuse(offset, f"the rule for {words[0].text} names no decoder", FORM)
+            self.refuse(offset, f"the rule for {group[0].text} names no decoder", FORM)
         kind = self._kind(rest[0])
         arguments = tuple(word.unquoted for word in rest[1:])
         self._require_arguments(kind, arguments, rest[0].offset)
-        line, column = self._place(offset)
+        line, column = words.place(self.value, offset)
         return Rule(serializer_id, manifest, kind, arguments, self.file, line, column)
 
-    def _selector(self, word: _Word) -> tuple[int, str | None]:
+    def _selector(self, word: Word) -> tuple[int, str | None]:
         number, slash, _ = word.text.partition("/")
-        manifest = _Word(word.text[len(number) + 1 :], word.offset)
+        manifest = Word(word.text[len(number) + 1 :], word.offset)
         if not re.fullmatch(r"-?\d{1,10}", number, re.ASCII) or int(number) not in _INT32:
             remedy = f"write a whole number from {_INT32.start} to {_INT32.stop - 1}"
             self.refuse(word.offset, f"the serializer id {number!r} cannot be used", remedy)
@@ -194,7 +178,7 @@ class _Header:
             self.refuse(word.offset, f"the manifest after {number}/ is missing", remedy)
         return int(number), manifest.unquoted if slash else None
 
-    def _kind(self, word: _Word) -> Kind:
+    def _kind(self, word: Word) -> Kind:
         if word.text not in list(Kind):
             what = f"unknown decoder {word.text!r}"
             self.refuse(word.offset, what, f"known are {', '.join(Kind)}")
@@ -208,10 +192,3 @@ class _Header:
         if kind is Kind.PYTHON and not _PYTHON.fullmatch(arguments[0]):
             what = f"{arguments[0]!r} does not name a function"
             self.refuse(offset, what, f"write `{usage}`")
-
-    def _place(self, offset: int) -> tuple[int, int]:
-        text = self.value.text
-        return (
-            self.value.line + text.count("\n", 0, offset),
-            offset - text.rfind("\n", 0, offset),
-        )

@@ -1,0 +1,1 @@
+"""kafka-journal's own tables, as its replicator makes and writes them."""

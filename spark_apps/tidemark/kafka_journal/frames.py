@@ -1,0 +1,126 @@
+"""kafka-journal's tables as DataFrames, in the envelope that Pekko's events have."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import spark_io
+from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
+from tidemark.partitioning import columns
+from tidemark.settings import Settings
+
+SERIALIZER_ID = 0
+"""The serializer id of every event; its manifest is the payload type, empty without a payload."""
+_KEY = ("id", "topic", "seq_nr", "timestamp")
+_PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin")
+
+
+def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
+    """The journals of a topic, by direct join on its segments of metajournal.
+
+    Columns: persistence_id (the key's id), topic, segment_size (int), deleted_to (bigint, 0 if
+    nothing is).
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    segments = spark.createDataFrame(
+        [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
+    )
+    found = spark_io.read_partitions(
+        segments,
+        settings.kafka_journal_keyspace,
+        settings.kafka_metajournal_table,
+        "id",
+        "topic",
+        "segment_size",
+        "delete_to",
+    )
+    # As upstream's reader does (facts: kafka-journal §1).
+    size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
+    return found.select(
+        F.col("id").alias("persistence_id"),
+        "topic",
+        F.coalesce(size, F.lit(DEFAULT_SEGMENT_SIZE)).alias("segment_size"),
+        F.coalesce("delete_to", F.lit(0)).cast("bigint").alias("deleted_to"),
+    )
+
+
+def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
+    """The events of a topic, by a scan of journal.
+
+    An event without a head, or at or below its `deleted_to`, is one that a purge or a deletion left
+    behind: no reader sees it (facts: kafka-journal §3.3, §4).
+
+    Args:
+        heads: as `heads` makes it.
+        settings: where the tables are.
+        topic: of the heads.
+
+    Columns: those of `projection.read.COLUMNS` without tag and number, and of `read.PAYLOAD`.
+    """
+    stored = spark_io.read(
+        heads.sparkSession,
+        settings.kafka_journal_keyspace,
+        settings.kafka_journal_table,
+        *_KEY,
+        *_PAYLOAD,
+    )
+    of_topic = enveloped(stored.where(F.col("topic") == topic), settings)
+    limits = heads.select("persistence_id", "deleted_to")
+    alive = of_topic.join(limits, on="persistence_id")
+    return alive.where(F.col("sequence_nr") > F.col("deleted_to")).drop("deleted_to")
+
+
+def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataFrame:
+    """The events of exactly those keys, by direct join; a key without an event gives nothing.
+
+    Args:
+        numbers: persistence_id, sequence_nr.
+        heads: as `heads` makes it; what has none gives nothing.
+        settings: where the tables are.
+
+    Columns: those of `events`.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    segment = F.call_function("div", F.col("sequence_nr") - 1, F.col("segment_size"))
+    keys = numbers.join(heads, on="persistence_id").select(
+        F.col("persistence_id").alias("id"),
+        "topic",
+        segment.cast("bigint").alias("segment"),
+        F.col("sequence_nr").alias("seq_nr"),
+    )
+    stored = spark_io.read_partitions(
+        keys,
+        settings.kafka_journal_keyspace,
+        settings.kafka_journal_table,
+        *_KEY,
+        *_PAYLOAD,
+    )
+    return enveloped(stored, settings)
+
+
+def enveloped(stored: DataFrame, settings: Settings) -> DataFrame:
+    """Rows of journal as events; of equal timestamps the timeuuids are equal, too.
+
+    Columns in: id, seq_nr, timestamp, tags, payload_type, payload_txt, payload_bin. Columns out:
+    those of `events`.
+    """
+    epoch_ms = F.unix_millis("timestamp")
+    ticks = columns.epoch_ms_ticks(epoch_ms)
+    is_text = F.col("payload_type").isin("json", "text")
+    payload = F.when(is_text, F.encode("payload_txt", "UTF-8")).otherwise(F.col("payload_bin"))
+    return stored.select(
+        F.col("id").alias("persistence_id"),
+        F.col("seq_nr").alias("sequence_nr"),
+        columns.ticks_timeuuid(ticks, clock_sequence=0, node=0).alias("timestamp"),
+        ticks.alias("ticks"),
+        columns.time_bucket(epoch_ms, settings.bucket_size).alias("time_bucket"),
+        "tags",
+        F.lit(SERIALIZER_ID).alias("ser_id"),
+        F.coalesce("payload_type", F.lit("")).alias("ser_manifest"),
+        payload.alias("event"),
+    )

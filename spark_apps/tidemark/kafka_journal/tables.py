@@ -1,0 +1,58 @@
+"""Names, columns and shapes of kafka-journal's tables.
+
+Source: com.evolution.kafka.journal.eventual.cassandra (11.0.0); the statements themselves are in
+include/sql/schema/kafka_journal.cql.
+"""
+
+from __future__ import annotations
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import TableShape, require_tables
+from tidemark.settings import Settings
+
+SEGMENTS = 10_000
+"""Segments of metajournal for one topic; an older release put heads into the first 100 of them."""
+DEFAULT_SEGMENT_SIZE = 10_000
+"""Events in one segment of journal where a head does not say it, or says less than 2."""
+
+JOURNAL = TableShape(
+    columns={
+        "id": "text",
+        "topic": "text",
+        "segment": "bigint",
+        "seq_nr": "bigint",
+        "timestamp": "timestamp",
+        "tags": "set<text>",
+        "payload_type": "text",
+        "payload_txt": "text",
+        "payload_bin": "blob",
+    },
+    partition_key=("id", "topic", "segment"),
+    clustering=("seq_nr", "timestamp"),
+)
+METAJOURNAL = TableShape(
+    columns={
+        "id": "text",
+        "topic": "text",
+        "segment": "bigint",
+        "segment_size": "int",
+        "seq_nr": "bigint",
+        "delete_to": "bigint",
+    },
+    partition_key=("topic", "segment"),
+    clustering=("id",),
+)
+
+
+def require_kafka_journal(control: Control, settings: Settings) -> None:
+    """Refuse a keyspace whose tables are missing or of another shape.
+
+    Raises:
+        SchemaMismatch: naming every difference.
+    """
+    shapes = {
+        settings.kafka_journal_table: JOURNAL,
+        settings.kafka_metajournal_table: METAJOURNAL,
+    }
+    keyspace = settings.kafka_journal_keyspace
+    require_tables(control, keyspace, shapes, made_by="kafka-journal's replicator")

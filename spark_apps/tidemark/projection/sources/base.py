@@ -1,0 +1,45 @@
+"""What a run asks of a source."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.application import Run
+from tidemark.projection.plan import Work
+from tidemark.projection.sightings import Sightings
+from tidemark.settings import Settings
+
+
+class Reader(ABC):
+    """One source in one run; it may keep what it has read."""
+
+    @abstractmethod
+    def table(self, settings: Settings) -> str:
+        """The table that the events come from, as `keyspace.table`."""
+
+    @abstractmethod
+    def rows(
+        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
+    ) -> DataFrame:
+        """The source's rows in those time buckets; an event of several tags once for each.
+
+        Columns: `read.COLUMNS` and `read.PAYLOAD`.
+        """
+
+    @abstractmethod
+    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+        """What is seen of each series, wherever it is.
+
+        Args:
+            run: the application's frame.
+            work: the projection's plan.
+            planned: `sightings.KEYS` of the rows of the buckets to process.
+            stored: as `acceptance.reach` takes it.
+        """
+
+    @abstractmethod
+    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """How far each persistence id is deleted: persistence_id, deleted_to (bigint)."""

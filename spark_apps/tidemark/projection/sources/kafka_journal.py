@@ -1,0 +1,75 @@
+"""Source `kafka-journal`: the events that kafka-journal replicated from a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.application import Run
+from tidemark.journal import tails
+from tidemark.kafka_journal import frames
+from tidemark.projection import read, resets, sightings
+from tidemark.projection.plan import Work
+from tidemark.projection.sightings import Sightings
+from tidemark.projection.source import KafkaJournal
+from tidemark.projection.sources.base import Reader
+from tidemark.settings import Settings
+
+
+class KafkaJournalReader(Reader):
+    """The events of the source's topic; its heads are read once."""
+
+    def __init__(self, source: KafkaJournal) -> None:
+        self._topic = source.topic
+        self._read_heads: DataFrame | None = None
+
+    def table(self, settings: Settings) -> str:
+        """That of kafka-journal's events."""
+        return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
+
+    def rows(
+        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
+    ) -> DataFrame:
+        """Found by a scan, restricted to the topic."""
+        events = frames.events(self._heads(spark, settings), settings, self._topic)
+        return read.by_sequence_nr(events, time_buckets)
+
+    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+        """Behind the stored numbers, or everything."""
+        deleted = self.deleted(run.spark, run.settings)
+        found = self._found(run, work, stored)
+        return sightings.by_sequence_nr(run, work, planned, stored, found, deleted)
+
+    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """By the topic's heads."""
+        heads = self._heads(spark, settings).where(F.col("deleted_to") > 0)
+        return heads.select("persistence_id", "deleted_to")
+
+    def _found(self, run: Run, work: Work, stored: DataFrame) -> DataFrame:
+        """What lies behind the stored number of each persistence id; everything at the first run.
+
+        Every persistence id has a head, so none is overlooked.
+        """
+        heads = self._heads(run.spark, run.settings)
+        if stored.isEmpty():
+            return frames.events(heads, run.settings, self._topic)
+        known_to = F.coalesce(F.col("stored_number"), F.lit(0))
+        beginnings = heads.join(stored, on="persistence_id", how="left").select(
+            "persistence_id", (F.greatest(known_to, F.col("deleted_to")) + 1).alias("first_nr")
+        )
+
+        def ask(frontier: DataFrame, width: int) -> DataFrame:
+            return frames.events_of(tails.numbers(frontier, width), heads, run.settings)
+
+        after = work.definition.reset_after
+        if after is not None:
+            deleted = self.deleted(run.spark, run.settings)
+            beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
+        return tails.in_rounds(beginnings, ask, end_bucket=work.end)
+
+    def _heads(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        if self._read_heads is None:
+            self._read_heads = frames.heads(spark, settings, self._topic).localCheckpoint()
+        return self._read_heads

@@ -1,0 +1,37 @@
+"""Source `messages`: the whole journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.application import Run
+from tidemark.journal import frames
+from tidemark.projection import read, sightings
+from tidemark.projection.plan import Work
+from tidemark.projection.sightings import Sightings
+from tidemark.projection.sources.base import Reader
+from tidemark.settings import Settings
+
+
+class MessagesReader(Reader):
+    """All messages."""
+
+    def table(self, settings: Settings) -> str:
+        """That of all messages."""
+        return f"{settings.journal_keyspace}.{settings.journal_table}"
+
+    def rows(
+        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
+    ) -> DataFrame:
+        """Found by a scan."""
+        return read.message_rows(spark, settings, time_buckets)
+
+    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+        """Behind the stored numbers, or everything."""
+        return sightings.of_messages(run, work, planned, stored)
+
+    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """Of every persistence id."""
+        return frames.deleted(spark, settings)

@@ -1,0 +1,52 @@
+"""Source `persistence-ids`: some persistence ids, read by their keys and never by a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.application import Run
+from tidemark.journal import frames
+from tidemark.projection import read, sightings
+from tidemark.projection.plan import Work
+from tidemark.projection.sightings import Sightings
+from tidemark.projection.source import PersistenceIds
+from tidemark.projection.sources.base import Reader
+from tidemark.settings import Settings
+
+
+class PersistenceIdsReader(Reader):
+    """The messages of the source's persistence ids, by direct joins."""
+
+    def __init__(self, source: PersistenceIds) -> None:
+        self._ids = source.ids
+
+    def table(self, settings: Settings) -> str:
+        """That of all messages."""
+        return f"{settings.journal_keyspace}.{settings.journal_table}"
+
+    def rows(
+        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
+    ) -> DataFrame:
+        """Of the persistence ids, whatever the time bucket, and then of those."""
+        return read.by_sequence_nr(self._messages(spark, settings, *read.PAYLOAD), time_buckets)
+
+    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+        """Everything of the persistence ids."""
+        found = self._messages(run.spark, run.settings)
+        deleted = self.deleted(run.spark, run.settings)
+        return sightings.by_sequence_nr(run, work, planned, stored, found, deleted)
+
+    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """Of the persistence ids only."""
+        return frames.deleted_of_ids(self._frame(spark), settings)
+
+    def _messages(self, spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
+        ids = self._frame(spark)
+        return frames.messages_of_ids(
+            ids, settings, *payload, deleted_to=self.deleted(spark, settings)
+        )
+
+    def _frame(self, spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame([(each,) for each in self._ids], "persistence_id string")

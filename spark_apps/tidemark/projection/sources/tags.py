@@ -1,0 +1,41 @@
+"""Source `tags`: the tag views of some tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.application import Run
+from tidemark.journal import frames
+from tidemark.projection import read, sightings
+from tidemark.projection.plan import Work
+from tidemark.projection.sightings import Sightings
+from tidemark.projection.source import Tags
+from tidemark.projection.sources.base import Reader
+from tidemark.settings import Settings
+
+
+class TagsReader(Reader):
+    """The tag views of the source's tags."""
+
+    def __init__(self, source: Tags) -> None:
+        self._tags = source.names
+
+    def table(self, settings: Settings) -> str:
+        """That of the tag views."""
+        return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
+
+    def rows(
+        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
+    ) -> DataFrame:
+        """Of exactly the tags' time buckets."""
+        return read.tag_view_rows(spark, settings, self._tags, time_buckets, *read.PAYLOAD)
+
+    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+        """Around the planned buckets, and wherever a missing number may be."""
+        return sightings.of_tags(run, work, planned, stored)
+
+    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """Of every persistence id."""
+        return frames.deleted(spark, settings)

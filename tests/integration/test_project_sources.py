@@ -1,0 +1,261 @@
+"""Projections of some persistence ids, and of kafka-journal's journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.integration.projections import START, TOTALS, TOTALS_TABLE, Projections, counts, event
+from tests.integration.projections import totals as totals_of
+from tests.integration.support import Journal
+from tidemark.cassandra import spark_io
+from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+from tidemark.partitioning.keys import java_hash
+
+SOME = TOTALS.replace("tags red, blue", "persistence-ids a|1, 'it''s |2'")
+OTHER = ("b|1", "a|2")
+
+LOG = """\
+-- name: log
+-- version: 1
+-- source: kafka-journal orders
+-- mode: append
+-- target: {keyspace}.log
+-- event: kind STRING, amount INT, note STRING, raw BINARY
+-- decoder: 0/json json, 0/text string note, 0/binary bytes raw, 0/'' skip
+
+SELECT persistence_id, sequence_nr, timestamp AS at, time_bucket, array_join(tags, ' ') AS tags,
+       coalesce(kind, note, decode(raw, 'UTF-8')) AS what, amount
+FROM events
+"""
+LOG_TABLE = """\
+CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, at timestamp,
+    time_bucket bigint, tags text, what text, amount int,
+    PRIMARY KEY ((persistence_id), sequence_nr))"""
+
+
+@pytest.fixture
+def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever scans a table of the journal fails."""
+    scan = spark_io.read
+
+    def read(
+        spark: SparkSession, keyspace: str, table: str, *columns: str, **more: Any
+    ) -> DataFrame:
+        assert not keyspace.startswith("j_"), f"scans {table}"
+        return scan(spark, keyspace, table, *columns, **more)
+
+    monkeypatch.setattr(spark_io, "read", read)
+
+
+@pytest.mark.usefixtures("no_scan")
+def test_persistence_ids_are_read_by_key_and_nothing_else(projections: Projections) -> None:
+    projections.define(SOME, TOTALS_TABLE)
+    first = [
+        event("a|1", 1, 0.1, kind="in", amount=1),
+        event("a|1", 2, 1.1, kind="in", amount=10),
+        event("it's |2", 5, 0.3, kind="out", amount=100),
+    ]
+    # Of this one 1 to 4 are deleted.
+    projections.journal.insert("metadata", [{"persistence_id": "it's |2", "deleted_to": 4}])
+    others = [event(pid, 1, 0.2, kind="in", amount=-1) for pid in OTHER]
+    projections.insert_messages(*first, *others)
+    projections.validated(0, 1)
+    result = projections.run(0, 2)
+    assert result.status == 0, result.stderr
+    assert result.report["counts"] == counts(
+        events_read=3, rows_written=3, accepted=3, first_encounters=1
+    )
+    tagged = [replace(one, tags=frozenset({"red"})) for one in first]
+    assert projections.journal.rows("totals") == totals_of(tagged)
+
+    # A late one reopens its time bucket, one behind a gap is held.
+    late = event("a|1", 3, 0.9, kind="in", amount=1000)
+    held = event("it's |2", 7, 2.5, kind="out", amount=5)
+    projections.insert_messages(late, held)
+    projections.validated(2)
+    again = projections.run(2, 3)
+    assert again.status == 0, again.stderr
+    assert again.report["pieces"] == {"planned": 2, "done": 1, "held": 1, "failed": 0}
+    assert projections.states() == [
+        ("totals", 0, "done", None),
+        ("totals", 1, "done", None),
+        ("totals", 2, "held", "gap: it's |2 6 missing"),
+    ]
+    assert {key[1]: number for key, (_, number, _) in projections.offsets().items()} == {
+        "a|1": 3,
+        "it's |2": 5,
+    }
+
+
+def test_an_unknown_persistence_id_is_one_line_and_touches_nothing(
+    projections: Projections,
+) -> None:
+    projections.define(SOME.replace("a|1,", "a|1, a|9, 'x ',"), TOTALS_TABLE)
+    projections.insert_messages(event("a|1", 1, 0.1, kind="in", amount=1))
+    projections.journal.insert("metadata", [{"persistence_id": "it's |2", "deleted_to": 4}])
+    projections.validated(0)
+    refused = projections.run(0, 1)
+    assert refused.status == 2
+    (line,) = refused.error_lines
+    assert "the journal has no persistence id 'a|9', 'x ' (" in line
+    assert "one.sql:3); write ids as the journal has them" in line
+    assert projections.states() == []
+    assert projections.offsets() == {}
+    assert projections.journal.rows("totals") == []
+
+
+class Orders:
+    """kafka-journal's tables in the keyspace of a journal, and a topic in them."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        create_tables(journal.control, SCHEMA_DIR / "kafka_journal.cql", journal.keyspace)
+
+    def head(
+        self,
+        pid: str,
+        last: int,
+        delete_to: int | None = None,
+        *,
+        size: int | None = 2,
+        segments: int = 10_000,
+        topic: str = "orders",
+    ) -> None:
+        row = {
+            "topic": topic,
+            "segment": abs(java_hash(pid.lower())) % segments,
+            "id": pid,
+            "segment_size": size,
+            "seq_nr": last,
+            "delete_to": delete_to,
+        }
+        self._journal.insert("metajournal", [row])
+
+    def append(
+        self,
+        pid: str,
+        number: int,
+        hours: float,
+        *,
+        size: int = 2,
+        topic: str = "orders",
+        **columns: Any,
+    ) -> None:
+        row = {
+            "id": pid,
+            "topic": topic,
+            "segment": (number - 1) // size,
+            "seq_nr": number,
+            "timestamp": START + timedelta(hours=hours),
+            **(
+                columns
+                or {
+                    "payload_type": "json",
+                    "payload_txt": json.dumps({"kind": f"k{number}", "amount": number}),
+                }
+            ),
+        }
+        self._journal.insert("journal", [row])
+
+
+@pytest.fixture
+def orders(make_journal: Callable[..., Journal], tmp_path: Path) -> tuple[Projections, Orders]:
+    """Without a Pekko journal: what is not there is not needed."""
+    journal = make_journal()
+    return Projections(journal, tmp_path), Orders(journal)
+
+
+def test_kafka_journal_is_a_source_with_the_same_envelope(
+    orders: tuple[Projections, Orders],
+) -> None:
+    projections, topic = orders
+    projections.define(LOG, LOG_TABLE)
+    for number in (1, 2, 3):
+        topic.append("A-1", number, 0.1 * number)
+    topic.head("A-1", 3)
+    # An old release's segment of metajournal, the default segment size, every type of payload.
+    topic.append(
+        "b", 1, 0.5, size=10_000, payload_type="text", payload_txt="héllo", tags={"y", "x"}
+    )
+    topic.append("b", 2, 1.5, size=10_000, payload_type="binary", payload_bin=b"bytes")
+    topic.append("b", 3, 1.6, size=10_000, origin="no payload")
+    topic.head("b", 3, size=None, segments=100)
+    # 1 and 2 were deleted, 2 was left behind by a crash; gone has no head; another topic.
+    topic.append("c", 2, 0.7)
+    topic.append("c", 3, 0.8)
+    topic.head("c", 3, delete_to=2)
+    topic.append("gone", 1, 0.2)
+    topic.append("A-1", 1, 0.2, topic="others")
+    topic.head("A-1", 1, topic="others")
+
+    run = projections.run
+    no_pekko = {
+        **projections.journal.environment,
+        "TIDEMARK_JOURNAL_KEYSPACE": "absent",
+        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": projections.journal.keyspace,
+    }
+    projections.journal.environment = no_pekko | {"TIDEMARK_KAFKA_JOURNAL_DELAY": str(10**9)}
+    early = run(0, 2)
+    assert early.report["pieces"] == {"planned": 2, "done": 0, "held": 2, "failed": 0}
+    assert {error for _, _, _, error in projections.states()} == {"younger than the delay"}
+
+    projections.journal.environment = no_pekko
+    first = run(0, 2)
+    assert first.status == 0, first.stderr
+    assert first.report["pieces"] == {"planned": 2, "done": 2, "held": 0, "failed": 0}
+    assert first.report["counts"] == counts(
+        events_read=7, rows_written=6, accepted=7, first_encounters=1
+    )
+    assert shown(projections) == {
+        "A-1": {1: "k1", 2: "k2", 3: "k3"},
+        "b": {1: "héllo", 2: "bytes"},
+        "c": {3: "k3"},
+    }
+    (b_1,) = [row for row in projections.journal.rows("log") if row["what"] == "héllo"]
+    assert b_1["tags"] == "x y"
+    assert b_1["at"] == (START + timedelta(hours=0.5)).replace(tzinfo=None)
+
+    # Over a border of segments, late, and behind a gap.
+    for number in (4, 5, 6):
+        topic.append("A-1", number, 2.0 + number / 10)
+    topic.head("A-1", 6)
+    topic.append("b", 4, 0.9, size=10_000, payload_type="text", payload_txt="late")
+    topic.append("c", 5, 2.2)
+    second = run(2, 3)
+    assert second.status == 0, second.stderr
+    assert second.report["pieces"] == {"planned": 2, "done": 1, "held": 1, "failed": 0}
+    assert projections.states() == [
+        ("log", 0, "done", None),
+        ("log", 1, "done", None),
+        ("log", 2, "held", "gap: c 4 missing"),
+    ]
+    assert shown(projections) == {
+        "A-1": {number: f"k{number}" for number in range(1, 7)},
+        "b": {1: "héllo", 2: "bytes", 4: "late"},
+        "c": {3: "k3"},
+    }
+    assert {key[1]: number for key, (_, number, _) in projections.offsets().items()} == {
+        "A-1": 6,
+        "b": 4,
+        "c": 3,
+    }
+    status = projections.journal.run(
+        "project", "status", PROJECTIONS_DIR=str(projections.directory)
+    )
+    assert status.status == 0, status.stderr
+    assert "log version 1: 2 done, 1 held," in status.stdout
+
+
+def shown(projections: Projections) -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {}
+    for row in projections.journal.rows("log"):
+        found.setdefault(row["persistence_id"], {})[row["sequence_nr"]] = row["what"]
+    return found
