@@ -31,7 +31,10 @@ KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
-SOURCE = "write `messages`, or `tags` and different tags with commas between them"
+SOURCE = (
+    "write `messages`, or `messages of` and different entity types (what a persistence id has before"
+    " its first |), or `tags` and different tags, with commas between them"
+)
 TARGET = "write `keyspace.table`"
 ONE_SELECT = "write one SELECT over the table events"
 
@@ -56,7 +59,9 @@ def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) ->
 
 def test_read_takes_messages_as_a_source(write: Path) -> None:
     write.write_text(GOOD.replace("tags JFK, LGA", "messages"))
-    assert read(write).tags is None
+    assert (read(write).tags, read(write).entity_types) == (None, None)
+    write.write_text(GOOD.replace("tags JFK, LGA", "messages of Order,  Shopping cart"))
+    assert (read(write).tags, read(write).entity_types) == (None, ("Order", "Shopping cart"))
 
 
 def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Path) -> None:

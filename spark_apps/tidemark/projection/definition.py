@@ -54,6 +54,11 @@ class Mode(StrEnum):
         """Whether what a time bucket had before goes when it is processed again."""
         return self in {Mode.BUCKET, Mode.EXPORT}
 
+    @property
+    def is_by_persistence_id(self) -> bool:
+        """Whether no row is made of two persistence ids' events: slices are independent."""
+        return self in {Mode.UPSERT, Mode.APPEND}
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -64,6 +69,7 @@ class Definition:
         name: unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
         tags: the tags to read; None reads `messages`.
+        entity_types: of the persistence ids to read; None for all of them.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
         table: of the target; empty in mode export.
@@ -80,6 +86,7 @@ class Definition:
     name: str
     version: int
     tags: tuple[str, ...] | None
+    entity_types: tuple[str, ...] | None
     mode: Mode
     keyspace: str
     table: str
@@ -121,11 +128,13 @@ def read(file: Path) -> Definition:
     mode = _mode(file, values["mode"])
     keyspace, table, path = _target(file, values["target"], mode)
     decoders = parse(file, values["decoder"])
+    tags, entity_types = _source(file, values["source"])
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
-        tags=_tags(file, values["source"]),
+        tags=tags,
+        entity_types=entity_types,
         mode=mode,
         keyspace=keyspace,
         table=table,
@@ -162,19 +171,24 @@ def _version(file: Path, value: Value) -> int:
     return int(text)
 
 
-def _tags(file: Path, value: Value) -> tuple[str, ...] | None:
+def _source(file: Path, value: Value) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """Tags and entity types; None where the source has none."""
     kind, _, rest = value.text.strip().partition(" ")
     if kind == MESSAGES_SOURCE and not rest:
-        return None
-    tags = tuple(part.strip() for part in rest.split(","))
-    if kind != "tags" or not all(tags) or len(set(tags)) < len(tags):
+        return None, None
+    of, _, types = rest.strip().partition(" ")
+    is_by_type = kind == MESSAGES_SOURCE and of == "of"
+    names = tuple(part.strip() for part in (types if is_by_type else rest).split(","))
+    is_known = kind == "tags" or (is_by_type and "|" not in rest)
+    if not is_known or not all(names) or len(set(names)) < len(names):
         raise error_in(
             file,
             f"the source {value.text.strip()!r} cannot be used",
-            "write `messages`, or `tags` and different tags with commas between them",
+            "write `messages`, or `messages of` and different entity types (what a persistence id"
+            " has before its first |), or `tags` and different tags, with commas between them",
             value.line,
         )
-    return tags
+    return (None, names) if is_by_type else (names, None)
 
 
 def _mode(file: Path, value: Value) -> Mode:

@@ -15,7 +15,7 @@ from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, read, sightings, store
+from tidemark.projection import acceptance, gaps, selection, sightings, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
@@ -83,8 +83,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     """
     spark, settings, definition = run.spark, run.settings, work.definition
     is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
-    stored = store.stored_offsets(spark, settings, subject).where(is_ours)
-    rows = read.source_rows(spark, settings, definition, work.time_buckets)
+    stored = store.stored_offsets(spark, settings, subject, work.slices).where(is_ours)
+    stored = selection.of_types(stored, definition)
+    rows = selection.planned_rows(run, work)
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
     look = sightings.of_messages if definition.tags is None else sightings.of_tags
     seen = look(run, work, rows.select(*KEYS), stored)
@@ -95,7 +96,7 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     if late:
         if definition.tags is not None:
             require_rows(run, definition, late)
-        more = read.source_rows(spark, settings, definition, late)
+        more = selection.source_rows(run, work, late)
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
