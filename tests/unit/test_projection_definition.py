@@ -32,8 +32,8 @@ HEADER_FORM = "write `-- key: value`; comments belong below the first line witho
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
 SOURCE = (
-    "write `messages`, or `messages of` and different entity types (what a persistence id has before"
-    " its first |), or `tags` and different tags, with commas between them"
+    "write `messages`, or `messages of` and different entity types (what a persistence id"
+    " has before its first |), or `tags` and different tags, with commas between them"
 )
 TARGET = "write `keyspace.table`"
 ONE_SELECT = "write one SELECT over the table events"
@@ -85,6 +85,28 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
         ("version: 2", "version: two", ":2", "the version 'two' cannot be used", VERSION),
         ("version: 2", "version: 1000", ":2", "the version '1000' cannot be used", VERSION),
         ("tags JFK, LGA", "topic x", ":3", "the source 'topic x' cannot be used", SOURCE),
+        (
+            "tags JFK, LGA",
+            "messages of A,, B",
+            ":3",
+            "the source 'messages of A,, B' cannot be used",
+            SOURCE,
+        ),
+        ("tags JFK, LGA", "messages of", ":3", "the source 'messages of' cannot be used", SOURCE),
+        (
+            "tags JFK, LGA",
+            "messages of A|1",
+            ":3",
+            "the source 'messages of A|1' cannot be used",
+            SOURCE,
+        ),
+        (
+            "tags JFK, LGA",
+            "messages Order",
+            ":3",
+            "the source 'messages Order' cannot be used",
+            SOURCE,
+        ),
         ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", SOURCE),
         ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", SOURCE),
         ("mode: bucket", "mode: fold", ":4", "unknown mode 'fold'", KNOWN_MODES),
