@@ -91,5 +91,4 @@ def everything(projections: Projections) -> list[Any]:
         projections.offsets(),
         sorted((row["slice"], row["timestamp"]) for row in cursors),
         projections.states(),
-        projections.journal.own_rows("projection_slices"),
     ]

@@ -166,7 +166,8 @@ class _Session:
         self._pieces = {
             piece.time_bucket: replace(piece, attempt=entry.attempt)
             for piece in self._work.pieces
-            if slices_store.is_open(entry := self._entries[piece.time_bucket], self._version)
+            if (entry := self._entries.get(piece.time_bucket)) is not None
+            and slices_store.is_open(entry, self._version)
         }
         if self._work.slicing is not None and self._work.slicing.force:
             self._forget()
@@ -301,9 +302,11 @@ class _Session:
 def _known(run: Run, work: Work) -> tuple[dict[int, Entry], dict[int, list[Part]]]:
     """The ledger's rows, and the parts that count, by time bucket."""
     entries = {entry.time_bucket: entry for entry in work.ledger.entries()}
+    version = work.definition.fingerprint
+    wanted = [bucket for bucket, entry in entries.items() if slices_store.is_open(entry, version)]
     subject = work.definition.subject(run.settings.journal_keyspace)
-    parts = slices_store.read(run.control, run.settings, subject)
-    return entries, slices_store.counting(parts, entries, work.definition.fingerprint)
+    parts = slices_store.read(run.control, run.settings, subject, wanted)
+    return entries, slices_store.counting(parts, entries, version)
 
 
 def _together(parts: Sequence[Done], wanted: set[int]) -> Done:

@@ -35,16 +35,19 @@ class Part:
     finished_at: datetime
 
 
-def read(control: Control, settings: Settings, subject: str) -> list[Part]:
-    """Every part of a projection's pieces, the outdated ones included.
+def read(
+    control: Control, settings: Settings, subject: str, time_buckets: Iterable[int]
+) -> list[Part]:
+    """Every part of some of a projection's pieces, the outdated ones included.
 
     Raises:
         CassandraUnavailable: the statement failed.
     """
-    rows = control.execute(
+    found = control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
-        f" error, finished_at FROM {table(settings.keyspace, _TABLE)} WHERE projection = ?",
-        (subject,),
+        f" error, finished_at FROM {table(settings.keyspace, _TABLE)}"
+        " WHERE projection = ? AND time_bucket = ?",
+        [(subject, time_bucket) for time_bucket in time_buckets],
     )
     return [
         Part(
@@ -57,6 +60,7 @@ def read(control: Control, settings: Settings, subject: str) -> list[Part]:
             row["error"],
             row["finished_at"],
         )
+        for rows in found
         for row in rows
     ]
 
