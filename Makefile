@@ -40,6 +40,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.tag_views
 	@$(PY) -m benchmarks.projections
+	@$(PY) -m benchmarks.slices
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 	@$(PY) -m embedded jars

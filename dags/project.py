@@ -9,7 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from tidemark_airflow.assets import READ_MODELS, VALIDATED
-from tidemark_airflow.form import FORCE, run_form
+from tidemark_airflow.form import FORCE, SLICE_RANGES, SLICES, names_param, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
@@ -35,6 +35,9 @@ with DAG(
             title="Accept purged",
             description="Give up events that were deleted before they were consumed.",
         ),
+        projections=names_param("Projections"),
+        slices=SLICES,
+        slice_ranges=SLICE_RANGES,
     ),
     tags=["tidemark"],
     doc_md=__doc__,
@@ -43,6 +46,12 @@ with DAG(
         task_id="project",
         application_name="project",
         window=resolve_window(),
-        params_as_options={"--strict": "strict", "--accept-purged": "accept_purged"},
+        params_as_options={
+            "--strict": "strict",
+            "--accept-purged": "accept_purged",
+            "--projection": "projections",
+            "--slices": "slices",
+            "--slice-ranges": "slice_ranges",
+        },
         outlets=[READ_MODELS],
     )

@@ -9,10 +9,12 @@ import typer
 
 from tidemark import options
 from tidemark.application import run_application
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.intake import Policy
 from tidemark.projection.management import set_paused
 from tidemark.projection.plan import APPLICATION
 from tidemark.projection.run import run_window
+from tidemark.projection.slices import ALL, Slicing, parse
 from tidemark.projection.status import run_status
 from tidemark.window import Window
 
@@ -40,6 +42,25 @@ AcceptPurged = Annotated[
     ),
 ]
 
+Slices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIRST-LAST",
+        help="Only persistence ids of these slices, such as 0-255.",
+        show_default="all",
+    ),
+]
+SliceRanges = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=NUMBER_OF_SLICES,
+        help="Cut the slices into that many ranges with like numbers of events, and do one after"
+        " the other.",
+        show_default="1",
+    ),
+]
+
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
 
@@ -53,6 +74,8 @@ def main(
     dry_run: options.DryRun = False,
     strict: Strict = False,
     accept_purged: AcceptPurged = False,
+    slices: Slices = None,
+    slice_ranges: SliceRanges = None,
     show: Show = False,
     rows: Rows = 20,
     run_id: options.RunId = None,
@@ -79,6 +102,7 @@ def main(
             force=force,
             dry_run=dry_run,
             policy=Policy(strict=strict, accept_purged=accept_purged),
+            slicing=_slicing(slices, slice_ranges, force),
             show=rows if show else 0,
         ),
         window=lambda: Window.parse(window_start, window_end),
@@ -86,6 +110,12 @@ def main(
         report_file=report,
         dry_run=dry_run,
     )
+
+
+def _slicing(written: str | None, ranges: int | None, force: bool) -> Slicing | None:
+    if written is None and ranges is None:
+        return None
+    return Slicing(ALL if written is None else parse(written), ranges or 1, force)
 
 
 def status(

@@ -12,6 +12,22 @@ FORCE = Param(
     " within reach of live readers.",
 )
 
+SLICES = Param(
+    None,
+    type=["null", "string"],
+    pattern=r"^\d+-\d+$",
+    title="Slices",
+    description="Only persistence ids of these slices, such as 0-255. Empty: all of them.",
+)
+SLICE_RANGES = Param(
+    None,
+    type=["null", "integer"],
+    minimum=1,
+    maximum=1024,
+    title="Slice ranges",
+    description="Cut the slices into that many ranges, done one after the other.",
+)
+
 
 def run_form(*, dry_run: bool = False, **more: Param) -> dict[str, Param]:
     """The params that every DAG takes, followed by its own.

@@ -36,6 +36,10 @@ HEADER_FORM = "write `-- key: value`; comments belong below the first line witho
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
 SOURCE = "write one of `messages`, `tags`, `persistence-ids` and `kafka-journal`"
+TYPES = (
+    "write `messages`, or `messages of` and different entity types (what a persistence id has"
+    " before its first |) with commas between them"
+)
 TAGS = "write `tags` and different tags with commas between them"
 IDS = (
     "write `persistence-ids` and different persistence ids with commas between them, in single"
@@ -68,6 +72,7 @@ def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) ->
     ("header", "source"),
     [
         ("messages", Messages()),
+        ("messages of Order,  Shopping cart", Messages(("Order", "Shopping cart"))),
         ("tags New York, it's", Tags(("New York", "it's"))),
         ("persistence-ids a|1", PersistenceIds(("a|1",))),
         (
@@ -81,13 +86,18 @@ def test_read_takes_every_source(write: Path, header: str, source: Source) -> No
     write.write_text(GOOD.replace("tags JFK, LGA", header))
     definition = read(write)
     assert definition.source == source
+    types = source.entity_types if isinstance(source, Messages) else None
+    assert definition.entity_types == types
     assert definition.tags == (source.names if isinstance(source, Tags) else None)
 
 
 @pytest.mark.parametrize(
     ("header", "place", "remedy"),
     [
-        ("messages a", ":3", "write `messages` alone"),
+        ("messages of", ":3", TYPES),
+        ("messages of A,, B", ":3", TYPES),
+        ("messages of A|1", ":3", TYPES),
+        ("messages Order", ":3", TYPES),
         ("persistence-ids", ":3:27", IDS),
         ("persistence-ids a|1, a|1", ":3:33", IDS),
         ("persistence-ids a|1,, a|2", ":3:32", IDS),

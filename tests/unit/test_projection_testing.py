@@ -143,3 +143,9 @@ def test_what_cannot_be_read_is_an_error_unless_it_is_expected(tmp_path: Path) -
 def test_an_event_that_lacks_something_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=re.escape(message)):
         run_projection(UPSERT, [given])
+
+
+def test_only_the_entity_types_of_the_source_are_read() -> None:
+    given = [event(1, amount=5), {**event(1, amount=6), "persistence_id": "b|1"}]
+    text = UPSERT.replace("source: messages", "source: messages of b, c")
+    assert [row["persistence_id"] for row in run_projection(text, given)] == ["b|1"]

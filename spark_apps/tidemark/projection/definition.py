@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection.decoding.rules import Rule, parse
-from tidemark.projection.source import Source, Tags
+from tidemark.projection.source import Messages, Source, Tags
 from tidemark.projection.source import parse as parse_source
 from tidemark.projection.statement import StatementError, single_select
 from tidemark.sqlfile import Value, error_in, read_sql_file
@@ -61,6 +61,11 @@ class Mode(StrEnum):
         """Whether what a time bucket had before goes when it is processed again."""
         return self in {Mode.BUCKET, Mode.EXPORT}
 
+    @property
+    def is_by_persistence_id(self) -> bool:
+        """Whether no row is made of two persistence ids' events: slices are independent."""
+        return self in {Mode.UPSERT, Mode.APPEND}
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -104,6 +109,11 @@ class Definition:
     def tags(self) -> tuple[str, ...] | None:
         """The tags whose views it reads; None if it reads none."""
         return self.source.names if isinstance(self.source, Tags) else None
+
+    @property
+    def entity_types(self) -> tuple[str, ...] | None:
+        """Of the persistence ids that it reads; None for all of them."""
+        return self.source.entity_types if isinstance(self.source, Messages) else None
 
     @property
     def target(self) -> str:

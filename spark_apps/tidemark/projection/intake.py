@@ -14,7 +14,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, resets, store
+from tidemark.projection import acceptance, gaps, resets, selection, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
@@ -84,9 +84,10 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     """
     spark, settings, definition = run.spark, run.settings, work.definition
     is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
-    stored = store.stored_offsets(spark, settings, subject).where(is_ours)
+    stored = store.stored_offsets(spark, settings, subject, work.slices).where(is_ours)
+    stored = selection.of_types(stored, definition)
     reader = registry.reader(definition.source)
-    rows = reader.rows(spark, settings, work.time_buckets)
+    rows = selection.planned_rows(run, work, reader)
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
     seen = reader.sightings(run, work, rows.select(*KEYS), stored)
     first_encounters, suspects = _encounters(seen)
@@ -96,7 +97,7 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     if late:
         if definition.tags is not None:
             require_rows(run, definition, late)
-        more = reader.rows(spark, settings, late)
+        more = selection.source_rows(run, work, reader, late)
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))

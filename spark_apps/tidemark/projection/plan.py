@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from tidemark.application import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
-from tidemark.projection import source_check
+from tidemark.partitioning.keys import SliceRange
+from tidemark.projection import slices, source_check
 from tidemark.projection.definition import Definition
+from tidemark.projection.slices import Slicing
 from tidemark.retention.purged import emptied_buckets, removed
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
+
+if TYPE_CHECKING:
+    from tidemark.projection.selection import Shared
 
 APPLICATION = applications.PROJECT
 
@@ -33,6 +39,8 @@ class Work:
         first: the projection's first time bucket; what is older is not its business.
         is_beheaded: whether tag views older than that may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
+        slicing: the slices to process; None for whole time buckets.
+        shared: what was read for several ranges of slices at once, if it was.
     """
 
     definition: Definition
@@ -43,6 +51,13 @@ class Work:
     first: int
     is_beheaded: bool
     end: int
+    slicing: Slicing | None = None
+    shared: Shared | None = None
+
+    @property
+    def slices(self) -> SliceRange:
+        """The slices whose events are read."""
+        return slices.ALL if self.slicing is None else self.slicing.slices
 
     @property
     def waits_for(self) -> str:
@@ -70,6 +85,7 @@ class Work:
         return [
             f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
             f"  {piece.reason}"
+            + (f", slices {slices.text(self.slices)}" if self.slicing is not None else "")
             + (f", held: {self.waits_for}" if piece.time_bucket in self.held else "")
             for piece in self.pieces
         ]

@@ -71,8 +71,13 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         if work.held:
             claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:
-            done = _Processing(run, claimed, checked, work).run_all(policy)
+            done = process_claimed(run, claimed, work, checked, policy)
     return done
+
+
+def process_claimed(run: Run, claimed: Claim, work: Work, checked: Checked, policy: Policy) -> Done:
+    """Do the pieces that are claimed, and those that turn out to be late; as `process` does."""
+    return _Processing(run, claimed, checked, work).run_all(policy)
 
 
 class _Processing:

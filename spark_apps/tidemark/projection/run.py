@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog, intake, management
+from tidemark.projection import analysis, catalog, intake, management, sliced
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Mode
 from tidemark.projection.intake import Policy
@@ -19,6 +19,7 @@ from tidemark.projection.modes import lake
 from tidemark.projection.plan import Work, plan
 from tidemark.projection.process import COUNTS, Done, process
 from tidemark.projection.show import sample
+from tidemark.projection.slices import Slicing
 from tidemark.projection.target import require_target
 from tidemark.window import Window, from_millis
 
@@ -50,6 +51,7 @@ def run_window(
     force: bool,
     dry_run: bool,
     policy: Policy,
+    slicing: Slicing | None = None,
     show: int = 0,
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
@@ -64,11 +66,12 @@ def run_window(
         force: also do buckets that are done, and those that validate has not passed.
         dry_run: check and plan only.
         policy: what to do about events that are missing.
+        slicing: the slices to process, and how to cut them; None for all of them at once.
         show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; a
-            projection is unknown.
+            projection is unknown, or cannot be processed by slices.
         DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables, or a target, are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
@@ -76,10 +79,13 @@ def run_window(
     """
     settings = run.settings
     definitions = catalog.select(settings.projections_dir, names)
+    if slicing is not None:
+        sliced.require_independent(definitions)
     preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
     left_out: list[str] = []
     definitions = management.unpaused(run, definitions, left_out.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]
+    works = [sliced.restricted(run, work, slicing, force=force) for work in works if work.pieces]
     works = [work for work in works if work.pieces]
     if not works:
         every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
@@ -116,7 +122,8 @@ def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
 
 def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tally: _Tally) -> None:
     try:
-        done = process(run, work, checked, policy)
+        by_slices = work.slicing is not None
+        done = (sliced.process if by_slices else process)(run, work, checked, policy)
     except TidemarkError as error:
         _failed(work, str(error), tally)
     except Exception as error:

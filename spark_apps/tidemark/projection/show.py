@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidemark.application import Run
-from tidemark.projection import analysis, transform
+from tidemark.projection import analysis, selection, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.plan import Work
 from tidemark.projection.sources import registry
@@ -33,13 +33,13 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
     if checked is None:
         return [f"{name}: every planned time bucket is held"]
     reader = registry.reader(work.definition.source)
-    source = reader.rows(run.spark, run.settings, work.time_buckets)
+    source = selection.source_rows(run, work, reader, work.time_buckets)
     # Collected, since a limit within a plan would have every partition of the source read.
     first = source.select("time_bucket").take(1)
     if not first:
         return [f"{name}: no events in the planned time buckets"]
     bucket = first[0].time_bucket
-    one_bucket = reader.rows(run.spark, run.settings, [bucket])
+    one_bucket = selection.source_rows(run, work, reader, [bucket])
     taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
     decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
     result = analysis.apply(work.definition, transform.readable(decoded))

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames, tails
-from tidemark.projection import acceptance, read, resets
+from tidemark.projection import acceptance, read, resets, selection
 from tidemark.projection.acceptance import NO_TAG, SERIES
 from tidemark.projection.plan import Work
 
@@ -58,7 +58,7 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
         known = known.unionByName(ids).groupBy("persistence_id").agg(
             F.max("known_to").alias("known_to")
         )  # fmt: skip
-        beginnings = tails.beginnings(spark, settings, known)
+        beginnings = selection.of_work(tails.beginnings(spark, settings, known), work)
         after = work.definition.reset_after
         if after is not None:
 
@@ -68,7 +68,7 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
             beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
         found = tails.after(beginnings, settings, end_bucket=work.end)
     else:
-        found = frames.message_index(spark, settings)
+        found = selection.message_index(run, work)
     return by_sequence_nr(run, work, planned, stored, found, deleted)
 
 
@@ -132,6 +132,7 @@ class _Search:
         self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint()
         tags = list(work.definition.tags or ())
         progress = frames.placed_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
+        progress = selection.of_work(progress, work)
         progress = progress.withColumnRenamed("progress_bucket", "time_bucket")
         self._progress = progress.localCheckpoint()
         self._seen: set[int] = set(work.time_buckets)
@@ -176,7 +177,7 @@ class _Search:
     def _keys(self, time_buckets: Sequence[int]) -> DataFrame:
         tags = self._work.definition.tags or ()
         rows = read.tag_view_rows(self._run.spark, self._run.settings, tags, time_buckets)
-        return rows.select(*KEYS)
+        return selection.of_work(rows, self._work).select(*KEYS)
 
     def _judge(self) -> None:
         reached = acceptance.reach(

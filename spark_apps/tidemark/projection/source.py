@@ -22,8 +22,9 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True)
 class Messages:
-    """Every event of the journal, numbered by sequence nr."""
+    """Every event of the journal, or of some entity types, numbered by sequence nr."""
 
+    entity_types: tuple[str, ...] | None = None
     waits_for: ClassVar[str] = NOT_VALIDATED
     is_pekko: ClassVar[bool] = True
 
@@ -93,9 +94,17 @@ class _Header:
         raise error_in(self.file, what, f"write {form}", line, None if offset is None else column)
 
     def _messages(self, rest: str) -> Source:
-        if rest:
-            self._refuse("`messages` alone")
-        return Messages()
+        if not rest:
+            return Messages()
+        of, *types = rest.split(maxsplit=1)
+        names = tuple(part.strip() for part in types[0].split(",")) if types else ()
+        is_list = of == "of" and all(names) and "|" not in rest
+        if not is_list or not names or len(set(names)) < len(names):
+            self._refuse(
+                "`messages`, or `messages of` and different entity types (what a persistence id has"
+                " before its first |) with commas between them"
+            )
+        return Messages(names)
 
     def _tags(self, rest: str) -> Source:
         tags = tuple(part.strip() for part in rest.split(","))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.definition import Definition
 from tidemark.projection.transform import WRITE_TIME
 from tidemark.settings import Settings
@@ -90,17 +90,19 @@ def write_events(rows: DataFrame, definition: Definition) -> None:
     )
 
 
-def stored_offsets(spark: SparkSession, settings: Settings, subject: str) -> DataFrame:
-    """How far each series was consumed before, in memory.
+def stored_offsets(
+    spark: SparkSession, settings: Settings, subject: str, slices: SliceRange
+) -> DataFrame:
+    """How far each series of those slices was consumed before, in memory.
 
     Columns: persistence_id, tag, stored_number, stored_sequence_nr (bigint), stored_timestamp
     (timeuuid text).
     """
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
-    keys = [(subject, number) for number in range(NUMBER_OF_SLICES)]
-    slices = spark.createDataFrame(keys, "projection string, slice int")
+    wanted = [(subject, number) for number in range(slices.first, slices.last + 1)]
+    keys = spark.createDataFrame(wanted, "projection string, slice int")
     stored = spark_io.read_partitions(
-        slices,
+        keys,
         settings.keyspace,
         _OFFSET,
         "persistence_id",

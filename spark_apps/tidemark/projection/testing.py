@@ -172,7 +172,9 @@ def _source_rows(
     if isinstance(source, PersistenceIds) and event["persistence_id"] not in source.ids:
         return []
     if definition.tags is None:
-        return [(*key, tags, *payload)]
+        types = definition.entity_types
+        is_read = types is None or keys.entity_type(event["persistence_id"]) in types
+        return [(*key, tags, *payload)] if is_read else []
     return [(*key, [tag], *payload) for tag in tags if tag in definition.tags]
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.journal import tails
 from tidemark.kafka_journal import frames
-from tidemark.projection import read, resets, sightings
+from tidemark.projection import read, resets, selection, sightings
 from tidemark.projection.plan import Work
 from tidemark.projection.sightings import Sightings
 from tidemark.projection.source import KafkaJournal
@@ -39,7 +39,7 @@ class KafkaJournalReader(Reader):
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Behind the stored numbers, or everything."""
         deleted = self.deleted(run.spark, run.settings)
-        found = self._found(run, work, stored)
+        found = selection.of_work(self._found(run, work, stored), work)
         return sightings.by_sequence_nr(run, work, planned, stored, found, deleted)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.application import Run
 from tidemark.journal import frames
-from tidemark.projection import read, sightings
+from tidemark.projection import read, selection, sightings
 from tidemark.projection.plan import Work
 from tidemark.projection.sightings import Sightings
 from tidemark.projection.source import PersistenceIds
@@ -34,7 +34,7 @@ class PersistenceIdsReader(Reader):
 
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Everything of the persistence ids."""
-        found = self._messages(run.spark, run.settings)
+        found = selection.of_work(self._messages(run.spark, run.settings), work)
         deleted = self.deleted(run.spark, run.settings)
         return sightings.by_sequence_nr(run, work, planned, stored, found, deleted)
 

@@ -1,0 +1,159 @@
+"""Ranges of slices: scheduling only. What is done of each time bucket, what is left, how to cut it.
+
+Pure arithmetic on ranges, both ends inclusive. Source: Pekko's and Akka's slices (1024, by Java's
+string hash of the persistence id), whose ranges may change at any time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidemark.errors import InvalidInput
+from tidemark.partitioning.keys import NUMBER_OF_SLICES, SliceRange
+
+ALL = SliceRange(0, NUMBER_OF_SLICES - 1)
+BLOCK = 32
+"""Slices that are locked together: what one run is given is made of whole blocks."""
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """How a run is restricted to slices, and cut.
+
+    Attributes:
+        slices: those that it works on.
+        ranges: into how many ranges it cuts them, by the events that are to be read.
+        force: do slices again that are done.
+    """
+
+    slices: SliceRange = ALL
+    ranges: int = 1
+    force: bool = False
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Slices of which the same time buckets are left to do."""
+
+    slices: SliceRange
+    time_buckets: frozenset[int]
+
+
+def text(slices: SliceRange) -> str:
+    """`0-255`, as the option has it."""
+    return f"{slices.first}-{slices.last}"
+
+
+def parse(written: str) -> SliceRange:
+    """The value of `--slices`.
+
+    Raises:
+        InvalidInput: it is not a range of whole blocks.
+    """
+    found = re.fullmatch(r"(\d{1,4})-(\d{1,4})", written.strip())
+    if found is not None:
+        slices = SliceRange(int(found[1]), int(found[2]))
+        is_whole = slices.first % BLOCK == 0 and (slices.last + 1) % BLOCK == 0
+        if is_whole and slices.first < slices.last <= ALL.last:
+            return slices
+    raise InvalidInput(
+        f"{written!r} is not a range of whole blocks of {BLOCK} slices",
+        where="--slices",
+        do=f"write FIRST-LAST, both inclusive, such as 0-255; FIRST and LAST + 1 are multiples of"
+        f" {BLOCK} up to {NUMBER_OF_SLICES}",
+    )
+
+
+def locked(slices: SliceRange, resource: str) -> list[str]:
+    """The locks of a range under `resource`; that of all slices is the resource itself."""
+    if slices == ALL:
+        return [resource]
+    return [
+        f"{resource}/{first:04}-{first + BLOCK - 1:04}"
+        for first in range(slices.first // BLOCK * BLOCK, slices.last + 1, BLOCK)
+    ]
+
+
+def missing(slices: SliceRange, done: Iterable[SliceRange]) -> list[SliceRange]:
+    """What of `slices` is in none of the ranges that are done, ascending."""
+    left, first = [], slices.first
+    for one in sorted(done):
+        if one.first > slices.last:
+            break
+        if one.first > first:
+            left.append(SliceRange(first, one.first - 1))
+        first = max(first, one.last + 1)
+    if first <= slices.last:
+        left.append(SliceRange(first, slices.last))
+    return left
+
+
+def portions(
+    ranges: Iterable[SliceRange], done: Mapping[int, Sequence[SliceRange]]
+) -> list[Portion]:
+    """What is left to do in the ranges, each slice of each time bucket once.
+
+    Args:
+        ranges: disjoint, one after the other.
+        done: of each time bucket the ranges that are done.
+    """
+    left: list[Portion] = []
+    edges = {edge for each in done.values() for one in each for edge in (one.first, one.last + 1)}
+    for slices in ranges:
+        starts = sorted({slices.first, *(edge for edge in edges if edge in _inside(slices))})
+        ends = [start - 1 for start in starts[1:]] + [slices.last]
+        for first, last in zip(starts, ends, strict=True):
+            buckets = _left(SliceRange(first, last), done)
+            if first > slices.first and left and _goes_on(left[-1], first, buckets):
+                first = left.pop().slices.first
+            if buckets:
+                left.append(Portion(SliceRange(first, last), buckets))
+    return left
+
+
+def _goes_on(portion: Portion, first: int, time_buckets: frozenset[int]) -> bool:
+    return portion.slices.last == first - 1 and portion.time_buckets == time_buckets
+
+
+def _inside(slices: SliceRange) -> range:
+    return range(slices.first, slices.last + 1)
+
+
+def _left(slices: SliceRange, done: Mapping[int, Sequence[SliceRange]]) -> frozenset[int]:
+    return frozenset(bucket for bucket, each in done.items() if missing(slices, each))
+
+
+def cut(events: Mapping[int, int], slices: SliceRange, ranges: int) -> list[SliceRange]:
+    """At most `ranges` contiguous ranges, the largest of which has as few events as is possible.
+
+    No slice is cut, so that the largest has at most the mean and the largest slice together.
+
+    Args:
+        events: their number by slice; a slice that has none may be left out.
+        slices: what to cut; all of them come out.
+        ranges: 1 or more.
+    """
+    numbers = [events.get(number, 0) for number in _inside(slices)]
+    low, high = max(numbers), sum(numbers)
+    while low < high:
+        middle = (low + high) // 2
+        if len(_filled(numbers, middle)) <= ranges:
+            high = middle
+        else:
+            low = middle + 1
+    starts = [slices.first + start for start in _filled(numbers, low)]
+    ends = [start - 1 for start in starts[1:]] + [slices.last]
+    return [SliceRange(*both) for both in zip(starts, ends, strict=True)]
+
+
+def _filled(numbers: Sequence[int], capacity: int) -> list[int]:
+    """Where ranges begin that are filled up one after the other."""
+    starts, filled = [0], 0
+    for position, number in enumerate(numbers):
+        if filled + number > capacity:
+            starts.append(position)
+            filled = 0
+        filled += number
+    return starts

@@ -1,0 +1,79 @@
+"""Whose events are read: by slices and by entity types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.ledger.pieces import Pieces
+from tidemark.partitioning import keys
+from tidemark.partitioning.keys import SliceRange
+from tidemark.projection import selection
+from tidemark.projection.definition import read
+from tidemark.projection.plan import Work
+from tidemark.projection.slices import ALL, Slicing
+
+DEFINITION = """\
+-- name: one
+-- version: 1
+-- source: {source}
+-- mode: append
+-- target: k.one
+-- event: kind STRING
+
+SELECT persistence_id, sequence_nr FROM events
+"""
+ODD = ["none", "Order|1|replica", "Orders|1", "order|1", "|Order", "Cart|"]
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    """20 persistence ids with three events each, and odd ones with one."""
+    pids = [f"Order|p{number * 37}" for number in range(20)]
+    found = [(pid, number) for pid in pids for number in (1, 2, 3)]
+    found += [(pid, 1) for pid in ODD]
+    return spark.createDataFrame(found, "persistence_id string, sequence_nr bigint")
+
+
+@pytest.fixture
+def make_work(tmp_path: Path) -> Callable[..., Work]:
+    def make(source: str, slices: SliceRange) -> Work:
+        file = tmp_path / "one.sql"
+        file.write_text(DEFINITION.format(source=source))
+        nothing: frozenset[int] = frozenset()
+        ledger = cast(Pieces, None)
+        return Work(read(file), ledger, [], nothing, nothing, 0, False, 0, Slicing(slices))
+
+    return make
+
+
+def test_four_ranges_have_every_event_once_each_id_inside_its_range(
+    rows: DataFrame, make_work: Callable[..., Work]
+) -> None:
+    """EventsBySliceSpec: 4 ranges of 20 ids with 3 events each are 60 events."""
+    orders = rows.where("persistence_id LIKE 'Order|p%'")
+    found = []
+    for one in keys.slice_ranges(4):
+        part = selection.of_work(orders, make_work("messages", one)).collect()
+        assert {one.first <= keys.slice_of(row.persistence_id) <= one.last for row in part} == {
+            True
+        }
+        found += part
+    assert len(found) == 60
+    assert sorted(found) == sorted(orders.collect())
+
+
+def test_entity_types_are_what_stands_before_the_first_separator(
+    rows: DataFrame, make_work: Callable[..., Work]
+) -> None:
+    def odd(source: str) -> list[str]:
+        chosen = selection.of_work(rows, make_work(source, ALL)).collect()
+        return [row.persistence_id for row in chosen if row.persistence_id in ODD]
+
+    assert odd("messages") == ODD
+    assert odd("messages of Order, Cart") == ["Order|1|replica", "Cart|"]
+    assert odd("messages of order") == ["order|1"]

@@ -1,0 +1,165 @@
+"""Ranges of slices: nothing is lost and nothing done twice, whatever they change to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.errors import InvalidInput
+from tidemark.partitioning import keys
+from tidemark.partitioning.keys import SliceRange
+from tidemark.projection import slices
+from tidemark.projection.slices import ALL, Portion
+
+BUCKETS = (1, 2, 3)
+
+some_ranges = st.lists(
+    st.tuples(st.integers(0, 1023), st.integers(0, 1023)).map(
+        lambda ends: SliceRange(*sorted(ends))
+    ),
+    max_size=6,
+)
+some_events = st.dictionaries(st.integers(0, 1023), st.integers(0, 50), max_size=60)
+
+
+def inside(ranges: Sequence[SliceRange]) -> Counter[int]:
+    return Counter(number for one in ranges for number in range(one.first, one.last + 1))
+
+
+@given(some_ranges, some_ranges)
+def test_missing_is_what_no_range_has(scopes: list[SliceRange], done: list[SliceRange]) -> None:
+    for scope in [*scopes, ALL]:
+        left = inside(slices.missing(scope, done))
+        assert set(left) == set(inside([scope])) - set(inside(done))
+        assert set(left.values()) <= {1}
+
+
+@given(some_events, st.integers(1, 64), st.tuples(some_ranges, some_ranges, some_ranges))
+def test_portions_are_exactly_what_is_left(
+    events: dict[int, int], number: int, done: tuple[list[SliceRange], ...]
+) -> None:
+    by_bucket = dict(zip(BUCKETS, done, strict=True))
+    ranges = slices.cut(events, ALL, number)
+    left = slices.portions(ranges, by_bucket)
+    for bucket, each in by_bucket.items():
+        worked = inside([one.slices for one in left if bucket in one.time_buckets])
+        assert set(worked) == set(inside([ALL])) - set(inside(each))
+        assert set(worked.values()) <= {1}
+    for one in left:
+        assert any(r.first <= one.slices.first and one.slices.last <= r.last for r in ranges)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 4, 8, 16, 32]), st.integers(0, 31), st.integers(0, 3)),
+        max_size=12,
+    )
+)
+def test_every_slice_is_done_once_over_changing_ranges_with_interruptions(
+    runs: list[tuple[int, int, int]],
+) -> None:
+    """Each run has one of some ranges, and stops after some portions; the last does the rest."""
+    done: dict[int, list[SliceRange]] = {bucket: [] for bucket in BUCKETS}
+    worked: Counter[tuple[int, int]] = Counter()
+
+    def work(left: Sequence[Portion]) -> None:
+        for one in left:
+            for bucket in one.time_buckets:
+                done[bucket].append(one.slices)
+                worked.update((bucket, number) for number in inside([one.slices]))
+
+    for position, (ranges, which, stops_after) in enumerate(runs):
+        scope = keys.slice_ranges(ranges)[which % ranges]
+        # The newest time bucket appears in the middle.
+        known = BUCKETS[: 2 if position < 4 else 3]
+        work(slices.portions([scope], {each: done[each] for each in known})[:stops_after])
+    work(slices.portions([ALL], done))
+    assert worked == Counter((bucket, number) for bucket in BUCKETS for number in range(1024))
+    assert slices.portions(keys.slice_ranges(4), done) == []
+
+
+@given(some_events, st.integers(1, 200), st.sampled_from([ALL, SliceRange(32, 95)]))
+def test_cut_covers_its_slices_within_the_bound(
+    events: dict[int, int], number: int, scope: SliceRange
+) -> None:
+    ranges = slices.cut(events, scope, number)
+    assert ranges[0].first == scope.first
+    assert ranges[-1].last == scope.last
+    assert all(one.last + 1 == other.first for one, other in pairwise(ranges))
+    assert len(ranges) <= number
+    counts = [events.get(each, 0) for each in range(scope.first, scope.last + 1)]
+    largest = max(sum(events.get(each, 0) for each in inside([one])) for one in ranges)
+    assert largest <= -(-sum(counts) // number) + max(counts)
+
+
+def test_decimal_ids_are_cut_evenly_although_their_slices_are_not() -> None:
+    """A million ids entity|p0 .. entity|p999999: 255 to 1753 of them in a slice."""
+    events: Counter[int] = Counter()
+    prefix = keys.java_hash("entity|p")
+    hashes = [(31 * prefix + ord(digit), digit) for digit in "0123456789"]
+    for _ in range(6):
+        events.update(abs(signed(one)) % 1024 for one, _ in hashes)
+        hashes = [
+            (31 * one + ord(digit), first)
+            for one, first in hashes
+            if first != "0"
+            for digit in "0123456789"
+        ]
+    assert events.total() == 1_000_000
+    assert (min(events.values()), max(events.values())) == (255, 1753)
+    assert unevenness(events, keys.slice_ranges(128)) > 1.6
+    for number in (4, 8, 16, 32, 64, 128):
+        assert unevenness(events, slices.cut(events, ALL, number)) <= 1.2, number
+
+
+def signed(number: int) -> int:
+    low = number % 2**32
+    return low - 2**32 if low >= 2**31 else low
+
+
+def unevenness(events: Counter[int], ranges: Sequence[SliceRange]) -> float:
+    """The largest range's events in units of the mean."""
+    largest = max(sum(events[each] for each in inside([one])) for one in ranges)
+    return largest * len(ranges) / events.total()
+
+
+def test_one_slice_is_not_cut() -> None:
+    assert slices.cut({5: 100, 900: 1}, ALL, 8) == [SliceRange(0, 899), SliceRange(900, 1023)]
+    assert slices.cut({}, ALL, 8) == [ALL]
+
+
+def test_portions_leave_out_what_is_done_and_keep_the_ranges() -> None:
+    done = {1: [SliceRange(0, 255)], 2: []}
+    assert slices.portions(keys.slice_ranges(2), done) == [
+        Portion(SliceRange(0, 255), frozenset({2})),
+        Portion(SliceRange(256, 511), frozenset({1, 2})),
+        Portion(SliceRange(512, 1023), frozenset({1, 2})),
+    ]
+
+
+@pytest.mark.parametrize("written", ["0-255", " 256-511 ", "0-1023", "992-1023"])
+def test_parse_takes_whole_blocks(written: str) -> None:
+    assert slices.text(slices.parse(written)) == written.strip()
+
+
+@pytest.mark.parametrize(
+    "written", ["", "7", "0-254", "1-31", "32-31", "1024-1055", "0-2047", "-1-31"]
+)
+def test_parse_refuses_anything_else(written: str) -> None:
+    with pytest.raises(InvalidInput, match="is not a range of whole blocks of 32 slices"):
+        slices.parse(written)
+
+
+def test_locks_of_disjoint_ranges_differ_and_those_of_all_slices_exclude_them() -> None:
+    first = slices.locked(SliceRange(0, 511), "project/j/name")
+    second = slices.locked(SliceRange(512, 1023), "project/j/name")
+    assert len(first) == len(second) == 16
+    assert not set(first) & set(second)
+    assert slices.locked(SliceRange(480, 511), "project/j/name") == [first[-1]]
+    [whole] = slices.locked(ALL, "project/j/name")
+    assert all(one.startswith(f"{whole}/") for one in first + second)
