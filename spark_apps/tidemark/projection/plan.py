@@ -33,6 +33,7 @@ class Work:
         first: the projection's first time bucket; what is older is not its business.
         is_beheaded: whether tag views older than that may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
+        postponed: what is to do, but is left to later runs.
     """
 
     definition: Definition
@@ -43,6 +44,7 @@ class Work:
     first: int
     is_beheaded: bool
     end: int
+    postponed: Sequence[Piece] = ()
 
     @property
     def time_buckets(self) -> list[int]:
