@@ -9,7 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from tidemark_airflow.assets import READ_MODELS, VALIDATED
-from tidemark_airflow.form import FORCE, run_form
+from tidemark_airflow.form import FORCE, number_param, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
@@ -35,6 +35,7 @@ with DAG(
             title="Accept purged",
             description="Give up events that were deleted before they were consumed.",
         ),
+        max_pieces=number_param("Most time buckets of each projection", 1),
     ),
     tags=["tidemark"],
     doc_md=__doc__,
@@ -43,6 +44,10 @@ with DAG(
         task_id="project",
         application_name="project",
         window=resolve_window(),
-        params_as_options={"--strict": "strict", "--accept-purged": "accept_purged"},
+        params_as_options={
+            "--strict": "strict",
+            "--accept-purged": "accept_purged",
+            "--max-pieces": "max_pieces",
+        },
         outlets=[READ_MODELS],
     )
