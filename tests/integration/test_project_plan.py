@@ -139,9 +139,10 @@ def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bou
     rest = projections.run(27, 28, "--projection", "totals")
     assert rest.report["pieces"] == {"planned": 3, "done": 3, "held": 0, "failed": 0}
     assert pieces(projections)["totals", 0] == ("done", "new", 1)
-    assert projections.journal.rows("totals") == [
-        row | {"n": 0} for row in totals([*HISTORY, good])
-    ]
+    expected = [row | {"n": 0} for row in totals([*HISTORY, good])]
+    assert projections.journal.rows("totals") == sorted(
+        expected, key=lambda row: str(sorted(row.items()))
+    )
 
     projections.define(RAISES.replace("kind, count", "kind,  count"))
     some = projections.run(0, 4, *only)
