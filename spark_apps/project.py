@@ -10,7 +10,7 @@ import typer
 
 from tidemark import options
 from tidemark.application import run_application
-from tidemark.projection.commands import COMMANDS, MaxPieces
+from tidemark.projection.commands import COMMANDS
 from tidemark.projection.intake import Policy
 from tidemark.projection.plan import APPLICATION
 from tidemark.projection.run import run_window
@@ -64,7 +64,7 @@ def main(
     show: Show = False,
     rows: Rows = 20,
     plan: SavedPlanFile = None,
-    max_pieces: MaxPieces = None,
+    max_pieces: options.MaxPieces = None,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:

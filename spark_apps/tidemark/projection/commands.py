@@ -6,7 +6,7 @@ None of them needs anything to run, and only `status --exact` starts Spark.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -23,15 +23,6 @@ from tidemark.projection.show_plan import run_plan
 from tidemark.projection.status import run_status
 from tidemark.window import Window
 
-MaxPieces = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Process at most N time buckets of each projection, the oldest first; the rest stays"
-        " planned.",
-    ),
-]
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
 Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
 Name = Annotated[str, typer.Argument(metavar="PROJECTION")]
@@ -49,7 +40,7 @@ def plan(
     window_start: options.WindowStart = None,
     window_end: options.WindowEnd = None,
     force: options.Force = False,
-    max_pieces: MaxPieces = None,
+    max_pieces: options.MaxPieces = None,
     save: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep the plan; `--plan FILE` runs exactly it."),
@@ -114,22 +105,21 @@ def pause(
     projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
 ) -> None:
     """Leave projections out of every run to come, until they are resumed."""
-    _set_paused(projection, True, run_id, report)
+    run_application(
+        APPLICATION,
+        lambda run: set_paused(run, projection, paused=True),
+        run_id=run_id,
+        report_file=report,
+    )
 
 
 def resume(
     projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
 ) -> None:
     """Let paused projections run again; the next run takes up what was left out."""
-    _set_paused(projection, False, run_id, report)
-
-
-def _set_paused(
-    names: list[str], paused: bool, run_id: str | None, report: Path | None
-) -> NoReturn:
     run_application(
         APPLICATION,
-        lambda run: set_paused(run, names, paused=paused),
+        lambda run: set_paused(run, projection, paused=False),
         run_id=run_id,
         report_file=report,
     )
@@ -175,13 +165,11 @@ def set_offset(
     projection: Name,
     persistence_id: PersistenceId,
     to: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Everything up to N counts as consumed."),
+        int, typer.Option(min=0, metavar="N", help="Everything up to N counts as consumed.")
     ],
     tag: Tag = None,
     expected: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Refuse it unless the offset is N."),
+        int | None, typer.Option(min=0, metavar="N", help="Refuse it unless the offset is N.")
     ] = None,
     apply: options.Apply = False,
     run_id: options.RunId = None,
