@@ -1,15 +1,23 @@
-"""Says how projections stand, pauses or resumes them.
+"""Says how projections stand, what they would do and how far they are, and changes that by hand.
 
 Only by hand: with the form, REST or the command line. The answer is in the task's log and in its
-XCom `report`. Without names, `status` speaks of all projections; `pause` and `resume` need names.
+XCom `report`. Without names, `status` and `plan` speak of all projections; `pause` and `resume`
+need names, the others exactly one. `set-offset`, `skip` and `clear` only show what they would do,
+and end as skipped, unless `apply` is given. A field that the operation does not have is refused.
 """
 
 from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from tidemark_airflow.form import names_param
+from tidemark_airflow.form import moment_param, names_param, number_param, text_param
 from tidemark_airflow.operators import TidemarkOperator
+
+LOOKING = ["status", "plan", "get-offset"]
+CHANGING = ["pause", "resume", "set-offset", "skip", "clear"]
+OPTIONS = ["persistence_id", "tag", "slice", "to", "expected", "max_pieces", "exact", "apply"]
+OPTIONS += ["window_start", "window_end"]
+FLAGS = {"exact": "Exact (status)", "apply": "Apply (set-offset, skip, clear)"}
 
 with DAG(
     dag_id="manage_projections",
@@ -18,10 +26,17 @@ with DAG(
     is_paused_upon_creation=True,
     max_active_runs=1,
     params={
-        "operation": Param(
-            "status", type="string", enum=["status", "pause", "resume"], title="Operation"
-        ),
+        "operation": Param("status", type="string", enum=[*LOOKING, *CHANGING], title="Operation"),
         "projections": names_param("Projections"),
+        "persistence_id": text_param("Persistence id (get-offset, set-offset, skip)"),
+        "tag": text_param("Tag (get-offset, set-offset, skip)"),
+        "slice": number_param("Slice (get-offset)", 0, 1023),
+        "to": number_param("To (set-offset)", 0),
+        "expected": number_param("Only if the offset is (set-offset)", 0),
+        "max_pieces": number_param("Most time buckets (plan)", 1),
+        "window_start": moment_param("Window start (plan)", "Give both ends."),
+        "window_end": moment_param("Window end (plan)", "Exclusive."),
+        **{name: Param(False, type="boolean", title=title) for name, title in FLAGS.items()},
     },
     tags=["tidemark"],
     doc_md=__doc__,
@@ -30,5 +45,6 @@ with DAG(
         task_id="manage_projections",
         application_name="project",
         command="{{ params.operation }}",
+        params_as_options={f"--{name.replace('_', '-')}": name for name in OPTIONS},
         params_as_arguments=["projections"],
     )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from tidemark import options
 from tidemark.application import run_application
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.projection.commands import COMMANDS
 from tidemark.projection.intake import Policy
-from tidemark.projection.management import set_paused
 from tidemark.projection.plan import APPLICATION
 from tidemark.projection.run import run_window
+from tidemark.projection.saved_plan import SavedPlan
 from tidemark.projection.slices import ALL, Slicing, parse
-from tidemark.projection.status import run_status
 from tidemark.window import Window
 
 Projection = Annotated[
@@ -61,8 +62,15 @@ SliceRanges = Annotated[
     ),
 ]
 
-Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
-Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
+SavedPlanFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Run exactly this plan, which `plan --save FILE` has kept; refused if what it was made"
+        " upon has changed.",
+    ),
+]
 
 
 def main(
@@ -78,6 +86,8 @@ def main(
     slice_ranges: SliceRanges = None,
     show: Show = False,
     rows: Rows = 20,
+    plan: SavedPlanFile = None,
+    max_pieces: options.MaxPieces = None,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
@@ -93,19 +103,34 @@ def main(
         return
     if show and not dry_run:
         raise typer.BadParameter("it writes nothing; give --dry-run with it", param_hint="--show")
+    others = (window_start, window_end, projection, force, max_pieces, slices, slice_ranges)
+    if plan is not None and any(others):
+        what = "the plan says what is to run; of these options give none with it"
+        raise typer.BadParameter(what, param_hint="--plan")
+
+    @cache
+    def saved() -> SavedPlan | None:
+        return SavedPlan.load(plan) if plan is not None else None
+
+    def window() -> Window:
+        kept = saved()
+        return kept.window if kept else Window.parse(window_start, window_end)
+
     run_application(
         APPLICATION,
         lambda run: run_window(
             run,
-            Window.parse(window_start, window_end),
+            window(),
             names=projection or [],
             force=force,
             dry_run=dry_run,
             policy=Policy(strict=strict, accept_purged=accept_purged),
             slicing=_slicing(slices, slice_ranges, force),
             show=rows if show else 0,
+            max_pieces=max_pieces,
+            saved=saved(),
         ),
-        window=lambda: Window.parse(window_start, window_end),
+        window=window,
         run_id=run_id,
         report_file=report,
         dry_run=dry_run,
@@ -118,48 +143,5 @@ def _slicing(written: str | None, ranges: int | None, force: bool) -> Slicing | 
     return Slicing(ALL if written is None else parse(written), ranges or 1, force)
 
 
-def status(
-    projection: Names = None,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
-) -> None:
-    """Say how projections stand: pieces by state, what is open and why, and the lag.
-
-    A piece is open if validate has passed its time bucket and the present definition has not
-    processed it. Spark is not started, and nothing has to run.
-    """
-    run_application(
-        APPLICATION,
-        lambda run: run_status(run, projection or []),
-        run_id=run_id,
-        report_file=report,
-    )
-
-
-def pause(
-    projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
-) -> None:
-    """Leave projections out of every run to come, until they are resumed."""
-    _set_paused(projection, True, run_id, report)
-
-
-def resume(
-    projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
-) -> None:
-    """Let paused projections run again; the next run takes up what was left out."""
-    _set_paused(projection, False, run_id, report)
-
-
-def _set_paused(
-    names: list[str], paused: bool, run_id: str | None, report: Path | None
-) -> NoReturn:
-    run_application(
-        APPLICATION,
-        lambda run: set_paused(run, names, paused=paused),
-        run_id=run_id,
-        report_file=report,
-    )
-
-
 if __name__ == "__main__":
-    options.group({"status": status, "pause": pause, "resume": resume}, default=main)
+    options.group(COMMANDS, default=main)

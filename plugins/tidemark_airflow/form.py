@@ -62,3 +62,14 @@ def names_param(title: str) -> Param:
     """A list of names, one a line."""
     items = {"type": "string"}
     return Param([], type="array", items=items, title=title, description="One a line.")
+
+
+def text_param(title: str) -> Param:
+    """A text, or nothing."""
+    return Param(None, type=["null", "string"], title=title)
+
+
+def number_param(title: str, minimum: int, maximum: int = 2**63 - 1) -> Param:
+    """A whole number, or nothing."""
+    types = ["null", "integer"]
+    return Param(None, type=types, minimum=minimum, maximum=maximum, title=title)

@@ -46,6 +46,7 @@ class Outcome:
         counts: what was read, written and found, each under its own name.
         lines: for people, one fact a line.
         error: why the work FAILED, when it has counts to report nevertheless.
+        details: what is no count, for programs; bounded, of JSON's types.
     """
 
     state: str
@@ -53,6 +54,7 @@ class Outcome:
     counts: Mapping[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     error: TidemarkError | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
 
 
 class Run:
@@ -127,6 +129,8 @@ class _Report:
         self.content["pieces"] |= outcome.pieces
         self.content["counts"] = dict(outcome.counts)
         self.lines = outcome.lines
+        if outcome.details:
+            self.content["details"] = outcome.details
         if outcome.error is not None:
             self.foreseen(outcome.error)
 

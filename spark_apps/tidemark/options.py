@@ -31,6 +31,15 @@ Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only this tag; can be repeated.")
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All persistence ids and tags.")]
+MaxPieces = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Process at most N time buckets of each projection, the oldest first; the rest stays"
+        " planned.",
+    ),
+]
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Also write the JSON report here.")
 ]

@@ -76,3 +76,20 @@ def test_params_become_options_by_their_type(tmp_path: Path) -> None:
         "--apply",
         *("--tag", "a", "--tag", "b", "--all"),
     ]
+
+
+def test_empty_fields_of_the_form_are_no_options_and_zero_is_a_number(tmp_path: Path) -> None:
+    task = operators.TidemarkOperator(
+        task_id="manage_projections",
+        application_name="project",
+        command="set-offset",
+        params_as_options={"--tag": "tag", "--to": "to", "--expected": "expected"},
+        params_as_arguments=["projections"],
+    )
+    params = {"tag": None, "to": 0, "expected": None, "projections": ["totals"]}
+    report = tmp_path / "report.json"
+    assert task._arguments(params, "run", report) == [
+        "set-offset",
+        *("--run-id", "run", "--report", str(report)),
+        *("--to", "0", "--", "totals"),
+    ]

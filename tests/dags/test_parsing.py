@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -133,9 +134,22 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "projections": [[], "array"],
             "slices": [None, ["null", "string"]],
             "slice_ranges": [None, ["null", "integer"]],
+            "max_pieces": [None, ["null", "integer"]],
         },
         "purge": {**common, "dry_run": [True, "boolean"], "retention_days": [30, "integer"]},
-        "manage_projections": {"operation": ["status", "string"], "projections": [[], "array"]},
+        "manage_projections": {
+            **common,
+            "operation": ["status", "string"],
+            "projections": [[], "array"],
+            "persistence_id": [None, ["null", "string"]],
+            "tag": [None, ["null", "string"]],
+            "slice": [None, ["null", "integer"]],
+            "to": [None, ["null", "integer"]],
+            "expected": [None, ["null", "integer"]],
+            "max_pieces": [None, ["null", "integer"]],
+            "exact": [False, "boolean"],
+            "apply": [False, "boolean"],
+        },
         "reconcile": {
             **common,
             "operation": ["check", "string"],
@@ -147,6 +161,16 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "dry_run": [True, "boolean"],
         },
     }
+
+
+def test_every_command_of_project_can_be_chosen() -> None:
+    """Read from the files: parsing must not load the library."""
+    commands = (ROOT / "spark_apps/tidemark/projection/commands.py").read_text()
+    dag = (ROOT / "dags/manage_projections.py").read_text()
+    _, _, table = commands.partition("COMMANDS = {")
+    known = re.findall(r'^    "([a-z-]+)": ', table, re.MULTILINE)
+    assert len(known) == 8
+    assert all(f'"{name}"' in dag for name in known)
 
 
 @pytest.mark.parametrize("dag_id", DAG_IDS)

@@ -1,8 +1,9 @@
 """Runs an application and kills it, Spark's JVM included, right after a named function.
 
-`crash.py MODULE:FUNCTION SCRIPT ARGUMENT...`: when FUNCTION has returned, the whole process group
-gets SIGKILL. Start it in a process group of its own. With MODULE:FUNCTION@PID that process is ended
-in order instead (killed, it would lose its last ten seconds); the application goes on without it.
+`crash.py MODULE:FUNCTION SCRIPT ARGUMENT...`: when FUNCTION, which may be `Class.method`, has
+returned, the whole process group gets SIGKILL. Start it in a process group of its own. With
+MODULE:FUNCTION@PID that process is ended in order instead (killed, it would lose its last ten
+seconds); the application goes on without it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def kill_after(target: str) -> None:
     """Replace the function by one that kills after it."""
     where, _, pid = target.partition("@")
     module_name, _, name = where.partition(":")
-    module = importlib.import_module(module_name)
+    *classes, name = name.split(".")
+    module: Any = functools.reduce(getattr, classes, importlib.import_module(module_name))
     function = getattr(module, name)
 
     @functools.wraps(function)

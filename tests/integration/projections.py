@@ -161,6 +161,10 @@ class Projections:
         window = ("--window-start", bounds[0], "--window-end", bounds[1])
         return self.journal.run("project", *window, *options, PROJECTIONS_DIR=str(self.directory))
 
+    def manage(self, *arguments: str) -> Result:
+        """Run one of project's commands."""
+        return self.journal.run("project", *arguments, PROJECTIONS_DIR=str(self.directory))
+
     def states(self) -> list[tuple[str, int, str, str | None]]:
         """Subject without its keyspace, hour, state and error of project's pieces."""
         return sorted(

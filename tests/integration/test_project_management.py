@@ -16,7 +16,7 @@ from tests.integration.projections import (
     Projections,
     totals,
 )
-from tests.integration.support import Journal, Result
+from tests.integration.support import Journal
 from tidemark.application import Run
 from tidemark.errors import TidemarkError
 from tidemark.projection import catalog, management
@@ -33,11 +33,6 @@ def projections(journal: Journal, tmp_path: Path) -> Projections:
     return two
 
 
-def manage(projections: Projections, *arguments: str) -> Result:
-    directory = str(projections.directory)
-    return projections.journal.run("project", *arguments, PROJECTIONS_DIR=directory)
-
-
 def audited(projections: Projections) -> list[tuple[str, str, str]]:
     """Operation, subject without its keyspace, and run id, in their order."""
     rows = sorted(projections.journal.own_rows("audit"), key=lambda row: row["at"].time)
@@ -47,7 +42,7 @@ def audited(projections: Projections) -> list[tuple[str, str, str]]:
 def test_paused_projection_is_left_out_and_resumed_it_takes_up_all_that_it_missed(
     projections: Projections,
 ) -> None:
-    paused = manage(projections, "pause", "totals", "--run-id", "r1")
+    paused = projections.manage("pause", "totals", "--run-id", "r1")
     assert paused.status == 0, paused.stderr
     assert "totals: paused" in paused.stdout
 
@@ -58,16 +53,16 @@ def test_paused_projection_is_left_out_and_resumed_it_takes_up_all_that_it_misse
     assert {name for name, *_ in projections.states()} == {"latest"}
     assert projections.journal.rows("totals") == []
 
-    assert manage(projections, "resume", "totals", "--run-id", "r2").status == 0
+    assert projections.manage("resume", "totals", "--run-id", "r2").status == 0
     assert projections.run(0, 3).report["pieces"]["done"] == 3
     assert projections.journal.rows("totals") == totals(SOME_EVENTS)
     assert audited(projections) == [("pause", "totals", "r1"), ("resume", "totals", "r2")]
 
 
 def test_what_stands_so_already_is_said_and_leaves_no_audit_row(projections: Projections) -> None:
-    assert "is not paused already, never paused" in manage(projections, "resume", "totals").stdout
-    assert manage(projections, "pause", "totals").report["counts"] == {"changed": 1}
-    again = manage(projections, "pause", "totals", "latest")
+    assert "is not paused already, never paused" in projections.manage("resume", "totals").stdout
+    assert projections.manage("pause", "totals").report["counts"] == {"changed": 1}
+    again = projections.manage("pause", "totals", "latest")
     assert "totals: is paused already, paused " in again.stdout
     assert again.report["counts"] == {"changed": 1}
     assert [operation for operation, *_ in audited(projections)] == ["pause", "pause"]
@@ -112,9 +107,9 @@ def test_of_two_changes_at_once_one_loses_cleanly(
 
 def test_status_says_what_is_open_since_when_and_why(projections: Projections) -> None:
     assert projections.run(0, 2, "--projection", "totals").status == 0
-    manage(projections, "pause", "latest")
+    projections.manage("pause", "latest")
     before = projections.states()
-    result = manage(projections, "status")
+    result = projections.manage("status")
     assert result.status == 0, result.stderr
     lines = [line.strip() for line in result.stdout.splitlines()]
     at = lines.index("totals version 1: 2 done, 1 open")
@@ -142,7 +137,7 @@ def test_status_shows_the_error_of_a_failed_piece_and_a_changed_definition(
         file="two.sql",
     )
     assert projections.run(0, 1, "--projection", "latest").status != 0
-    text = manage(projections, "status").stdout
+    text = projections.manage("status").stdout
     assert "totals version 1: 3 changed, 3 open" in text
     assert "2024-03-01 00:00: " in text
     assert "boom" in text, text
@@ -152,7 +147,7 @@ def test_status_shows_the_error_of_a_failed_piece_and_a_changed_definition(
 def test_unknown_projection_is_named_and_nothing_is_changed(
     projections: Projections, command: str
 ) -> None:
-    result = manage(projections, command, "totals", "none")
+    result = projections.manage(command, "totals", "none")
     assert result.status == 2
     [line] = result.error_lines
     assert "no projection is named none" in line

@@ -37,6 +37,12 @@ class Reason(StrEnum):
     CHANGED = "changed definition"
     FORCED = "forced"
     LATE = "late"
+    GAP = "gap"
+    RESTATED = "restated"
+
+
+GAP_ERROR = "gap:"
+"""What the error of a piece begins with that is held because events are missing."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,12 @@ class Entry:
     error: str | None = None
     definition_version: str | None = None
     finished_at: datetime | None = None
+    reason: str | None = None
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether it waits for missing events."""
+        return self.state is State.HELD and (self.error or "").startswith(GAP_ERROR)
 
     def is_done(self, version: str) -> bool:
         """Whether this version of the definition has processed the piece."""
@@ -84,8 +96,8 @@ class Pieces:
             CassandraUnavailable: the statement failed.
         """
         rows = self._control.execute(
-            "SELECT time_bucket, state, attempt, counts, error, definition_version, finished_at"
-            f" FROM {self._table} WHERE application = ? AND subject = ?"
+            "SELECT time_bucket, state, reason, attempt, counts, error, definition_version,"
+            f" finished_at FROM {self._table} WHERE application = ? AND subject = ?"
             " AND time_bucket >= ? AND time_bucket < ?",
             (
                 *self._key,
@@ -102,6 +114,7 @@ class Pieces:
                 error=row["error"],
                 definition_version=row["definition_version"],
                 finished_at=row["finished_at"],
+                reason=row["reason"],
             )
             for row in rows
         ]
@@ -137,7 +150,7 @@ class Pieces:
             if (reason := self._reason(known.get(bucket), force)) is not None
         ]
         unfinished = [
-            Piece(entry.time_bucket, Reason.UNFINISHED, entry.attempt)
+            Piece(entry.time_bucket, _reason_of_open(entry), entry.attempt)
             for entry in known.values()
             if entry.time_bucket not in set(wanted) and entry.state is not State.DONE
         ]
@@ -147,7 +160,7 @@ class Pieces:
         if entry is None:
             return Reason.NEW
         if entry.state is not State.DONE:
-            return Reason.UNFINISHED
+            return _reason_of_open(entry)
         if (entry.definition_version or "") != self._version:
             return Reason.CHANGED
         return Reason.FORCED if force else None
@@ -164,6 +177,26 @@ class Pieces:
             " planned_at) VALUES (?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
             [(*self._key, piece.time_bucket, State.PLANNED, piece.reason, now) for piece in pieces],
         )
+
+    def restate(self, pieces: Sequence[Piece], *, owner: str) -> None:
+        """Write pieces that are done as planned again, for the reason given.
+
+        The next run whose window ends after them does them; their counts stay until then.
+
+        Raises:
+            LockLost: another run has started one of them since it was read.
+            CassandraUnavailable: a statement failed.
+        """
+        now = datetime.now(UTC)
+        results = self._control.execute_many(
+            f"UPDATE {self._table} SET state = ?, reason = ?, planned_at = ?"
+            " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
+            [
+                (State.PLANNED, piece.reason, now, *self._key, piece.time_bucket, piece.attempt)
+                for piece in pieces
+            ],
+        )
+        self._require_applied(pieces, [rows[0] for rows in results], owner)
 
     def start(self, pieces: Sequence[Piece], *, owner: str, run_id: str) -> list[Piece]:
         """Write every piece as planned, then as running; returns them with their new attempt.
@@ -242,6 +275,15 @@ class Pieces:
                     where=f"owner {owner}",
                     do="run again when it has ended",
                 )
+
+
+def _reason_of_open(entry: Entry) -> Reason:
+    """Why a piece that is not done is in a plan."""
+    if entry.has_gap:
+        return Reason.GAP
+    if entry.state is State.PLANNED and entry.reason not in (None, Reason.NEW):
+        return Reason(entry.reason)
+    return Reason.UNFINISHED
 
 
 def days(pieces: Iterable[Piece], prefix: str) -> Iterator[str]:

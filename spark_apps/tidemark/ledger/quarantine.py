@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
 
 TABLE = "quarantine"
@@ -35,3 +38,26 @@ def write(
         F.lit(datetime.now(UTC)).alias("found_at"),
     )
     spark_io.write(rows, settings.keyspace, TABLE)
+
+
+def write_one(
+    control: Control, settings: Settings, record: Mapping[str, object], *, run_id: str
+) -> None:
+    """Upsert the row of one event.
+
+    Args:
+        control: the session to Cassandra.
+        settings: where the table is.
+        record: source, application, persistence_id, sequence_nr, timestamp (timeuuid), cause,
+            ser_id, ser_manifest, event.
+        run_id: the run.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    row = {**record, "run_id": run_id, "found_at": datetime.now(UTC)}
+    control.execute(
+        f"INSERT INTO {table(settings.keyspace, TABLE)} ({', '.join(row)})"
+        f" VALUES ({', '.join('?' * len(row))})",
+        list(row.values()),
+    )

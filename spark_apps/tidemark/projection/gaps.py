@@ -8,6 +8,7 @@ from itertools import groupby
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from tidemark.ledger.pieces import GAP_ERROR
 from tidemark.projection.acceptance import NO_TAG, SERIES, is_rejected
 
 NAMED = 3
@@ -70,7 +71,7 @@ def errors(found: Sequence[Row]) -> dict[int, str]:
         named = list(rows)
         more = named[0].series - len(named)
         parts = [_one(row) for row in named] + ([f"and {more:,} more"] if more else [])
-        lines[bucket] = f"gap: {', '.join(parts)}"
+        lines[bucket] = f"{GAP_ERROR} {', '.join(parts)}"
     return lines
 
 

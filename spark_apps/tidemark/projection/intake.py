@@ -14,7 +14,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, resets, selection, store
+from tidemark.projection import acceptance, gaps, resets, selection, skips, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
@@ -101,6 +101,7 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
+    taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
     elsewhere = sum(number for bucket, number in beyond.items() if bucket not in late)
     taken.totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += elsewhere
     taken.totals["first_encounters"] = first_encounters

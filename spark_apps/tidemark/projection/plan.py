@@ -41,6 +41,7 @@ class Work:
         end: the end of the window; like the others epoch milliseconds.
         slicing: the slices to process; None for whole time buckets.
         shared: what was read for several ranges of slices at once, if it was.
+        postponed: what is to do, but is left to later runs.
     """
 
     definition: Definition
@@ -63,6 +64,8 @@ class Work:
     def waits_for(self) -> str:
         """Why the pieces in `held` are held, for people."""
         return self.definition.source.waits_for
+
+    postponed: Sequence[Piece] = ()
 
     @property
     def time_buckets(self) -> list[int]:

@@ -17,6 +17,7 @@ from tidemark.projection import acceptance, analysis, intake, store, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
 from tidemark.projection.intake import Policy
+from tidemark.projection.limit import postpone
 from tidemark.projection.modes import registry as modes
 from tidemark.projection.modes.base import Batch
 from tidemark.projection.plan import APPLICATION, Work
@@ -68,6 +69,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         run_id=run.run_id,
         on_lost=run.stop_jobs,
     ) as claimed:
+        postpone(work, run.owner)
         if work.held:
             claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:

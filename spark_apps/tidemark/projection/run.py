@@ -14,10 +14,12 @@ from tidemark.projection import analysis, catalog, intake, management, sliced
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Mode
 from tidemark.projection.intake import Policy
+from tidemark.projection.limit import limited
 from tidemark.projection.location import resolve
 from tidemark.projection.modes import lake
 from tidemark.projection.plan import Work, plan
 from tidemark.projection.process import COUNTS, Done, process
+from tidemark.projection.saved_plan import SavedPlan
 from tidemark.projection.show import sample
 from tidemark.projection.slices import Slicing
 from tidemark.projection.target import require_target
@@ -53,6 +55,8 @@ def run_window(
     policy: Policy,
     slicing: Slicing | None = None,
     show: int = 0,
+    max_pieces: int | None = None,
+    saved: SavedPlan | None = None,
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
 
@@ -68,6 +72,9 @@ def run_window(
         policy: what to do about events that are missing.
         slicing: the slices to process, and how to cut them; None for all of them at once.
         show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
+        max_pieces: process at most so many time buckets of each projection, the oldest first; the
+            rest stays planned.
+        saved: run exactly this plan, made for this window; its projections and its force count.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; a
@@ -76,8 +83,12 @@ def run_window(
         SchemaMismatch: the journal's tables, or a target, are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
         HistoryPurged: the tag views of a bucket to process were purged and not written again.
+        TidemarkError: what the saved plan was made upon has changed.
     """
     settings = run.settings
+    if saved is not None:
+        saved.require_journal(settings.journal_keyspace)
+        names, force = saved.names, saved.force
     definitions = catalog.select(settings.projections_dir, names)
     if slicing is not None:
         sliced.require_independent(definitions)
@@ -85,7 +96,11 @@ def run_window(
     left_out: list[str] = []
     definitions = management.unpaused(run, definitions, left_out.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]
+    if saved is not None:
+        works = [saved.restricted(run, work) for work in works]
     works = [sliced.restricted(run, work, slicing, force=force) for work in works if work.pieces]
+    if max_pieces is not None:
+        works = [limited(work, max_pieces) for work in works]
     works = [work for work in works if work.pieces]
     if not works:
         every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
@@ -93,7 +108,7 @@ def run_window(
     checked = _check(run, works)
     if dry_run:
         pieces = {
-            "planned": sum(len(work.pieces) for work in works),
+            "planned": sum(len(work.pieces) + len(work.postponed) for work in works),
             "held": sum(len(work.held) for work in works),
         }
         lines = [line for work in works for line in work.lines()]
@@ -132,7 +147,7 @@ def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tall
         _failed(work, root_cause(error), tally)
     else:
         held = len(work.held) + len(done.gaps)
-        tally.pieces["planned"] += done.buckets + held
+        tally.pieces["planned"] += done.buckets + held + len(work.postponed)
         tally.pieces["done"] += done.buckets
         tally.pieces["held"] += held
         for key, number in done.totals.items():
@@ -148,7 +163,8 @@ def _lines(work: Work, done: Done) -> list[str]:
         if number or key not in intake.COUNTS
     )
     held = f", {len(work.held)} held: {work.waits_for}" if work.held else ""
-    summary = f"{name}: {done.buckets} buckets, {numbers}{held}"
+    later = f", {len(work.postponed):,} left for the next run" if work.postponed else ""
+    summary = f"{name}: {done.buckets} buckets, {numbers}{held}{later}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
@@ -156,7 +172,7 @@ def _lines(work: Work, done: Done) -> list[str]:
 
 
 def _failed(work: Work, why: str, tally: _Tally) -> None:
-    tally.pieces["planned"] += len(work.pieces)
+    tally.pieces["planned"] += len(work.pieces) + len(work.postponed)
     tally.pieces["failed"] += len(work.pieces)
     tally.errors.append(f"projection {work.definition.name} failed: {why}")
     tally.lines.append(f"{work.definition.name}: failed")

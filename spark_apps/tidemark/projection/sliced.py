@@ -21,6 +21,7 @@ from tidemark.projection import slices, slices_store
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
 from tidemark.projection.intake import Policy
+from tidemark.projection.limit import postpone
 from tidemark.projection.plan import APPLICATION, Work
 from tidemark.projection.process import Done, process_claimed
 from tidemark.projection.selection import Shared
@@ -97,6 +98,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         ttl=run.settings.lock_ttl,
         on_lost=run.stop_jobs,
     ) as locks:
+        postpone(work, run.owner)
         session = _Session(run, work, locks)
         try:
             done = Done() if checked is None else session.work_off(checked, policy)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
+from tidemark.partitioning import keys
 from tidemark.projection import words
 from tidemark.projection.words import UnclosedQuote
 from tidemark.sqlfile import Value, error_in
@@ -27,6 +28,10 @@ class Messages:
     entity_types: tuple[str, ...] | None = None
     waits_for: ClassVar[str] = NOT_VALIDATED
     is_pekko: ClassVar[bool] = True
+
+    def reads(self, persistence_id: str) -> bool:
+        """Whether its events are among them."""
+        return self.entity_types is None or keys.entity_type(persistence_id) in self.entity_types
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,10 @@ class PersistenceIds:
     ids: tuple[str, ...]
     waits_for: ClassVar[str] = NOT_VALIDATED
     is_pekko: ClassVar[bool] = True
+
+    def reads(self, persistence_id: str) -> bool:
+        """Whether its events are among them."""
+        return persistence_id in self.ids
 
 
 @dataclass(frozen=True)

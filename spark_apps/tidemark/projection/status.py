@@ -1,4 +1,7 @@
-"""How the projections stand: what is done, what is open and why, and how far they lag."""
+"""How the projections stand: what is done, what is open and why, and how far they lag.
+
+Without Spark the lag in events is an estimate from the ledger; on request it is counted.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,20 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tidemark import preflight
 from tidemark.application import DONE, Outcome, Run
 from tidemark.ledger.pieces import Entry, State
-from tidemark.projection import catalog, management
+from tidemark.partitioning.keys import SliceRange, slice_ranges
+from tidemark.projection import catalog, lag, management
+from tidemark.projection.definition import Definition
+from tidemark.projection.estimate import Estimate, Estimates
+from tidemark.projection.lag import Lag
 from tidemark.projection.plan import ledger, passed
-from tidemark.window import from_millis, to_millis
+from tidemark.window import from_millis, iso, to_millis
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -23,13 +33,17 @@ class Progress:
         states: its pieces by state; those done by another definition count as `changed`.
         open_buckets: of those, what is not done by the present definition; ascending.
         lag: from the start of the first of them to the end of the last that may be.
-        last_error: of the oldest piece that has one, with its time bucket.
+        last_error: the newest one, with its time bucket.
+        oldest_gap: the oldest time bucket that is held by a gap, and the missing numbers.
+        gap_age: from the start of that bucket to the end of the last that may be processed.
     """
 
     states: Mapping[str, int]
     open_buckets: Sequence[int]
     lag: timedelta
     last_error: tuple[int, str] | None
+    oldest_gap: tuple[int, str] | None = None
+    gap_age: timedelta = timedelta()
 
 
 def progress(
@@ -42,58 +56,142 @@ def progress(
         for entry in entries
     )
     open_buckets = sorted(set(validated) - done)
-    lag_ms = max(validated) + bucket_ms - open_buckets[0] if open_buckets else 0
-    errors = [
-        (entry.time_bucket, entry.error)
-        for entry in entries
-        if entry.error and entry.state is not State.DONE
-    ]
+    end = max(validated, default=0) + bucket_ms
+    failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
+    held = [entry for entry in failed if entry.has_gap]
+    last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
+    gap = min(held, key=lambda entry: entry.time_bucket, default=None)
     return Progress(
-        states, open_buckets, timedelta(milliseconds=lag_ms), min(errors) if errors else None
+        states,
+        open_buckets,
+        timedelta(milliseconds=end - open_buckets[0] if open_buckets else 0),
+        (last.time_bucket, last.error or "") if last else None,
+        (gap.time_bucket, gap.error or "") if gap else None,
+        timedelta(milliseconds=max(end - gap.time_bucket, 0) if gap else 0),
     )
 
 
-def run_status(run: Run, names: Sequence[str]) -> Outcome:
+def _finished(entry: Entry) -> datetime:
+    return entry.finished_at.replace(tzinfo=UTC) if entry.finished_at else _NEVER
+
+
+def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: int = 16) -> Outcome:
     """Say it of each projection. Nothing is written but Tidemark's own tables, if absent.
 
+    Args:
+        run: the application's frame.
+        names: the projections; all if empty.
+        exact: count the events that each slice is behind, with Spark.
+        ranges: the ranges of slices to show them by; a power of two up to 1024.
+
     Raises:
-        InvalidInput: a projection is unknown.
+        InvalidInput: a projection is unknown, or the number of ranges is no power of two.
         DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
+    shown = slice_ranges(ranges)
     definitions = catalog.select(settings.projections_dir, names)
     preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
     now_ms = to_millis(datetime.now(UTC))
     ready: set[int] = set()
-    lines, open_pieces, paused = [], 0, 0
+    estimates = Estimates.read(run)
+    lines: list[str] = []
+    details: list[Mapping[str, Any]] = []
     for definition in definitions:
         stands = management.standing(run.control, settings, definition)
         entries = ledger(run, definition).entries()
-        first = entries[0].time_bucket if entries else now_ms
-        passed_by = passed(run, definition, first, now_ms)
+        oldest = entries[0].time_bucket if entries else now_ms
+        passed_by = passed(run, definition, oldest, now_ms)
         ready |= passed_by if definition.source.is_pekko else set()
-        size = settings.bucket_size.milliseconds
-        now = progress(entries, definition.fingerprint, passed_by, size)
-        paused += stands.paused
-        open_pieces += len(now.open_buckets)
+        now = progress(
+            entries, definition.fingerprint, passed_by, settings.bucket_size.milliseconds
+        )
+        behind = estimates.of(now.open_buckets, is_by_tag=definition.tags is not None)
         lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
-        if stands.paused:
-            lines.append(f"  {stands}")
-        if now.open_buckets:
-            oldest = from_millis(now.open_buckets[0])
-            lines.append(f"  oldest open time bucket {oldest:%Y-%m-%d %H:%M}, lag {now.lag}")
-        if now.last_error is not None:
-            bucket, error = now.last_error
-            lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
+        lines += [f"  {stands}"] if stands.paused else []
+        lines += _lines(now, behind)
+        found = {**_details(definition, now, behind), "paused": stands.paused}
+        if exact:
+            first = min((entry.time_bucket for entry in entries), default=None)
+            lags = lag.exact(run, definition, first)
+            by_range = lag.by_range(lags, shown)
+            lines += _exact_lines(lags, by_range)
+            found["behind"] = sum(one.behind for one in lags.values())
+            found["slices"] = [_range_details(one, of) for one, of in by_range.items()]
+        details.append(found)
     counts = {
         "projections": len(definitions),
-        "paused": paused,
+        "paused": sum(each["paused"] for each in details),
         "validated_buckets": len(ready),
-        "open_pieces": open_pieces,
+        "open_pieces": sum(each["open"] for each in details),
     }
-    return Outcome(DONE, counts=counts, lines=lines)
+    return Outcome(DONE, counts=counts, lines=lines, details={"projections": details})
+
+
+def _lines(now: Progress, behind: Estimate) -> list[str]:
+    lines = []
+    if now.open_buckets:
+        first = from_millis(now.open_buckets[0])
+        lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
+        lines.append(f"  {behind} in open time buckets, by the ledger")
+    if now.oldest_gap is not None:
+        bucket, error = now.oldest_gap
+        lines.append(
+            f"  oldest gap {from_millis(bucket):%Y-%m-%d %H:%M}, age {now.gap_age}: {error}"
+        )
+    if now.last_error not in (None, now.oldest_gap):
+        bucket, error = now.last_error or (0, "")
+        lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
+    return lines
+
+
+def _exact_lines(lags: Mapping[int, Lag], by_range: Mapping[SliceRange, Lag]) -> list[str]:
+    total = lag.together(lags.values())
+    return [
+        f"  {total.behind:,} events behind in {len(lags):,} slices, lag {_time(total)}",
+        *[
+            f"  slices {one.first:>4}..{one.last:<4}  {of.behind:>12,} behind  lag {_time(of)}"
+            for one, of in by_range.items()
+        ],
+    ]
+
+
+def _time(one: Lag) -> str:
+    if one.is_begun:
+        return str(one.time)
+    return f"{one.time}, and slices not begun" if one.time else "unknown, not begun"
+
+
+def _details(definition: Definition, now: Progress, behind: Estimate) -> dict[str, Any]:
+    gap, error = now.oldest_gap, now.last_error
+    return {
+        "name": definition.name,
+        "version": definition.version,
+        "pieces": {str(state): number for state, number in now.states.items()},
+        "open": len(now.open_buckets),
+        "oldest_open": iso(from_millis(now.open_buckets[0])) if now.open_buckets else None,
+        "lag_seconds": int(now.lag.total_seconds()),
+        "rows_estimated": behind.rows,
+        "pieces_without_estimate": behind.unknown,
+        "oldest_gap": iso(from_millis(gap[0])) if gap else None,
+        "gap_age_seconds": int(now.gap_age.total_seconds()),
+        "gap": gap[1] if gap else None,
+        "last_error": {"time_bucket": iso(from_millis(error[0])), "error": error[1]}
+        if error
+        else None,
+    }
+
+
+def _range_details(one: SliceRange, of: Lag) -> dict[str, Any]:
+    return {
+        "first": one.first,
+        "last": one.last,
+        "behind": of.behind,
+        "lag_ms": of.time // timedelta(milliseconds=1),
+        "is_begun": of.is_begun,
+    }
 
 
 def _summary(now: Progress) -> str:

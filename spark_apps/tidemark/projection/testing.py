@@ -25,7 +25,7 @@ from tidemark.projection import analysis, target, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition, read
 from tidemark.projection.modes.registry import HANDLINGS
-from tidemark.projection.source import PersistenceIds
+from tidemark.projection.source import Messages, PersistenceIds
 from tidemark.session import FETCHED_JARS, require_java
 from tidemark.window import EPOCH
 
@@ -169,12 +169,10 @@ def _source_rows(
     payload = (given["ser_id"], given["ser_manifest"], _payload(event, number))
     tags = sorted(given["tags"])
     source = definition.source
-    if isinstance(source, PersistenceIds) and event["persistence_id"] not in source.ids:
+    if isinstance(source, Messages | PersistenceIds) and not source.reads(event["persistence_id"]):
         return []
     if definition.tags is None:
-        types = definition.entity_types
-        is_read = types is None or keys.entity_type(event["persistence_id"]) in types
-        return [(*key, tags, *payload)] if is_read else []
+        return [(*key, tags, *payload)]
     return [(*key, [tag], *payload) for tag in tags if tag in definition.tags]
 
 

@@ -30,6 +30,13 @@ class Reader(ABC):
         """
 
     @abstractmethod
+    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """The keys of all of the source's events, whatever the time bucket.
+
+        Columns: at least persistence_id, sequence_nr, ticks and time_bucket (bigint).
+        """
+
+    @abstractmethod
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """What is seen of each series, wherever it is.
 

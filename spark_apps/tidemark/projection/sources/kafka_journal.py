@@ -36,6 +36,10 @@ class KafkaJournalReader(Reader):
         events = frames.events(self._heads(spark, settings), settings, self._topic)
         return read.by_sequence_nr(events, time_buckets)
 
+    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """By a scan."""
+        return frames.events(self._heads(spark, settings), settings, self._topic)
+
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Behind the stored numbers, or everything."""
         deleted = self.deleted(run.spark, run.settings)

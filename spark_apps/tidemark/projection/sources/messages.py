@@ -28,6 +28,10 @@ class MessagesReader(Reader):
         """Found by a scan."""
         return read.message_rows(spark, settings, time_buckets)
 
+    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """By a scan of the keys."""
+        return frames.message_index(spark, settings)
+
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Behind the stored numbers, or everything."""
         return sightings.of_messages(run, work, planned, stored)

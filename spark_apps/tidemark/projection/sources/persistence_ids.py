@@ -32,6 +32,10 @@ class PersistenceIdsReader(Reader):
         """Of the persistence ids, whatever the time bucket, and then of those."""
         return read.by_sequence_nr(self._messages(spark, settings, *read.PAYLOAD), time_buckets)
 
+    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """By direct joins."""
+        return self._messages(spark, settings)
+
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Everything of the persistence ids."""
         found = selection.of_work(self._messages(run.spark, run.settings), work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.application import Run
 from tidemark.journal import frames
@@ -31,6 +32,10 @@ class TagsReader(Reader):
     ) -> DataFrame:
         """Of exactly the tags' time buckets."""
         return read.tag_view_rows(spark, settings, self._tags, time_buckets, *read.PAYLOAD)
+
+    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
+        """A row for each tag, with tag and tag_pid_sequence_nr."""
+        return frames.tag_view_keys(spark, settings).where(F.col("tag").isin(list(self._tags)))
 
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Around the planned buckets, and wherever a missing number may be."""
