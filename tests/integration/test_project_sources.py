@@ -259,3 +259,39 @@ def shown(projections: Projections) -> dict[str, dict[int, str]]:
     for row in projections.journal.rows("log"):
         found.setdefault(row["persistence_id"], {})[row["sequence_nr"]] = row["what"]
     return found
+
+
+ANEW = TOTALS.replace("tags red, blue", "messages").replace(
+    "-- event", "-- accept_sequence_number_reset_after: 10 m\n-- event"
+)
+
+
+def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projections) -> None:
+    """Found by key, although its second life is shorter than the first one was."""
+    projections.define(ANEW, TOTALS_TABLE)
+    former = [
+        event("a|1", number, 0.1 * number, "red", kind="in", amount=1) for number in (1, 2, 3)
+    ]
+    quiet = event("b|1", 1, 0.2, "red", kind="in", amount=10)
+    projections.insert_messages(*former, quiet)
+    projections.list_persistence_ids()
+    projections.validated(0)
+    assert projections.run(0, 1).status == 0
+    projections.journal.control.execute(
+        f"DELETE FROM {projections.journal.keyspace}.messages"
+        " WHERE persistence_id = 'a|1' AND partition_nr = 0"
+    )
+    anew = [
+        event("a|1", number, 1.0 + number / 10, "red", kind="in", amount=7) for number in (1, 2)
+    ]
+    projections.insert_messages(*anew)
+    projections.validated(1)
+    second = projections.run(1, 2)
+    assert second.status == 0, second.stderr
+    assert second.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
+    assert projections.journal.rows("totals") == totals_of([*former, quiet, *anew])
+    found = {key[1]: number for key, (_, number, _) in projections.offsets().items()}
+    assert found == {"a|1": 2, "b|1": 1}
+    # Consumed once: another run takes them for what they are.
+    again = projections.run(1, 2, "--force")
+    assert again.report["counts"] == counts(events_read=2, rows_written=1, duplicate=2)
