@@ -1,6 +1,8 @@
 """A projection as its file defines it: a header of `-- key: value` lines, then one SELECT.
 
-Nothing here needs Spark: `tidemark.projection.analysis` checks the SQL and the event's fields.
+Or, in Python, the same header as the arguments of a decorator, and the function below it. Nothing
+here needs Spark, nor runs what the file has: `tidemark.projection.analysis` checks the SQL or the
+function, and the event's fields.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ from urllib.parse import urlsplit
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.projection.decoding.rules import Rule, parse
-from tidemark.projection.statement import StatementError, single_select
-from tidemark.sqlfile import Value, error_in, read_sql_file
+from tidemark.projection import body, on_error
+from tidemark.projection.body import Body
+from tidemark.projection.decoding.rules import Kind, Rule, parse
+from tidemark.projection.on_error import OnError
+from tidemark.pythonfile import PythonFile, read_python_file
+from tidemark.sqlfile import SqlFile, Value, error_in, read_sql_file
 
 MESSAGES_SOURCE = "messages"
 MAX_VERSION = 999
@@ -32,7 +37,8 @@ _HEADERS = {
     "event": "kind STRING, dep_delay INT",
 }
 """The headers that every file has, with what they may look like."""
-_DEFAULTS = {"decoder": "json"}
+_NO_STATE = "none"
+_DEFAULTS = {"decoder": "json", "on-error": "skip", "state": _NO_STATE}
 """The headers that may be left out, with the value that they have then."""
 
 
@@ -41,13 +47,14 @@ class Mode(StrEnum):
 
     BUCKET = "bucket"
     UPSERT = "upsert"
+    FOLD = "fold"
     APPEND = "append"
     EXPORT = "export"
 
     @property
     def is_versioned(self) -> bool:
         """Whether the version decides between two rows of one key, in their write timestamps."""
-        return self in {Mode.UPSERT, Mode.APPEND}
+        return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
     @property
     def replaces_buckets(self) -> bool:
@@ -70,7 +77,10 @@ class Definition:
         path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
         decoders: how payloads are read; the first rule that takes an event does it.
-        body: the SELECT, padded to its place in the file, without a semicolon at its end.
+        on_error: what becomes of an event that cannot be read or folded.
+        state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
+            otherwise.
+        body: the SELECT, or the function.
         fingerprint: `<version>-<hash>` of the file and of those that its decoders name, which the
             ledger keeps with each piece.
         header_lines: the line of each header.
@@ -86,7 +96,9 @@ class Definition:
     path: str
     event: str
     decoders: tuple[Rule, ...]
-    body: str
+    on_error: OnError
+    state: str
+    body: Body
     fingerprint: str
     header_lines: Mapping[str, int]
 
@@ -94,11 +106,6 @@ class Definition:
     def target(self) -> str:
         """`keyspace.table` or the directory, for people."""
         return self.path or f"{self.keyspace}.{self.table}"
-
-    @property
-    def body_line(self) -> int:
-        """The line of the file in which the SQL starts."""
-        return self.body.count("\n", 0, len(self.body) - len(self.body.lstrip())) + 1
 
     def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
         """An error at a line, and column if it is known, of this file; both count from 1."""
@@ -115,27 +122,57 @@ def read(file: Path) -> Definition:
     Raises:
         DefinitionError: naming the file, the line and what would be right.
     """
-    parts = read_sql_file(file, _HEADERS, _DEFAULTS)
+    parts = _taken_apart(file)
     values = parts.header
     version = _version(file, values["version"])
     mode = _mode(file, values["mode"])
+    tags = _tags(file, values["source"])
     keyspace, table, path = _target(file, values["target"], mode)
     decoders = parse(file, values["decoder"])
+    runs_python = mode is Mode.FOLD or any(rule.kind is Kind.PYTHON for rule in decoders)
+    _require_foldable(file, values, mode, tags)
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
-        tags=_tags(file, values["source"]),
+        tags=tags,
         mode=mode,
         keyspace=keyspace,
         table=table,
         path=path,
         event=parts.padded("event"),
         decoders=decoders,
-        body=_body(file, parts.body),
+        on_error=on_error.parse(file, values["on-error"], runs_python=runs_python),
+        state=parts.padded("state") if mode is Mode.FOLD else "",
+        body=body.of(parts, is_fold=mode is Mode.FOLD),
         fingerprint=f"{version}-{_hash(parts.text, decoders)}",
         header_lines={key: value.line for key, value in values.items()},
     )
+
+
+def _taken_apart(file: Path) -> SqlFile | PythonFile:
+    if file.suffix == ".py":
+        return read_python_file(file, _HEADERS, _DEFAULTS)
+    return read_sql_file(file, _HEADERS, _DEFAULTS)
+
+
+def _require_foldable(
+    file: Path, values: Mapping[str, Value], mode: Mode, tags: tuple[str, ...] | None
+) -> None:
+    """What the header of mode fold must say, and that of no other mode may."""
+    has_state = values["state"].text.strip() != _NO_STATE
+    if has_state != (mode is Mode.FOLD):
+        if has_state:
+            what = f"mode {mode} has no state"
+            raise error_in(file, what, "leave state out", values["state"].line)
+        remedy = "give it as Spark DDL, such as `balance DECIMAL(9,2), moves INT`"
+        raise error_in(file, "mode fold needs the fields of its state", remedy, values["mode"].line)
+    if mode is Mode.FOLD and tags is not None:
+        # A tag numbers its own events: those of another tag, or a row that comes late to one, may
+        # have a lower sequence nr than what was folded; and the history of a persistence id cannot
+        # be read from tag views by its key.
+        remedy = "write `messages`; what the fold does not need it can ignore by the tags"
+        raise error_in(file, "mode fold does not read tags", remedy, values["source"].line)
 
 
 def _hash(text: str, decoders: Sequence[Rule]) -> str:
@@ -209,13 +246,3 @@ def _directory(file: Path, text: str, line: int) -> str:
         remedy = "write a directory, or a URI such as `hdfs://name/directory`, in one line"
         raise error_in(file, f"the target {text!r} is not a directory's name", remedy, line)
     return text
-
-
-def _body(file: Path, text: str) -> str:
-    try:
-        return single_select(text)
-    except StatementError as error:
-        line = text.count("\n", 0, error.offset) + 1
-        column = error.offset - text.rfind("\n", 0, error.offset)
-        remedy = "write one SELECT over the table events"
-        raise error_in(file, error.what, remedy, line, column) from None
