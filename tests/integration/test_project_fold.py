@@ -44,6 +44,23 @@ def fold(state, events):
 TABLE = """\
 CREATE TABLE {keyspace}.books (persistence_id text PRIMARY KEY, sequence_nr bigint,
     balance bigint, folded list<bigint>, note text)"""
+SUMS = """\
+from pyspark.sql import functions as F
+
+from tidemark.projection.python import projection
+
+
+@F.udf("int")
+def inverse(amount):
+    return 100 // amount
+
+
+@projection(name="sums", version=1, source="messages", mode="bucket", target="KEYSPACE.sums",
+            event="amount INT")
+def sums(events):
+    return events.groupBy("time_bucket").agg(F.sum(inverse("amount")).alias("total"))
+"""
+SUMS_TABLE = "CREATE TABLE {keyspace}.sums (time_bucket bigint PRIMARY KEY, total bigint)"
 POISON_AT = "ValueError: this is poison (books.py:17)"
 
 
@@ -161,23 +178,33 @@ def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> N
     projections.define(LATEST, LATEST_TABLE)
     events = [move("a|1", number, 0.1 + number / 10) for number in range(1, 7)]
     events[2:4] = [move("a|1", 3, 0.3, kind="poison"), move("a|1", 4, 0.4, kind="poison")]
-    projections.insert(*events, move("a|2", 1, 0.2))
+    projections.insert(*events, move("a|2", 1, 0.2, amount=0))
     projections.validated(0, 1)
+    text = SUMS.replace("KEYSPACE", projections.journal.keyspace)
+    (projections.directory / "sums.py").write_text(text)
+    projections.journal.control.execute_ddl(
+        SUMS_TABLE.format(keyspace=projections.journal.keyspace)
+    )
+    shown = projections.run(0, 1, "--projection", "books", "--dry-run", "--show").stdout
+    assert f"cannot be processed: a|1 3, {POISON_AT}" in shown
+    assert "|a|2           |          1|      0|   [1]|" in shown
     failed = projections.run(0, 1)
     assert failed.status == 1
     error = failed.report["error"]
     assert error.startswith("projection books failed: on-error is fail, and the event a|1 3 cannot")
     assert POISON_AT in error
+    assert "projection sums failed: ZeroDivisionError: integer division or modulo by zero" in error
+    assert "(sums.py:8)" in error
     assert books(projections) == {}
     assert letters(projections) == {("a|1", 3): POISON_AT}
     states = {(name, state) for name, _, state, _ in projections.states()}
-    assert states == {("books", "failed"), ("latest", "done")}
-    assert not any(name == "books" for name, _, _ in projections.offsets())
+    assert states == {("books", "failed"), ("latest", "done"), ("sums", "failed")}
+    assert {name for name, _, _ in projections.offsets()} == {"latest"}
 
     retrying = changed(1, 2).replace('mode="fold"', 'mode="fold", on_error="retry-and-skip 3 1ms"')
     define(projections, retrying)
     assert ran(projections.run(0, 1, "--projection", "books"))["quarantined"] == 2
-    assert books(projections) == {"a|1": (6, 4, [1, 2, 5, 6]), "a|2": (1, 1, [1])}
+    assert books(projections) == {"a|1": (6, 4, [1, 2, 5, 6]), "a|2": (1, 0, [1])}
     assert letters(projections) == {("a|1", 3): POISON_AT, ("a|1", 4): POISON_AT}
     (poison, _) = sorted(projections.journal.own_rows("quarantine"), key=lambda r: r["sequence_nr"])
     assert (poison["timestamp"], poison["event"]) == (events[2].timestamp, events[2].payload)

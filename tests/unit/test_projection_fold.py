@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +20,7 @@ from tidemark.projection.decoding.sources import sources_in
 from tidemark.projection.folding.worker import FAILURES, Fold
 from tidemark.projection.on_error import OnError
 from tidemark.projection.testing import run_projection, unreadable_events
+from tidemark.settings import REPOSITORY
 
 MODULE = """\
 from decimal import Decimal
@@ -204,6 +206,39 @@ def test_a_fold_in_spark_has_the_types_of_its_state(spark: SparkSession) -> None
         "kinds": ["in", "out"],
     }
     assert len(rows) == 2
+
+
+def test_the_documented_example_passes(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (REPOSITORY / "docs" / "projections.md").read_text()
+    found = re.search(r"test_projection_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(compile(found.group(1), "docs/projections.md", "exec"), names)
+    monkeypatch.chdir(REPOSITORY)
+    names["test_time_on_the_ground_is_between_arrival_and_departure"]()
+
+
+def test_the_documented_definitions_run(spark: SparkSession) -> None:
+    text = (REPOSITORY / "docs" / "projections.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    delays, balances = (block for block in blocks if "@projection(" in block)
+    late = [event(1, carrier="UA", dep_delay=16), event(2, carrier="UA", dep_delay=15)]
+    assert [row["late"] for row in run_projection(delays, late)] == [1]
+    moves = [event(1, kind="in", amount=5), event(2, kind="out", amount=1.5)]
+    (row,) = run_projection(balances, moves)
+    assert (row["balance"], row["moves"]) == (Decimal("3.50"), 2)
+
+
+def test_a_fold_that_depends_on_how_events_come_is_refused(spark: SparkSession) -> None:
+    calls = DEFINITION.replace('["moves"] += 1', '["moves"] = len(events)')
+    with pytest.raises(TidemarkError) as refused:
+        run_projection(calls, [event(1, kind="in", amount=1), event(2, kind="in", amount=1)])
+    assert "moves 2, share None" in str(refused.value)
+    assert "from all events at once, and sequence_nr 2, balance 2.00, moves 1," in str(
+        refused.value
+    )
 
 
 def test_events_that_cannot_be_folded_are_named(spark: SparkSession) -> None:

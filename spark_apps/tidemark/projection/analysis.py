@@ -93,7 +93,7 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
     if repeated:
         raise definition.error(
             f"the result has more than one column {', '.join(repeated)}",
-            "name each of them once",
+            "name each of them once, with AS",
             definition.body.line,
         )
     return Checked(definition, event, result, decoders, _combining(frame))

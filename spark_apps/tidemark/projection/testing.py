@@ -23,7 +23,7 @@ from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection import analysis, target, transform, trial
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition, read
+from tidemark.projection.definition import Definition, Mode, read
 from tidemark.projection.modes.registry import HANDLINGS
 from tidemark.session import FETCHED_JARS, require_java
 from tidemark.window import EPOCH
@@ -65,8 +65,9 @@ def run_projection(
         DefinitionError: the definition cannot be used.
         SchemaMismatch: the result lacks what every target of the mode needs.
         InvalidInput: an event lacks something.
-        TidemarkError: an event cannot be read or folded, which a run would quarantine; or the
-            result contradicts the rules of the mode.
+        TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
+            contradicts the rules of the mode; or a fold gives another state from one event after
+            the other than from all at once.
     """
     checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
     result, failed = trial.result(checked, decoded)
@@ -79,6 +80,8 @@ def run_projection(
             do="correct the event; or expect it with unreadable_events",
         )
     target.require_columns(checked)
+    if checked.definition.mode is Mode.FOLD:
+        trial.require_same_in_parts(checked, decoded, result)
     handling = HANDLINGS[checked.definition.mode]
     rows = handling.rows_of(result, checked.definition)
     handling.count(rows, checked.definition, buckets)

@@ -16,15 +16,17 @@ _FAILURES_TYPE = "array<struct<sequence_nr: bigint, cause: string>>"
 _FOLDED_TO = "_folded_to"
 
 
-def folded(events: DataFrame, states: DataFrame, checked: Checked) -> DataFrame:
+def folded(
+    events: DataFrame, states: DataFrame, checked: Checked, *, in_parts: bool = False
+) -> DataFrame:
     """The new state of each persistence id that has events above its state's sequence nr.
 
     Columns in: events as `transform.readable` makes them; states those of `checked.result`, at
     most one row of a persistence id.
     Columns out: those of `checked.result` (sequence_nr is null if nothing could be folded), and
-    `_failures`, see `failures`.
+    `_failures`, see `failures`. With `in_parts` the function gets one event in each call.
     """
-    fold = _fold(checked)
+    fold = _fold(checked, in_parts)
 
     def fold_one(key: tuple[str], events: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
         return fold(key[0], events, stored)
@@ -56,9 +58,9 @@ def failures(folded: DataFrame) -> DataFrame:
     return folded.where(F.col(FAILURES).isNotNull()).select(_PERSISTENCE_ID, F.inline(listed))
 
 
-def _fold(checked: Checked) -> Fold:
+def _fold(checked: Checked, in_parts: bool) -> Fold:
     body = checked.definition.body
     assert isinstance(body, Function)  # noqa: S101 - the mode has a function
     fields = T.StructType(checked.result.fields[len(STATE_KEY) :])
     policy = checked.definition.on_error
-    return Fold(body.sources, body.module, body.name, fields, policy)
+    return Fold(body.sources, body.module, body.name, fields, policy, in_parts)

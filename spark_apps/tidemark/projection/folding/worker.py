@@ -44,6 +44,7 @@ class Fold:
         name: its own.
         state: the fields of the state.
         on_error: the policy.
+        in_parts: never call it with more than one event.
     """
 
     sources: Sources
@@ -51,6 +52,7 @@ class Fold:
     name: str
     state: T.StructType
     on_error: OnError
+    in_parts: bool = False
 
     def __call__(
         self, persistence_id: str, events: pd.DataFrame, stored: pd.DataFrame
@@ -83,7 +85,7 @@ class Fold:
     ) -> tuple[State, int | None, Mapping[int, str]]:
         """The new state, the sequence nr of the last event folded, and what failed."""
         numbers = [int(number) for number in events["sequence_nr"]]
-        if len(numbers) > 1:
+        if len(numbers) > 1 and not self.in_parts:
             try:
                 return self._called(function, state, events), numbers[-1], {}
             except Exception:  # noqa: S110 - which event it was is found below
