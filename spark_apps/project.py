@@ -93,7 +93,7 @@ def main(
 ) -> None:
     """Bring the read models up to a window; with a command, manage the projections instead.
 
-    Every SQL file of the projections' directory defines one; see docs/projections.md. Time
+    The files of the projections' directory define them; see docs/projections.md. Time
     buckets that validate has not passed are held, unless --force is given. Paused projections
     are left out.
 

@@ -18,7 +18,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from pathlib import PurePath
 
 
 class TidemarkError(Exception):
@@ -60,8 +62,22 @@ def root_cause(error: BaseException) -> str:
         while cause is not None and cause.getCause() is not None:
             cause = cause.getCause()
         text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
-        return text.splitlines()[0]
+        return _python_cause(text) or text.splitlines()[0]
     return type(error).__name__
+
+
+def _python_cause(text: str) -> str:
+    """Of a traceback in a Python worker its last line, with the innermost place of the user's."""
+    _, found, trace = text.partition("Traceback (most recent call last):\n")
+    if not found:
+        return ""
+    said = [line for line in trace.splitlines() if line and not line[0].isspace()]
+    places = [
+        f" ({PurePath(file).name}:{line})"
+        for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace)
+        if not {"pyspark", "pyspark.zip", "site-packages"}.intersection(PurePath(file).parts)
+    ]
+    return (said[0] if said else "") + (places[-1] if places else "")
 
 
 class InvalidInput(TidemarkError):

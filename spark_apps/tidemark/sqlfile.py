@@ -1,4 +1,7 @@
-"""A SQL file of the user's: a header of `-- key: value` lines, then SQL."""
+"""A SQL file of the user's: a header of `-- key: value` lines, then SQL.
+
+What holds for a header wherever it is written is here too; `tidemark.pythonfile` shares it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 
 from tidemark.errors import DefinitionError
 
-_HEADER = re.compile(r"--\s(\w+):(.*)")
+_HEADER = re.compile(r"--\s([\w-]+):(.*)")
 _CONTINUED = re.compile(r"--(\s{2,}\S.*)")
 
 
@@ -22,25 +25,88 @@ class Value:
 
 
 @dataclass(frozen=True)
-class SqlFile:
-    """A file, taken apart.
+class Headed:
+    """A file with a header.
 
     Attributes:
         file: where it is.
         text: all of it.
         header: the values by key, padded with blanks to their column in the file.
-        body: what follows, padded with empty lines to its line in the file, so that a place that
-            Spark names is the place in the file.
     """
 
     file: Path
     text: str
     header: Mapping[str, Value]
-    body: str
 
     def padded(self, key: str) -> str:
         """A header's text with as many line ends before it as it has lines above it."""
         return "\n" * (self.header[key].line - 1) + self.header[key].text
+
+
+@dataclass(frozen=True)
+class SqlFile(Headed):
+    """A SQL file, taken apart.
+
+    Attributes:
+        body: what follows the header, padded with empty lines to its line in the file, so that a
+            place that Spark names is the place in the file.
+    """
+
+    body: str
+
+
+class Header:
+    """The values of one header, as they are found."""
+
+    noun = "header"
+    """What one of them is called."""
+
+    def __init__(
+        self, file: Path, examples: Mapping[str, str], defaults: Mapping[str, str]
+    ) -> None:
+        """Expect all keys of `examples`, and perhaps some of `defaults`."""
+        self.file, self._examples, self._defaults = file, examples, defaults
+        self.values: dict[str, Value] = {}
+
+    def spelled(self, key: str) -> str:
+        """A key as it is written in this kind of file."""
+        return key
+
+    def line_for(self, key: str, example: str) -> str:
+        """What to write, for an error."""
+        return f"add a line such as `-- {key}: {example}`"
+
+    def add(self, key: str, value: Value) -> None:
+        """Take a value.
+
+        Raises:
+            DefinitionError: the key is unknown, or was there before.
+        """
+        name, known = self.spelled(key), {**self._examples, **self._defaults}
+        if key not in known:
+            remedy = f"known are {', '.join(map(self.spelled, known))}"
+            raise error_in(self.file, f"unknown {self.noun} {name}", remedy, value.line)
+        if key in self.values:
+            remedy = f"keep one, line {self.values[key].line}"
+            what = f"the {self.noun} {name} is given twice"
+            raise error_in(self.file, what, remedy, value.line)
+        self.values[key] = value
+
+    def complete(self, line: int) -> Mapping[str, Value]:
+        """All values; what is left out has its default, at `line`.
+
+        Raises:
+            DefinitionError: a key is missing or empty.
+        """
+        left_out = {key: text for key, text in self._defaults.items() if key not in self.values}
+        values = self.values | {key: Value(text, line) for key, text in left_out.items()}
+        for key, example in {**self._examples, **self._defaults}.items():
+            if key not in values or not values[key].text.strip():
+                found = values[key].line if key in values else line
+                is_what = "empty" if key in values else "missing"
+                what = f"the {self.noun} {self.spelled(key)} is {is_what}"
+                raise error_in(self.file, what, self.line_for(key, example), found)
+        return values
 
 
 def read_sql_file(
@@ -56,16 +122,26 @@ def read_sql_file(
     Raises:
         DefinitionError: naming the file, the line and what would be right.
     """
-    try:
-        text = file.read_bytes().decode("utf-8")
-    except UnicodeDecodeError:
-        raise error_in(file, "the file is not UTF-8", "save it as UTF-8", 1) from None
+    text = utf8_text(file)
     lines = text.splitlines()
     end = next(
         (number for number, line in enumerate(lines) if not line.startswith("--")), len(lines)
     )
     body = "\n" * end + "\n".join(lines[end:])
-    return SqlFile(file, text, _header(file, lines[:end], examples, defaults or {}), body)
+    header = Header(file, examples, defaults or {})
+    return SqlFile(file, text, _header(header, lines[:end]), body)
+
+
+def utf8_text(file: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        DefinitionError: it is not UTF-8.
+    """
+    try:
+        return file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise error_in(file, "the file is not UTF-8", "save it as UTF-8", 1) from None
 
 
 def error_in(
@@ -76,38 +152,16 @@ def error_in(
     return DefinitionError(what, where=place, do=do)
 
 
-def _header(
-    file: Path, lines: list[str], examples: Mapping[str, str], defaults: Mapping[str, str]
-) -> Mapping[str, Value]:
-    values: dict[str, Value] = {}
+def _header(header: Header, lines: list[str]) -> Mapping[str, Value]:
     key = ""
-    known = {**examples, **defaults}
     for number, line in enumerate(lines, start=1):
         if match := _HEADER.fullmatch(line):
             key = match.group(1)
-            _require_new(file, key, number, values, known)
-            values[key] = Value(" " * match.start(2) + match.group(2), number)
+            header.add(key, Value(" " * match.start(2) + match.group(2), number))
         elif key and (match := _CONTINUED.fullmatch(line)):
-            values[key] = Value(f"{values[key].text}\n  {match.group(1)}", values[key].line)
+            before = header.values[key]
+            header.values[key] = Value(f"{before.text}\n  {match.group(1)}", before.line)
         else:
             remedy = "write `-- key: value`; comments belong below the first line without --"
-            raise error_in(file, f"not a header: {line!r}", remedy, number)
-    last = max(len(lines), 1)
-    values |= {key: Value(text, last) for key, text in defaults.items() if key not in values}
-    for key, example in known.items():
-        if key not in values or not values[key].text.strip():
-            line_number = values[key].line if key in values else last
-            what = f"the header {key} is {'empty' if key in values else 'missing'}"
-            raise error_in(file, what, f"add a line such as `-- {key}: {example}`", line_number)
-    return values
-
-
-def _require_new(
-    file: Path, key: str, line: int, values: Mapping[str, Value], known: Mapping[str, str]
-) -> None:
-    if key not in known:
-        raise error_in(file, f"unknown header {key}", f"known are {', '.join(known)}", line)
-    if key in values:
-        raise error_in(
-            file, f"the header {key} is given twice", f"keep one, line {values[key].line}", line
-        )
+            raise error_in(header.file, f"not a header: {line!r}", remedy, number)
+    return header.complete(max(len(lines), 1))

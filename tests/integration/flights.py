@@ -24,7 +24,9 @@ from tidemark.flights.source import flights_file
 DAY_MS = 86_400_000
 WINDOW = ("--window-start", "2013-01-01", "--window-end", "2013-01-06")
 CHAIN = ("tag_write", "validate", "project")
-READ_MODELS = ("daily_punctuality", "aircraft_state", "flight_log")
+READ_MODELS = (
+    "daily_punctuality", "aircraft_state", "flight_log", "aircraft_use", "delay_classes",
+)  # fmt: skip
 OFFSET_COLUMNS = ("projection", "slice", "persistence_id", "tag", "sequence_nr", "timestamp")
 CURSOR_COLUMNS = ("projection", "slice", "timestamp")
 
@@ -53,7 +55,8 @@ class FlightsJournal:
     ) -> FlightsJournal:
         """Write the events; the shipped projections are pointed at this journal's keyspace.
 
-        `definitions` is the directory below include/sql, `examples` is the other one.
+        `definitions` is the directory below include/sql, `examples` is the other one; those in
+        Python are below include/projections.
         """
         directory.mkdir(parents=True)
         journal = make_journal(
@@ -64,8 +67,11 @@ class FlightsJournal:
             **settings,
         )
         create_tables(journal.control, SCHEMA_DIR / "flights.cql", journal.keyspace)
-        for file in (ROOT / "include" / "sql" / definitions).glob("*.sql"):
+        include = ROOT / "include"
+        in_python = (include / "projections" / definitions).glob("*.py")
+        for file in (*(include / "sql" / definitions).glob("*.sql"), *in_python):
             text = file.read_text().replace("target: flights.", f"target: {journal.keyspace}.")
+            text = text.replace('target="flights.', f'target="{journal.keyspace}.')
             (directory / file.name).write_text(text)
         events = first_events(flights)
         journal.insert("messages", [message(event) for event in events])

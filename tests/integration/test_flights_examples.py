@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ PAYLOAD = (
 )  # fmt: skip
 
 
-def test_each_event_is_a_row_of_the_log_and_of_the_lake(
+def test_the_examples_hold_what_loops_over_the_flights_find(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:
     directory = tmp_path / "p"
@@ -33,7 +34,51 @@ def test_each_event_is_a_row_of_the_log_and_of_the_lake(
 
     lake = pd.read_parquet(directory / "export" / "flights")
     assert sorted(map(_exported, lake.itertuples())) == sorted(map(_lake_row, loaded.events))
-    assert result.report["counts"]["rows_written"] == len(log) + len(lake)
+    use, classes = aircraft_use(loaded.events), delay_classes(loaded.events)
+    stored_use = {row.pop("persistence_id"): row for row in loaded.journal.rows("aircraft_use")}
+    assert stored_use == use
+    assert {tuple(row.values()) for row in loaded.journal.rows("delay_classes")} == classes
+    written = len(log) + len(lake) + len(use) + len(classes)
+    assert result.report["counts"]["rows_written"] == written
+
+
+def aircraft_use(events: tuple[Event, ...]) -> dict[str, dict[str, Any]]:
+    """What the fold of the same name must hold, by a loop."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in sorted(events, key=lambda event: event.sequence_nr):
+        row = found.setdefault(
+            event.persistence_id,
+            {
+                **dict.fromkeys(
+                    ("departures", "arrivals", "minutes_flown", "minutes_on_ground"), 0
+                ),
+                "airborne": None,
+                "landed_at": None,
+            },
+        )
+        row["sequence_nr"] = event.sequence_nr
+        now = _moment(event.time_ms).replace(tzinfo=None)
+        if event.payload["kind"] == "departed":
+            if row["landed_at"]:
+                stay = (now - row["landed_at"]).total_seconds()
+                row["minutes_on_ground"] += int(stay // 60)
+            row |= {"airborne": True, "landed_at": None, "departures": row["departures"] + 1}
+        if event.payload["kind"] == "arrived":
+            row |= {"airborne": False, "landed_at": now, "arrivals": row["arrivals"] + 1}
+            row["minutes_flown"] += int(event.payload["air_time"])
+    return found
+
+
+def delay_classes(events: tuple[Event, ...]) -> set[tuple[Any, ...]]:
+    """The rows of the projection of the same name, by a loop."""
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for event in events:
+        if event.payload["kind"] == "departed":
+            delay = int(event.payload["dep_delay"])
+            reached = next((limit for limit in (0, 15, 60, 180) if delay <= limit), None)
+            name = "over 180" if reached is None else f"up to {reached}"
+            counts[event.time_ms // DAY_MS * DAY_MS, event.payload["carrier"], name] += 1
+    return {(*key, number) for key, number in counts.items()}
 
 
 def _log_row(event: Event) -> tuple[Any, ...]:

@@ -161,7 +161,7 @@ def test_show_tries_a_definition_and_writes_nothing(
     lines = [line.strip() for line in result.stdout.splitlines()]
     shown = lines.index("totals: 3 events of 2024-03-01 01:00, the first 1 rows of the result")
     assert lines[shown + 1 : shown + 7] == [
-        "cannot be read: a|9 1, not JSON",
+        "cannot be processed: a|9 1, not JSON",
         "+-------------+----+---+-----+",
         "|  time_bucket|kind|  n|total|",
         "+-------------+----+---+-----+",

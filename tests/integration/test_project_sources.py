@@ -262,7 +262,7 @@ def shown(projections: Projections) -> dict[str, dict[int, str]]:
 
 
 ANEW = TOTALS.replace("tags red, blue", "messages").replace(
-    "-- event", "-- accept_sequence_number_reset_after: 10 m\n-- event"
+    "-- event", "-- accept-sequence-number-reset-after: 10 m\n-- event"
 )
 
 

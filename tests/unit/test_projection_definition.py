@@ -8,6 +8,7 @@ import pytest
 
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection import catalog
+from tidemark.projection.body import Select
 from tidemark.projection.definition import Mode, read
 from tidemark.projection.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
 from tidemark.settings import REPOSITORY
@@ -26,12 +27,12 @@ SELECT time_bucket, ';' AS mark -- the end;
 FROM events;
 """
 
-KNOWN_MODES = "known are bucket, upsert, append, export"
-ADD_MODE = "add a line such as `-- mode: bucket`"
+KNOWN_MODES = "known are bucket, upsert, fold, append, export"
 KNOWN_HEADERS = (
-    "known are name, version, source, mode, target, event, decoder,"
-    " accept_sequence_number_reset_after"
+    "known are name, version, source, mode, target, event, decoder, on-error, state,"
+    " accept-sequence-number-reset-after"
 )
+ADD_MODE = "add a line such as `-- mode: bucket`"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
@@ -63,7 +64,8 @@ def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) ->
     assert definition.tags == ("JFK", "LGA")
     assert (definition.keyspace, definition.table) == ("flights", "punctuality")
     lines = GOOD.splitlines()
-    assert definition.body.splitlines()[9:] == [lines[9], "FROM events"]
+    assert isinstance(definition.body, Select)
+    assert definition.body.sql.splitlines()[9:] == [lines[9], "FROM events"]
     assert definition.event.splitlines()[5].index("kind") == lines[5].index("kind")
     assert definition.event.splitlines()[6].index("dep_delay") == lines[6].index("dep_delay")
 
@@ -139,7 +141,7 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
         ("tags JFK, LGA", "topic x", ":3", "the source 'topic x' cannot be used", SOURCE),
         ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", TAGS),
         ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", TAGS),
-        ("mode: bucket", "mode: fold", ":4", "unknown mode 'fold'", KNOWN_MODES),
+        ("mode: bucket", "mode: merge", ":4", "unknown mode 'merge'", KNOWN_MODES),
         ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
         (
             "s.punct",

@@ -152,7 +152,7 @@ DEFINITION = """\
 -- mode: bucket
 -- target: x.totals
 -- event: n INT
--- accept_sequence_number_reset_after: 10 s
+-- accept-sequence-number-reset-after: 10 s
 
 SELECT time_bucket, count(*) AS n FROM events GROUP BY time_bucket
 """
@@ -172,10 +172,10 @@ def test_a_definition_says_from_when_on_a_lower_number_is_new(
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        ("10 s", "soon", "accept_sequence_number_reset_after cannot be 'soon'"),
-        ("messages", "tags a", "accept_sequence_number_reset_after does not fit the source tags"),
-        ("bucket", "upsert", "accept_sequence_number_reset_after does not fit the mode upsert"),
-        ("bucket", "append", "accept_sequence_number_reset_after does not fit the mode append"),
+        ("10 s", "soon", "accept-sequence-number-reset-after cannot be 'soon'"),
+        ("messages", "tags a", "accept-sequence-number-reset-after does not fit the source tags"),
+        ("bucket", "upsert", "accept-sequence-number-reset-after does not fit the mode upsert"),
+        ("bucket", "append", "accept-sequence-number-reset-after does not fit the mode append"),
     ],
 )
 def test_a_reset_that_does_not_fit_is_refused(

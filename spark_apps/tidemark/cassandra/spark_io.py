@@ -56,7 +56,12 @@ def read(
 
 
 def read_partitions(
-    keys: DataFrame, keyspace: str, table: str, *columns: str, ttl_of: str | None = None
+    keys: DataFrame,
+    keyspace: str,
+    table: str,
+    *columns: str,
+    ttl_of: str | None = None,
+    write_time_of: str | None = None,
 ) -> DataFrame:
     """The rows of exactly the partitions in `keys`, by direct join.
 
@@ -66,18 +71,21 @@ def read_partitions(
         table: its name.
         columns: what to read; the partition key may be among them.
         ttl_of: as in `read`.
+        write_time_of: add a column `write_time`: the write timestamp of this column's cell, in
+            microseconds; null if it has none.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     spark = keys.sparkSession
+    written = [F.expr(f"writetime({write_time_of})").alias("write_time")] if write_time_of else []
     stored = (
         spark.read.format(_FORMAT)
         .options(keyspace=keyspace, table=table, directJoinSetting="on")
         .load()
-        .select(*dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of))
+        .select(*dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written)
     )
-    wanted = [*columns, *(["ttl"] if ttl_of else [])]
+    wanted = [*columns, *(["ttl"] if ttl_of else []), *(["write_time"] if written else [])]
     joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
     _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
     return joined

@@ -1,9 +1,11 @@
-"""Spark's own parser and analyzer on a definition, against an empty table `events`."""
+"""Spark's own parser and analyzer on a definition, against an empty table `events`.
+
+A function of the user's is called with that table.
+"""
 
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -12,9 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.errors import DefinitionError
+from tidemark.projection import user_function
+from tidemark.projection.body import Function, Select
 from tidemark.projection.decoding.prepared import Decoders, prepare
 from tidemark.projection.decoding.rules import is_plain_json
 from tidemark.projection.definition import Definition
+from tidemark.projection.sparkerror import POSITION, sentence
 
 EVENTS = "events"
 ENVELOPE = T.StructType(
@@ -29,15 +34,18 @@ ENVELOPE = T.StructType(
     ]
 )
 """What every event has; the fields of its payload come after it."""
+STATE_KEY = T.StructType(ENVELOPE.fields[:2])
+"""What every row of mode fold has; the fields of its state come after it."""
 SOURCE_COLUMN = "_source"
 UNREADABLE_COLUMN = "_unreadable"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
 
 _COMBINING = {
-    "Aggregate", "Deduplicate", "Distinct", "GlobalLimit", "Join", "Offset", "Sample", "Window",
+    "Aggregate", "Deduplicate", "Distinct", "FlatMapCoGroupsInPandas", "FlatMapGroupsInPandas",
+    "GlobalLimit", "Join", "MapInPandas", "Offset", "PythonMapInArrow", "Sample", "Window",
+    "WindowInPandas",
 }  # fmt: skip
 
-_POSITION = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
 _UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 
@@ -49,7 +57,7 @@ class Checked:
     Attributes:
         definition: as its file has it.
         event: the payload's fields.
-        result: the columns of its SELECT.
+        result: the columns of its SELECT or function; of mode fold, the state's behind the key.
         decoders: how payloads are read; None if all of them are JSON.
         combining: Spark's names of what makes a row of more than one event, such as `Aggregate`.
     """
@@ -68,9 +76,16 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
         DefinitionError: naming the file, the line, the column where Spark gives it, and what
             would be right.
     """
-    event = _event_fields(spark, definition)
+    event = _fields(spark, definition, "event", definition.event, _RESERVED)
     rules = definition.decoders
-    decoders = None if is_plain_json(rules) else prepare(spark, rules, event)
+    decoders = None
+    if not is_plain_json(rules):
+        decoders = prepare(spark, rules, event, definition.on_error)
+    if definition.state:
+        state = _fields(spark, definition, "state", definition.state, set(STATE_KEY.names))
+        user_function.require_loadable(spark, definition)
+        result = T.StructType([*STATE_KEY.fields, *state.fields])
+        return Checked(definition, event, result, decoders)
     schema = T.StructType([*ENVELOPE.fields, *event.fields])
     frame = _analyzed(spark, definition, schema)
     result = frame.schema
@@ -79,44 +94,59 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
         raise definition.error(
             f"the result has more than one column {', '.join(repeated)}",
             "name each of them once, with AS",
-            definition.body_line,
+            definition.body.line,
         )
     return Checked(definition, event, result, decoders, _combining(frame))
 
 
 def apply(definition: Definition, events: DataFrame) -> DataFrame:
-    """The result of the definition's SELECT over `events`; replaces the session's view of them."""
+    """The result of the definition over `events`; a SELECT replaces the session's view of them.
+
+    Not for mode fold, which needs the states as well.
+
+    Raises:
+        DefinitionError: the function raises, or does not return a DataFrame.
+    """
+    body = definition.body
+    if isinstance(body, Function):
+        return user_function.result(definition, body, events)
     events.createOrReplaceTempView(EVENTS)
     # In parentheses nothing but a query is possible. The body keeps its lines: it starts with as
     # many line ends as its file has above it.
-    return events.sparkSession.sql(f"SELECT * FROM ({definition.body}\n)")
+    return events.sparkSession.sql(f"SELECT * FROM ({body.sql}\n)")
 
 
-def _event_fields(spark: SparkSession, definition: Definition) -> T.StructType:
+def _fields(
+    spark: SparkSession, definition: Definition, key: str, ddl: str, reserved: set[str]
+) -> T.StructType:
+    """The fields that a header states."""
     jvm = spark._jvm
     assert jvm is not None  # noqa: S101 - a session has one until it is stopped
     remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
+    line = definition.header_lines[key]
     try:
-        ddl = jvm.org.apache.spark.sql.types.StructType.fromDDL(definition.event)
+        found = jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
     except PySparkException as error:
-        raise _refused(
-            definition, "the event's fields", error, remedy, definition.header_lines["event"]
-        ) from None
-    fields = T.StructType.fromJson(json.loads(ddl.json()))
+        raise _refused(definition, f"the {key}'s fields", error, remedy, line) from None
+    fields = T.StructType.fromJson(json.loads(found.json()))
     names = [name.lower() for name in fields.names]
-    taken = sorted(_RESERVED.intersection(names))
+    taken = sorted(reserved.intersection(names))
     if taken or len(set(names)) < len(names):
-        what = f"every event has {', '.join(taken)} already" if taken else "a field is named twice"
-        raise definition.error(what, "rename the field", definition.header_lines["event"])
+        what = f"every {key} has {', '.join(taken)} already" if taken else "a field is named twice"
+        raise definition.error(what, "rename the field", line)
     return fields
 
 
 def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType) -> DataFrame:
     columns = f"the columns of {EVENTS} are {', '.join(schema.names)}"
-    line = definition.body_line
+    body = definition.body
+    if not isinstance(body, Select):
+        user_function.require_loadable(spark, definition)
+        return apply(definition, spark.createDataFrame([], schema))
+    line = body.line
     try:
         # By itself first: in parentheses a syntax error would be described by them.
-        spark._jsparkSession.sessionState().sqlParser().parsePlan(definition.body)
+        spark._jsparkSession.sessionState().sqlParser().parsePlan(body.sql)
         return apply(definition, spark.createDataFrame([], schema))
     except ParseException as error:
         raise _refused(definition, "the SQL", error, "correct it", line) from None
@@ -146,21 +176,14 @@ def _combining(frame: DataFrame) -> tuple[str, ...]:
 def _refused(
     definition: Definition, what: str, error: PySparkException, do: str, line: int
 ) -> DefinitionError:
-    return _located(definition, f"Spark refuses {what}: {_sentence(error)}", do, error, line)
+    return _located(definition, f"Spark refuses {what}: {sentence(error)}", do, error, line)
 
 
 def _located(
     definition: Definition, what: str, do: str, error: PySparkException, line: int
 ) -> DefinitionError:
-    position = _POSITION.search(str(error))
+    position = POSITION.search(str(error))
     if position is None:
         return definition.error(what, do, line)
     found_line, found_position = (int(part) for part in position.groups() if part is not None)
     return definition.error(what, do, found_line, found_position + 1)
-
-
-def _sentence(error: PySparkException) -> str:
-    """The first line of Spark's message, without its code, its place and its plan."""
-    text = str(error).strip().splitlines()[0]
-    text = re.sub(r"^\[[A-Z_.0-9]+\] ", "", text)
-    return _POSITION.split(text)[0].rstrip(" ;.(")

@@ -6,11 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidemark.errors import InvalidInput
+from tidemark.projection.decoding.rules import MODULES_DIR
 from tidemark.projection.definition import Definition, read
+from tidemark.pythonfile import is_definition
+from tidemark.settings import REPOSITORY
+
+SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
+"""The default of TIDEMARK_PROJECTIONS_DIR."""
 
 
 def load(directory: Path) -> list[Definition]:
     """Every definition in `directory`, by name.
+
+    Those in Python lie beside the SQL files, and if these are the ones of the repository, in
+    `include/projections` too. A Python file that does not import the decorator is a module of
+    the user's, and not looked at.
 
     Raises:
         InvalidInput: there is no such directory.
@@ -23,7 +33,7 @@ def load(directory: Path) -> list[Definition]:
             do="set TIDEMARK_PROJECTIONS_DIR to the directory of the projection files",
         )
     found: dict[str, Definition] = {}
-    for file in sorted(directory.glob("*.sql")):
+    for file in _files(directory):
         definition = read(file)
         if definition.name in found:
             raise definition.error(
@@ -33,6 +43,12 @@ def load(directory: Path) -> list[Definition]:
             )
         found[definition.name] = definition
     return [found[name] for name in sorted(found)]
+
+
+def _files(directory: Path) -> list[Path]:
+    also = [MODULES_DIR] if directory == SHIPPED_DIR else []
+    modules = sorted(file for each in (directory, *also) for file in each.glob("*.py"))
+    return sorted(directory.glob("*.sql")) + [file for file in modules if is_definition(file)]
 
 
 def select(directory: Path, names: Sequence[str]) -> list[Definition]:

@@ -1,6 +1,8 @@
 """A projection as its file defines it: a header of `-- key: value` lines, then one SELECT.
 
-Nothing here needs Spark: `tidemark.projection.analysis` checks the SQL and the event's fields.
+Or, in Python, the same header as the arguments of a decorator, and the function below it. Nothing
+here needs Spark, nor runs what the file has: `tidemark.projection.analysis` checks the SQL or the
+function, and the event's fields.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from urllib.parse import urlsplit
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.projection.decoding.rules import Rule, parse
-from tidemark.projection.source import Messages, Source, Tags
+from tidemark.projection import body, on_error
+from tidemark.projection.body import Body
+from tidemark.projection.decoding.rules import Kind, Rule, parse
+from tidemark.projection.on_error import OnError
+from tidemark.projection.source import KafkaJournal, Messages, Source, Tags
 from tidemark.projection.source import parse as parse_source
-from tidemark.projection.statement import StatementError, single_select
-from tidemark.sqlfile import Value, error_in, read_sql_file
+from tidemark.pythonfile import PythonFile, read_python_file
+from tidemark.sqlfile import SqlFile, Value, error_in, read_sql_file
 
 MAX_VERSION = 999
 """Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
@@ -34,8 +39,9 @@ _HEADERS = {
     "event": "kind STRING, dep_delay INT",
 }
 """The headers that every file has, with what they may look like."""
-RESET = "accept_sequence_number_reset_after"
-_DEFAULTS = {"decoder": "json", RESET: "off"}
+RESET = "accept-sequence-number-reset-after"
+_NO_STATE = "none"
+_DEFAULTS = {"decoder": "json", "on-error": "skip", "state": _NO_STATE, RESET: "off"}
 """The headers that may be left out, with the value that they have then."""
 
 
@@ -48,13 +54,14 @@ class Mode(StrEnum):
 
     BUCKET = "bucket"
     UPSERT = "upsert"
+    FOLD = "fold"
     APPEND = "append"
     EXPORT = "export"
 
     @property
     def is_versioned(self) -> bool:
         """Whether the version decides between two rows of one key, in their write timestamps."""
-        return self in {Mode.UPSERT, Mode.APPEND}
+        return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
     @property
     def replaces_buckets(self) -> bool:
@@ -64,7 +71,7 @@ class Mode(StrEnum):
     @property
     def is_by_persistence_id(self) -> bool:
         """Whether no row is made of two persistence ids' events: slices are independent."""
-        return self in {Mode.UPSERT, Mode.APPEND}
+        return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,10 @@ class Definition:
         reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that
             of a persistence id that began anew; None takes it for a duplicate.
         decoders: how payloads are read; the first rule that takes an event does it.
-        body: the SELECT, padded to its place in the file, without a semicolon at its end.
+        on_error: what becomes of an event that cannot be read or folded.
+        state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
+            otherwise.
+        body: the SELECT, or the function.
         fingerprint: `<version>-<hash>` of the file and of those that its decoders name, which the
             ledger keeps with each piece.
         header_lines: the line of each header.
@@ -101,7 +111,9 @@ class Definition:
     event: str
     reset_after: int | None
     decoders: tuple[Rule, ...]
-    body: str
+    on_error: OnError
+    state: str
+    body: Body
     fingerprint: str
     header_lines: Mapping[str, int]
 
@@ -120,11 +132,6 @@ class Definition:
         """`keyspace.table` or the directory, for people."""
         return self.path or f"{self.keyspace}.{self.table}"
 
-    @property
-    def body_line(self) -> int:
-        """The line of the file in which the SQL starts."""
-        return self.body.count("\n", 0, len(self.body) - len(self.body.lstrip())) + 1
-
     def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
         """An error at a line, and column if it is known, of this file; both count from 1."""
         return error_in(self.file, what, do, line, column)
@@ -140,13 +147,15 @@ def read(file: Path) -> Definition:
     Raises:
         DefinitionError: naming the file, the line and what would be right.
     """
-    parts = read_sql_file(file, _HEADERS, _DEFAULTS)
+    parts = _taken_apart(file)
     values = parts.header
     version = _version(file, values["version"])
     mode = _mode(file, values["mode"])
+    source = parse_source(file, values["source"])
     keyspace, table, path = _target(file, values["target"], mode)
     decoders = parse(file, values["decoder"])
-    source = parse_source(file, values["source"])
+    runs_python = mode is Mode.FOLD or any(rule.kind is Kind.PYTHON for rule in decoders)
+    _require_foldable(file, values, mode, source)
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
@@ -159,10 +168,36 @@ def read(file: Path) -> Definition:
         event=parts.padded("event"),
         reset_after=_reset_after(file, values[RESET], source, mode),
         decoders=decoders,
-        body=_body(file, parts.body),
+        on_error=on_error.parse(file, values["on-error"], runs_python=runs_python),
+        state=parts.padded("state") if mode is Mode.FOLD else "",
+        body=body.of(parts, is_fold=mode is Mode.FOLD),
         fingerprint=f"{version}-{_hash(parts.text, decoders)}",
         header_lines={key: value.line for key, value in values.items()},
     )
+
+
+def _taken_apart(file: Path) -> SqlFile | PythonFile:
+    if file.suffix == ".py":
+        return read_python_file(file, _HEADERS, _DEFAULTS)
+    return read_sql_file(file, _HEADERS, _DEFAULTS)
+
+
+def _require_foldable(file: Path, values: Mapping[str, Value], mode: Mode, source: Source) -> None:
+    """What the header of mode fold must say, and that of no other mode may."""
+    has_state = values["state"].text.strip() != _NO_STATE
+    if has_state != (mode is Mode.FOLD):
+        if has_state:
+            what = f"mode {mode} has no state"
+            raise error_in(file, what, "leave state out", values["state"].line)
+        remedy = "give it as Spark DDL, such as `balance DECIMAL(9,2), moves INT`"
+        raise error_in(file, "mode fold needs the fields of its state", remedy, values["mode"].line)
+    if mode is Mode.FOLD and isinstance(source, Tags | KafkaJournal):
+        # A tag numbers its own events: those of another tag, or a row that comes late to one, may
+        # have a lower sequence nr than what was folded. And the history of a persistence id is
+        # read from messages by its key.
+        kind = "tags" if isinstance(source, Tags) else "kafka-journal"
+        remedy = "write `messages`; what the fold does not need it can ignore by the tags"
+        raise error_in(file, f"mode fold does not read {kind}", remedy, values["source"].line)
 
 
 def _hash(text: str, decoders: Sequence[Rule]) -> str:
@@ -240,13 +275,3 @@ def _directory(file: Path, text: str, line: int) -> str:
         remedy = "write a directory, or a URI such as `hdfs://name/directory`, in one line"
         raise error_in(file, f"the target {text!r} is not a directory's name", remedy, line)
     return text
-
-
-def _body(file: Path, text: str) -> str:
-    try:
-        return single_select(text)
-    except StatementError as error:
-        line = text.count("\n", 0, error.offset) + 1
-        column = error.offset - text.rfind("\n", 0, error.offset)
-        remedy = "write one SELECT over the table events"
-        raise error_in(file, error.what, remedy, line, column) from None

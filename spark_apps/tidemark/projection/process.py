@@ -10,18 +10,17 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
-from tidemark.ledger import quarantine
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
-from tidemark.projection import acceptance, analysis, intake, store, transform
+from tidemark.projection import acceptance, analysis, dead_letters, intake, store, transform
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition
-from tidemark.projection.intake import Policy
+from tidemark.projection.definition import Definition, Mode
+from tidemark.projection.folding import run as folding
+from tidemark.projection.intake import Intake, Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.modes import registry as modes
 from tidemark.projection.modes.base import Batch
 from tidemark.projection.plan import APPLICATION, Work
-from tidemark.projection.sources import registry
 
 COUNTS = ("events_read", "rows_written", "quarantined", *intake.COUNTS)
 
@@ -55,7 +54,8 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         LockLost: our own lock ran out while we worked.
         HistoryPurged: events were deleted before they were consumed.
         WrongData: the policy is strict and there is a gap.
-        TidemarkError: the result contradicts the rules of the projection's mode.
+        TidemarkError: the result contradicts the rules of the projection's mode; or an event cannot
+            be read or folded, and on-error is fail.
     """
     done = Done()
     with claim(
@@ -113,8 +113,12 @@ class _Processing:
                 for name in ("events_read", "quarantined")
             }
             if totals["quarantined"]:
-                self._quarantine(decoded)
-            totals["rows_written"] = self._write_result(decoded, counts)
+                self._quarantine(transform.unreadable(decoded))
+            if self._definition.mode is Mode.FOLD:
+                result = self._folded(decoded, taken, policy, counts, totals)
+            else:
+                result = analysis.apply(self._definition, transform.readable(decoded))
+            totals["rows_written"] = self._write_result(result, counts)
             self._write_offsets(decoded, taken.reached)
         finally:
             decoded.unpersist()
@@ -128,20 +132,34 @@ class _Processing:
         done = len(self._time_buckets) - len(taken.gaps)
         return Done(done, {name: totals[name] for name in COUNTS}, taken.gaps)
 
-    def _quarantine(self, decoded: DataFrame) -> None:
-        self._claimed.check()
-        quarantine.write(
-            transform.unreadable(decoded),
-            self._run.settings,
-            source=registry.reader(self._definition.source).table(self._run.settings),
-            application=f"{APPLICATION}/{self._definition.name}",
-            run_id=self._run.run_id,
-        )
+    def _quarantine(self, letters: DataFrame) -> None:
+        dead_letters.keep(letters, self._run, self._claimed, self._definition)
 
-    def _write_result(self, decoded: DataFrame, counts: dict[int, dict[str, int]]) -> int:
+    def _folded(
+        self,
+        decoded: DataFrame,
+        taken: Intake,
+        policy: Policy,
+        counts: dict[int, dict[str, int]],
+        totals: dict[str, int],
+    ) -> DataFrame:
+        """The new states; what cannot be folded is quarantined and counted."""
+        folded = folding.fold(
+            self._run, self._checked, decoded, taken, accept_purged=policy.accept_purged
+        )
+        taken.cached = [*taken.cached, folded.cached]
+        for row in folded.letters.groupBy("time_bucket").count().collect():
+            totals["quarantined"] += row["count"]
+            # Those of a history lie in buckets that this run does not process.
+            if row.time_bucket in counts:
+                counts[row.time_bucket]["quarantined"] += row["count"]
+        if not folded.letters.isEmpty():
+            self._quarantine(folded.letters)
+        return folded.states
+
+    def _write_result(self, result: DataFrame, counts: dict[int, dict[str, int]]) -> int:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
-        result = analysis.apply(self._definition, transform.readable(decoded))
         batch = Batch(self._run, self._claimed, self._definition, self._time_buckets)
         counted = modes.write(batch, result)
         if counted.by_bucket is not None:

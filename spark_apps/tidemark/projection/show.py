@@ -1,11 +1,11 @@
-"""A projection tried on a sample: what its SELECT makes of some events. Nothing is written."""
+"""A projection tried on a sample: what it makes of some events. Nothing is written."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
 from tidemark.application import Run
-from tidemark.projection import analysis, selection, transform
+from tidemark.projection import selection, transform, trial
 from tidemark.projection.analysis import Checked
 from tidemark.projection.plan import Work
 from tidemark.projection.sources import registry
@@ -22,6 +22,7 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
 
     The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
     several tags having one for each, so that a sum over the bucket is one over the sample.
+    A fold begins without a state.
 
     Args:
         run: the application's frame.
@@ -42,21 +43,19 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
     one_bucket = selection.source_rows(run, work, reader, [bucket])
     taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
     decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
-    result = analysis.apply(work.definition, transform.readable(decoded))
+    result, failed = trial.result(checked, decoded)
     return [
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
-        *_unreadable(decoded),
+        *_unreadable(failed),
         *_table(result, rows),
     ]
 
 
-def _unreadable(decoded: DataFrame) -> list[str]:
+def _unreadable(failed: DataFrame) -> list[str]:
     return [
-        f"  cannot be read: {row.persistence_id} {row.sequence_nr}, {row.cause}"
-        for row in transform.unreadable(decoded)
-        .orderBy("persistence_id", "sequence_nr")
-        .take(_CAUSES)
+        f"  cannot be processed: {row.persistence_id} {row.sequence_nr}, {row.cause}"
+        for row in failed.orderBy("persistence_id", "sequence_nr").take(_CAUSES)
     ]
 
 

@@ -58,7 +58,7 @@ def require_target(control: Control, checked: Checked) -> None:
             *_missing(checked, [*partition_key, *clustering]),
             *_type_differences(checked.result, columns),
         ],
-        "change the SELECT or the table",
+        f"change {checked.definition.body} or the table",
     )
 
 
@@ -71,7 +71,7 @@ def require_columns(checked: Checked) -> None:
     problems = [*_combined(checked), *_missing(checked, [])]
     if checked.definition.mode is Mode.EXPORT:
         problems += export.column_problems(checked.result)
-    _refuse(checked, problems, "change the SELECT")
+    _refuse(checked, problems, f"change {checked.definition.body}")
 
 
 def _refuse(checked: Checked, problems: Sequence[str], do: str) -> None:
@@ -89,7 +89,7 @@ def _combined(checked: Checked) -> Iterator[str]:
     """A row of several events would be another one in a run that reads others of them."""
     if checked.definition.mode is Mode.APPEND and checked.combining:
         yield (
-            f"the SELECT combines events ({', '.join(checked.combining)}),"
+            f"{checked.definition.body} combines events ({', '.join(checked.combining)}),"
             " in mode append a row is made of one event alone"
         )
 

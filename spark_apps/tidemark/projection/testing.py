@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection import analysis, target, transform
+from tidemark.projection import analysis, target, transform, trial
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition, read
+from tidemark.projection.definition import Definition, Mode, read
 from tidemark.projection.modes.registry import HANDLINGS
 from tidemark.projection.source import Messages, PersistenceIds
 from tidemark.session import FETCHED_JARS, require_java
@@ -59,28 +59,31 @@ def run_projection(
         spark: the session to use; by default the active one, else a small local one.
 
     Returns:
-        The SELECT's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
-        row that stays of each persistence id.
+        The result's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
+        row that stays of each persistence id; in mode fold its state, begun without one.
 
     Raises:
         DefinitionError: the definition cannot be used.
         SchemaMismatch: the result lacks what every target of the mode needs.
         InvalidInput: an event lacks something.
-        TidemarkError: a payload cannot be read, which a run would quarantine; or the result
-            contradicts the rules of the mode.
+        TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
+            contradicts the rules of the mode; or a fold gives another state from one event after
+            the other than from all at once.
     """
     checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
-    unreadable = _causes(decoded)
-    if unreadable:
-        pid, number, cause = unreadable[0]
+    result, failed = trial.result(checked, decoded)
+    causes = _causes(failed)
+    if causes:
+        pid, number, cause = causes[0]
         raise TidemarkError(
-            f"{len(unreadable)} payloads cannot be read, the first is {pid} {number}: {cause}",
+            f"{len(causes)} events cannot be processed, the first is {pid} {number}: {cause}",
             where=str(checked.definition.file),
             do="correct the event; or expect it with unreadable_events",
         )
     target.require_columns(checked)
+    if checked.definition.mode is Mode.FOLD:
+        trial.require_same_in_parts(checked, decoded, result)
     handling = HANDLINGS[checked.definition.mode]
-    result = analysis.apply(checked.definition, transform.readable(decoded))
     rows = handling.rows_of(result, checked.definition)
     handling.count(rows, checked.definition, buckets)
     return [_plain(row.asDict(recursive=True)) for row in rows.select(*result.columns).collect()]
@@ -97,8 +100,9 @@ def unreadable_events(
 
     Args and errors are those of `run_projection`.
     """
-    _, decoded, _ = _decoded(definition, events, bucket_size, spark)
-    return {(pid, number): cause for pid, number, cause in _causes(decoded)}
+    checked, decoded, _ = _decoded(definition, events, bucket_size, spark)
+    _, failed = trial.result(checked, decoded)
+    return {(pid, number): cause for pid, number, cause in _causes(failed)}
 
 
 def _decoded(
@@ -141,7 +145,8 @@ def _read(definition: Path | str) -> Definition:
     if isinstance(definition, Path) or "\n" not in definition:
         return read(Path(definition))
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / "definition.sql"
+        kind = "sql" if definition.startswith("--") else "py"
+        file = Path(directory) / f"definition.{kind}"
         file.write_text(definition, "utf-8")
         return read(file)
 
@@ -205,9 +210,8 @@ def _microseconds(moment: datetime | str, number: int) -> int:
     return (when - EPOCH) // timedelta(microseconds=1)
 
 
-def _causes(decoded: DataFrame) -> list[tuple[str, int, str]]:
-    rows = transform.unreadable(decoded).select("persistence_id", "sequence_nr", "cause")
-    return sorted((row.persistence_id, row.sequence_nr, row.cause) for row in rows.collect())
+def _causes(failed: DataFrame) -> list[tuple[str, int, str]]:
+    return sorted((row.persistence_id, row.sequence_nr, row.cause) for row in failed.collect())
 
 
 def _plain(value: Any) -> Any:

@@ -92,7 +92,17 @@ def unreadable(decoded: DataFrame) -> DataFrame:
         "sequence_nr",
         _source("timeuuid").alias("timestamp"),
         *[_source(name).alias(name) for name in ("cause", "ser_id", "ser_manifest", "event")],
+        "time_bucket",
     )
+
+
+def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
+    """The events that the user's code raised for, in the columns of `unreadable`.
+
+    Columns in: events those of `distinct_events`; failures persistence_id, sequence_nr, cause.
+    """
+    found = events.join(failures, on=["persistence_id", "sequence_nr"])
+    return found.drop("ticks", "tags")
 
 
 def counts_by_bucket(decoded: DataFrame) -> DataFrame:

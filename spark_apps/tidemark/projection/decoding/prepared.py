@@ -17,6 +17,7 @@ from tidemark.projection.decoding.rules import Kind, Rule
 from tidemark.projection.decoding.sources import sources_in
 from tidemark.projection.decoding.translation import Translator
 from tidemark.projection.decoding.workers import ship_library
+from tidemark.projection.on_error import SKIP, OnError
 
 _OPEN = (Kind.JSON, Kind.JACKSON_JSON, Kind.JACKSON_CBOR, Kind.PYTHON)
 """The kinds whose payloads may have any field."""
@@ -41,8 +42,15 @@ class Decoders:
     translators: Mapping[int, Translator] = field(default_factory=dict)
 
 
-def prepare(spark: SparkSession, rules: Sequence[Rule], event: T.StructType) -> Decoders:
+def prepare(
+    spark: SparkSession,
+    rules: Sequence[Rule],
+    event: T.StructType,
+    on_error: OnError = SKIP,
+) -> Decoders:
     """Load what the rules name and check it against the event's fields.
+
+    Python functions are tried again as `on_error` says.
 
     Raises:
         DefinitionError: naming the rule's line and column and what would be right.
@@ -62,7 +70,7 @@ def prepare(spark: SparkSession, rules: Sequence[Rule], event: T.StructType) -> 
             translators[index], names = _protobuf(spark, rule, event)
             given.update(names)
         elif rule.kind is Kind.PYTHON:
-            translators[index] = _python(rule, event)
+            translators[index] = _python(rule, event, on_error)
         elif rule.kind is Kind.JACKSON_JSON:
             translators[index] = jackson.jackson_json
         elif rule.kind is Kind.JACKSON_CBOR:
@@ -128,17 +136,18 @@ def _protobuf(
     return Protobuf(content, rule.arguments[1], frozenset(event.names)), list(types)
 
 
-def _python(rule: Rule, event: T.StructType) -> PythonFunction:
+def _python(rule: Rule, event: T.StructType, on_error: OnError) -> PythonFunction:
     path = rule.path
     assert path is not None  # noqa: S101 - the kind has a file
     module, name = rule.function
     depth = module.count(".") + (path.name == "__init__.py")
     integers = frozenset(one.name for one in event.fields if isinstance(one.dataType, _INTEGERS))
-    function = PythonFunction(sources_in(path.parents[depth]), module, name, integers)
+    sources = sources_in(path.parents[depth])
+    function = PythonFunction(sources, module, name, integers, on_error)
     try:
         function.load()
     except Exception as error:
-        what = f"{rule.arguments[0]} cannot be imported: {function.describe(error)}"
+        what = f"{rule.arguments[0]} cannot be imported: {sources.describe(error)}"
         raise rule.error(what, f"correct {path.name}") from None
     return function
 

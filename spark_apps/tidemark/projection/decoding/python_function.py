@@ -13,9 +13,9 @@ from tidemark.projection.decoding.translation import (
     Translation,
     UnreadablePayload,
     one_by_one,
-    one_line,
     to_json,
 )
+from tidemark.projection.on_error import SKIP, OnError
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,22 @@ class PythonFunction:
 
     The function takes a pandas Series of bytes and returns, with one row for each of them in their
     order, a DataFrame with the event's fields as columns or a Series of dicts with them. If it
-    fails for a batch, it is called again for each event alone.
+    fails for a batch, it is called again for each event alone, and for one that fails then as often
+    as the policy says.
 
     Attributes:
         sources: the modules, among them the function's.
         module: the function's.
         function: its name.
         integers: the event's fields of whole numbers; pandas makes floats of those with a gap.
+        on_error: how often an event that fails is tried again.
     """
 
     sources: Sources
     module: str
     function: str
     integers: frozenset[str]
+    on_error: OnError = SKIP
 
     def load(self) -> Callable[[pd.Series], Any]:
         """Import the function.
@@ -50,10 +53,6 @@ class PythonFunction:
             raise AttributeError(f"{self.function} is not a function")
         return function  # type: ignore[no-any-return]
 
-    def describe(self, error: BaseException) -> str:
-        """`ValueError: what it says (file.py:12)`."""
-        return one_line(f"{type(error).__name__}: {error}") + self.sources.line_of(error)
-
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
         """A translation for each payload, in their order; never fails."""
         function = self.load()
@@ -61,7 +60,9 @@ class PythonFunction:
             return [(text, None) for text in self._texts(function, payloads)]
         except Exception:
             return one_by_one(
-                lambda payload: self._texts(function, [payload])[0], payloads, self.describe
+                lambda payload: self.on_error.attempt(lambda: self._texts(function, [payload])[0]),
+                payloads,
+                self.sources.describe,
             )
 
     def _texts(self, function: Callable[[pd.Series], Any], payloads: Sequence[bytes]) -> list[str]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from tidemark.projection.decoding.causes import one_line
+
 
 @dataclass(frozen=True)
 class Source:
@@ -46,17 +48,31 @@ class Sources:
             raise ImportError(f"another module that is installed is named {name}")
         return module
 
-    def line_of(self, error: BaseException) -> str:
-        """` (file.py:12)`, the innermost place in these modules that the error passed, or ``."""
+    def loaded(self) -> list[ModuleType]:
+        """Those that are imported at present."""
+        found = [sys.modules[name] for name in self.modules if name in sys.modules]
+        return [module for module in found if isinstance(module.__loader__, _Finder)]
+
+    def place_of(self, error: BaseException) -> tuple[Path, int] | None:
+        """File and line of the innermost place in these modules that the error passed."""
         files = {source.file for source in self.modules.values()}
-        place, trace = "", error.__traceback__
+        if isinstance(error, SyntaxError) and error.filename in files:
+            return Path(error.filename or ""), error.lineno or 1
+        place, trace = None, error.__traceback__
         while trace is not None:
             file = trace.tb_frame.f_code.co_filename
-            place = f" ({Path(file).name}:{trace.tb_lineno})" if file in files else place
+            place = (Path(file), trace.tb_lineno) if file in files else place
             trace = trace.tb_next
-        if isinstance(error, SyntaxError) and error.filename in files:
-            return f" ({Path(error.filename or '').name}:{error.lineno})"
         return place
+
+    def line_of(self, error: BaseException) -> str:
+        """` (file.py:12)`, see `place_of`, or ``."""
+        place = self.place_of(error)
+        return "" if place is None else f" ({place[0].name}:{place[1]})"
+
+    def describe(self, error: BaseException) -> str:
+        """`ValueError: what it says (file.py:12)`, of bounded length."""
+        return one_line(f"{type(error).__name__}: {error}") + self.line_of(error)
 
 
 def sources_in(directory: Path) -> Sources:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from cbor2 import undefined
 
-_LONGEST_CAUSE = 200
+from tidemark.projection.decoding.causes import one_line
 
 Translation = tuple[str | None, str | None]
 """The payload as JSON text and the cause why it cannot be read; one of them is None."""
@@ -50,11 +50,6 @@ def one_by_one(
         except Exception as error:
             translations.append((None, one_line(describe(error))))
     return translations
-
-
-def one_line(text: str) -> str:
-    """A text as the cause of a quarantined event: one line of bounded length."""
-    return " ".join(text.split())[:_LONGEST_CAUSE]
 
 
 def to_json(fields: Mapping[str, Any]) -> str:

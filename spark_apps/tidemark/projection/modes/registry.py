@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from tidemark.projection.definition import Mode
-from tidemark.projection.modes import append, bucket, export, upsert
+from tidemark.projection.modes import append, bucket, export, fold, upsert
 from tidemark.projection.modes.base import Batch, Counted, Handling
 
 HANDLINGS: Mapping[Mode, Handling] = {
     Mode.BUCKET: bucket.HANDLING,
     Mode.UPSERT: upsert.HANDLING,
+    Mode.FOLD: fold.HANDLING,
     Mode.APPEND: append.HANDLING,
     Mode.EXPORT: export.HANDLING,
 }

@@ -1,0 +1,68 @@
+"""Mode `fold` in a run: stored states, histories where there is none, and the fold of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.storagelevel import StorageLevel
+
+from tidemark.application import Run
+from tidemark.projection import transform
+from tidemark.projection.analysis import Checked
+from tidemark.projection.folding import frame, history
+from tidemark.projection.intake import Intake
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What came of it.
+
+    Attributes:
+        states: the rows to store; columns are those of `Checked.result`.
+        letters: the events that could not be folded, or of a history not be read; columns are
+            those of `transform.unreadable`.
+        cached: what both are made from, in memory.
+    """
+
+    states: DataFrame
+    letters: DataFrame
+    cached: DataFrame
+
+
+def fold(
+    run: Run, checked: Checked, decoded: DataFrame, taken: Intake, *, accept_purged: bool
+) -> Folded:
+    """Fold what a run has accepted.
+
+    A persistence id with a state of this version goes on behind it. For any other one all events
+    up to the number reached are folded, from the first, wherever they lie.
+
+    Args:
+        run: the application's frame.
+        checked: the definition.
+        decoded: the run's events as `transform.decode` makes them, in memory.
+        taken: where they come from.
+        accept_purged: begin with what is left of a history.
+
+    Raises:
+        HistoryPurged: events that a fold must begin with are gone.
+        WrongData: a row of the target was written by somebody else.
+    """
+    events, key = transform.distinct_events(taken.rows), ["persistence_id", "sequence_nr"]
+    unread = transform.unreadable(decoded).limit(0)
+    ground = history.ground(run, checked, decoded, taken.reached)
+    if not ground.begun.isEmpty():
+        run.say(f"{checked.definition.name}: reading the histories of states that begin")
+        raw = history.events_of(
+            run, ground.begun, accept_purged=accept_purged, file=str(checked.definition.file)
+        )
+        further = transform.decode(raw, checked.event, checked.decoders).localCheckpoint()
+        unread = transform.unreadable(further).join(decoded, on=key, how="left_anti")
+        events = events.unionByName(raw.join(events, on=key, how="left_anti"))
+        own = decoded.join(ground.begun, on="persistence_id", how="left_anti")
+        decoded = own.unionByName(further)
+    folded = frame.folded(transform.readable(decoded), ground.states, checked)
+    folded.persist(StorageLevel.MEMORY_AND_DISK)
+    letters = transform.unprocessed(events, frame.failures(folded)).unionByName(unread)
+    return Folded(frame.states(folded), letters, folded)

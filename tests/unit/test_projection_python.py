@@ -1,0 +1,219 @@
+"""Projections that are defined in Python: what is read, refused, checked and run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.errors import DefinitionError, SchemaMismatch, root_cause
+from tidemark.projection import analysis, catalog
+from tidemark.projection.body import Function
+from tidemark.projection.definition import Mode, read
+from tidemark.projection.on_error import OnError
+from tidemark.projection.testing import run_projection
+
+GOOD = '''\
+"""What it is for."""
+
+import no_such_module
+from tidemark.projection.python import projection
+
+
+@projection(
+    name="balances",
+    version=2,
+    source="messages",
+    mode="fold",
+    target="flights.balances",
+    event="kind STRING, amount INT",
+    state="""balance DECIMAL(9,2),
+             moves INT""",
+    on_error="retry-and-fail 3 200ms",
+)
+def fold(state, events, unused=None):
+    return state
+'''
+FRAME = """\
+from pyspark.sql import functions as F
+from tidemark.projection.python import projection
+
+@projection(name="sums", version=1, source="messages", mode="bucket", target="flights.sums",
+            event="amount INT")
+def sums(events):
+    return events.groupBy("time_bucket").agg(F.sum("amount").alias("total"))
+"""
+HEADER = "name, version, source, mode, target, event, decoder, on_error, state"
+
+
+def event(number: int, **fields: Any) -> dict[str, Any]:
+    at = f"2024-03-01T12:00:{number:02}Z"
+    return {"persistence_id": "a|1", "sequence_nr": number, "timestamp": at, **fields}
+
+
+def test_read_returns_the_decorator_as_a_header_and_runs_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "balances.py"
+    file.write_text(GOOD)
+    definition = read(file)
+    assert (definition.name, definition.version, definition.mode) == ("balances", 2, Mode.FOLD)
+    assert (definition.tags, definition.target) == (None, "flights.balances")
+    assert definition.on_error == OnError(fails=True, retries=3, delay_s=0.2)
+    lines = GOOD.splitlines()
+    assert definition.event.splitlines()[12].index("kind") == lines[12].index("kind")
+    assert definition.state.splitlines()[14].index("moves") == lines[14].index("moves")
+    body = definition.body
+    assert isinstance(body, Function)
+    assert (body.module, body.name, body.line) == ("balances", "fold", 7)
+
+
+def test_fingerprint_covers_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "balances.py"
+    file.write_text(GOOD)
+    first = read(file).fingerprint
+    file.write_text(GOOD.replace("return state", "return None"))
+    assert first.startswith("2-")
+    assert read(file).fingerprint != first
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "what"),
+    [
+        ('    mode="fold",\n', "", ":7", "the argument mode is missing"),
+        ('mode="fold"', 'mode=""', ":11", "the argument mode is empty"),
+        ("mode=", "modus=", ":11", f"unknown argument modus ({{}}:11); known are {HEADER}"),
+        ("mode=", "name=", ":11", "the argument name is given twice"),
+        ('"fold"', '"merge"', ":11", "unknown mode 'merge'"),
+        ("version=2", "version=True", ":9", "the argument version is not a literal"),
+        ("version=2", "version=V", ":9", "the argument version is not a literal"),
+        ("version=2", "version=1000", ":9", "the version '1000' cannot be used"),
+        ("version=2", "**MORE", ":9", "the argument None is not a literal"),
+        ('"messages"', '"tags red"', ":10", "mode fold does not read tags"),
+        ('"fold"', '"upsert"', ":14", "mode upsert has no state"),
+        ("3 200ms", "0 200ms", ":16", "on-error cannot be 'retry-and-fail 0 200ms'"),
+        ("@projection(", "@projection(4, ", ":7", "the arguments have no names"),
+        ("state, events, unused=None", "events", ":7", "fold must be called with 1 arguments"),
+        ("def fold", "class fold", ":1", "there is no projection"),
+        ("return state", "return (", ":19", "not Python: '(' was never closed"),
+        (
+            "    return state\n",
+            "    return state\n@projection()\ndef b(): pass\n",
+            ":20",
+            "there is more than one projection",
+        ),
+    ],
+)
+def test_read_refuses(tmp_path: Path, old: str, new: str, place: str, what: str) -> None:
+    assert GOOD.count(old) == 1
+    file = tmp_path / "bad.py"
+    file.write_text(GOOD.replace(old, new))
+    with pytest.raises(DefinitionError) as refused:
+        read(file)
+    assert str(refused.value).startswith(what.format(file))
+    assert f"({file}{place})" in str(refused.value)
+
+
+def test_fold_needs_state_and_a_function_and_retries_need_python(tmp_path: Path) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(re.sub(r'    state=.*?""",\n', "", GOOD, flags=re.DOTALL))
+    with pytest.raises(DefinitionError, match="mode fold needs the fields of its state"):
+        read(file)
+    sql = tmp_path / "bad.sql"
+    header = (
+        "-- name: a\n-- version: 1\n-- source: messages\n-- mode: {}\n-- target: f.a\n"
+        "-- event: a INT\n-- on-error: {}\n{}SELECT a FROM events\n"
+    )
+    sql.write_text(header.format("fold", "skip", "-- state: a INT\n"))
+    with pytest.raises(DefinitionError, match=r"mode fold is a function \(.*bad.sql:4\)"):
+        read(sql)
+    sql.write_text(header.format("bucket", "retry-and-skip 2 1s", ""))
+    with pytest.raises(DefinitionError, match=r"no Python function to try again.*sql:7\); write s"):
+        read(sql)
+
+
+def test_load_finds_both_kinds_and_refuses_two_with_one_name(tmp_path: Path) -> None:
+    (tmp_path / "balances.py").write_text(GOOD)
+    (tmp_path / "helper.py").write_text("broken(")
+    (tmp_path / "sums.py").write_text(FRAME)
+    assert [one.name for one in catalog.load(tmp_path)] == ["balances", "sums"]
+    sql = "-- name: sums\n-- version: 1\n-- source: messages\n-- mode: bucket\n"
+    (tmp_path / "z.sql").write_text(sql + "-- target: f.a\n-- event: a INT\nSELECT 1\n")
+    with pytest.raises(DefinitionError) as refused:
+        catalog.load(tmp_path)
+    assert str(refused.value) == (
+        f"the name sums is taken by z.sql ({tmp_path / 'sums.py'}:4);"
+        " give each projection a name of its own"
+    )
+
+
+def test_a_module_that_cannot_be_imported_is_named_with_its_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = tmp_path / "balances.py"
+    file.write_text(GOOD)
+    with pytest.raises(DefinitionError) as refused:
+        analysis.check(spark, read(file))
+    assert str(refused.value) == (
+        "balances.py cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
+        f" ({file}:3); correct it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "what"),
+    [
+        ('"amount").a', '"amuont").a', 7, "sums fails: AnalysisException: A column or function"),
+        ("return", "raise ValueError('x')\n    return", 7, "sums fails: ValueError: x"),
+        ("return", "return 1\n    return", 4, "sums returns int, not a Spark DataFrame"),
+        ("amount INT", "amount NUMBER", 5, "Spark refuses the event's fields"),
+        ('"total")', '"time_bucket")', 4, "the result has more than one column time_bucket"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_refused_before_anything_is_read(
+    spark: SparkSession, tmp_path: Path, old: str, new: str, line: int, what: str
+) -> None:
+    file = tmp_path / "sums.py"
+    file.write_text(FRAME.replace(old, new))
+    with pytest.raises(DefinitionError) as refused:
+        analysis.check(spark, read(file))
+    assert str(refused.value).startswith(what)
+    assert f"({file}:{line}" in str(refused.value)
+
+
+def test_a_function_gives_the_result_of_its_mode(spark: SparkSession) -> None:
+    assert run_projection(FRAME, [event(1, amount=2), event(2, amount=3)]) == [
+        {"time_bucket": 1709294400000, "total": 5}
+    ]
+    append = FRAME.replace('mode="bucket"', 'mode="append"')
+    with pytest.raises(SchemaMismatch, match=r"the function sums combines events \(Aggregate\)"):
+        run_projection(append, [event(1, amount=2)])
+
+
+def test_what_a_udf_needs_travels_with_it_and_what_it_raises_has_a_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "rates.py").write_text("def rate():\n    return 3\n")
+    file = tmp_path / "sums.py"
+    file.write_text(
+        FRAME.replace(
+            "@projection",
+            "import rates\nfrom pyspark.sql.functions import udf\n\n\n@udf('int')\n"
+            "def in_cents(amount):\n    return rates.rate() * (12 // amount)\n\n\n@projection",
+        ).replace('F.sum("amount")', 'F.sum(in_cents("amount"))')
+    )
+    assert run_projection(file, [event(1, amount=4)])[0]["total"] == 9
+    with pytest.raises(Exception) as failed:  # noqa: PT011 - Spark's own kind; what it says matters
+        run_projection(file, [event(1, amount=0)])
+    said = root_cause(failed.value)
+    assert said.startswith("ZeroDivisionError: integer division or modulo by zero")
+    assert said.endswith("(sums.py:10)")
+
+
+def test_the_shipped_examples_are_good() -> None:
+    shipped = catalog.load(Path(__file__).parents[2] / "include" / "projections" / "examples")
+    assert [(one.name, one.mode) for one in shipped] == [
+        ("aircraft_use", Mode.FOLD),
+        ("delay_classes", Mode.BUCKET),
+    ]
