@@ -99,18 +99,39 @@ def forget(control: Control, settings: Settings, subject: str) -> None:
 def without(rows: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
     """Leave out the events with a skipped number, under whatever tag.
 
-    Columns in and out: those of `read.source_rows`.
+    Columns in and out: at least persistence_id, tag, number, sequence_nr.
     """
     if not skipped:
         return rows
-    ranges = rows.sparkSession.createDataFrame(
+    is_skipped = F.col("number").between(F.col("first_number"), F.col("last_number"))
+    gone = rows.join(F.broadcast(_ranges(rows, skipped)), on=[*SERIES]).where(is_skipped)
+    events = gone.select("persistence_id", "sequence_nr").distinct()
+    return rows.join(events, on=["persistence_id", "sequence_nr"], how="left_anti")
+
+
+def uncounted(reached: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
+    """How many events there must be of persistence ids up to a number, without those skipped.
+
+    Columns in: persistence_id, reached_number. Columns out: the same, and expected (bigint).
+    """
+    if not skipped:
+        return reached.withColumn("expected", F.col("reached_number"))
+    last = F.least(F.col("last_number"), F.col("reached_number"))
+    ranges = F.broadcast(_ranges(reached, skipped).drop("tag"))
+    of_one = F.greatest(last - F.col("first_number") + 1, F.lit(0))
+    return (
+        reached.join(ranges, on="persistence_id", how="left")
+        .groupBy("persistence_id", "reached_number")
+        .agg(F.coalesce(F.sum(of_one), F.lit(0)).alias("skipped"))
+        .withColumn("expected", F.col("reached_number") - F.col("skipped"))
+    )
+
+
+def _ranges(frame: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
+    return frame.sparkSession.createDataFrame(
         [
             (one.series.persistence_id, one.series.tag, one.first_number, one.last_number)
             for one in skipped
         ],
         "persistence_id string, tag string, first_number bigint, last_number bigint",
     )
-    is_skipped = F.col("number").between(F.col("first_number"), F.col("last_number"))
-    gone = rows.join(F.broadcast(ranges), on=[*SERIES]).where(is_skipped)
-    events = gone.select("persistence_id", "sequence_nr").distinct()
-    return rows.join(events, on=["persistence_id", "sequence_nr"], how="left_anti")

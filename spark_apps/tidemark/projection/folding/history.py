@@ -12,9 +12,11 @@ from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
-from tidemark.projection import read, transform
+from tidemark.projection import read, skips, transform
+from tidemark.projection.acceptance import NO_TAG
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import MAX_VERSION, Definition
+from tidemark.projection.skips import Skip
 
 _NAMED = 3
 
@@ -58,7 +60,9 @@ def ground(run: Run, checked: Checked, decoded: DataFrame, reached: DataFrame) -
     return Ground(states, begun.select("persistence_id", "reached_number").localCheckpoint())
 
 
-def events_of(run: Run, begun: DataFrame, *, accept_purged: bool, file: str) -> DataFrame:
+def events_of(
+    run: Run, begun: DataFrame, skipped: Sequence[Skip], *, accept_purged: bool, file: str
+) -> DataFrame:
     """All accepted events of some persistence ids, by direct join from the journal.
 
     What was consumed before the projection's first time bucket is among them.
@@ -66,6 +70,7 @@ def events_of(run: Run, begun: DataFrame, *, accept_purged: bool, file: str) -> 
     Args:
         run: the application's frame.
         begun: persistence_id, reached_number.
+        skipped: the numbers that were skipped by hand, whether their events are there or not.
         accept_purged: begin with what is left.
         file: the definition, for the error.
 
@@ -77,9 +82,10 @@ def events_of(run: Run, begun: DataFrame, *, accept_purged: bool, file: str) -> 
     rows = frames.messages_of_ids(begun.select("persistence_id"), run.settings, *read.PAYLOAD)
     rows = rows.join(F.broadcast(begun), on="persistence_id")
     rows = rows.where(F.col("sequence_nr") <= F.col("reached_number")).drop("reached_number")
-    events = transform.distinct_events(rows).localCheckpoint()
+    rows = rows.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    events = transform.distinct_events(skips.without(rows, skipped)).localCheckpoint()
     if not accept_purged:
-        _require_all(begun, events, file)
+        _require_all(skips.uncounted(begun, skipped), events, file)
     return events
 
 
@@ -115,10 +121,10 @@ def _require_ours(run: Run, definition: Definition, stored: DataFrame) -> None:
 def _require_all(begun: DataFrame, events: DataFrame, file: str) -> None:
     found = events.groupBy("persistence_id").agg(F.count(F.lit(1)).alias("events"))
     lacking = begun.join(found, on="persistence_id", how="left").where(
-        F.coalesce("events", F.lit(0)) < F.col("reached_number")
+        F.coalesce("events", F.lit(0)) < F.col("expected")
     )
     named: Sequence[str] = [
-        f"{row.persistence_id} has {row.events or 0:,} of {row.reached_number:,}"
+        f"{row.persistence_id} has {row.events or 0:,} of {row.expected:,}"
         for row in lacking.orderBy("persistence_id").limit(_NAMED).collect()
     ]
     if named:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
-from tidemark.projection import transform
+from tidemark.projection import skips, transform
 from tidemark.projection.analysis import Checked
 from tidemark.projection.folding import frame, history
 from tidemark.projection.intake import Intake
@@ -53,9 +53,14 @@ def fold(
     unread = transform.unreadable(decoded).limit(0)
     ground = history.ground(run, checked, decoded, taken.reached)
     if not ground.begun.isEmpty():
+        subject = checked.definition.subject(run.settings.journal_keyspace)
         run.say(f"{checked.definition.name}: reading the histories of states that begin")
         raw = history.events_of(
-            run, ground.begun, accept_purged=accept_purged, file=str(checked.definition.file)
+            run,
+            ground.begun,
+            skips.stored(run.control, run.settings, subject),
+            accept_purged=accept_purged,
+            file=str(checked.definition.file),
         )
         further = transform.decode(raw, checked.event, checked.decoders).localCheckpoint()
         unread = transform.unreadable(further).join(decoded, on=key, how="left_anti")
