@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class SqlFile:
         file: where it is.
         text: all of it.
         header: the values by key, padded with blanks to their column in the file.
+        given: the keys that are in the file; the others have their defaults.
         body: what follows, padded with empty lines to its line in the file, so that a place that
             Spark names is the place in the file.
     """
@@ -36,11 +37,21 @@ class SqlFile:
     file: Path
     text: str
     header: Mapping[str, Value]
+    given: frozenset[str]
     body: str
 
     def padded(self, key: str) -> str:
         """A header's text with as many line ends before it as it has lines above it."""
         return "\n" * (self.header[key].line - 1) + self.header[key].text
+
+    def without(self, keys: Sequence[str]) -> str:
+        """The file's text without the lines of those headers."""
+        lines = self.text.splitlines(keepends=True)
+        for value in (self.header[key] for key in keys if key in self.given):
+            first = value.line - 1
+            end = first + value.text.count("\n") + 1
+            lines[first:end] = [""] * (end - first)
+        return "".join(lines)
 
 
 def read_sql_file(
@@ -65,7 +76,10 @@ def read_sql_file(
         (number for number, line in enumerate(lines) if not line.startswith("--")), len(lines)
     )
     body = "\n" * end + "\n".join(lines[end:])
-    return SqlFile(file, text, _header(file, lines[:end], examples, defaults or {}), body)
+    values = _header(file, lines[:end], {**examples, **(defaults or {})})
+    given = frozenset(values)
+    header = _complete(file, values, max(end, 1), examples, defaults or {})
+    return SqlFile(file, text, header, given, body)
 
 
 def error_in(
@@ -76,12 +90,10 @@ def error_in(
     return DefinitionError(what, where=place, do=do)
 
 
-def _header(
-    file: Path, lines: list[str], examples: Mapping[str, str], defaults: Mapping[str, str]
-) -> Mapping[str, Value]:
+def _header(file: Path, lines: list[str], known: Mapping[str, str]) -> dict[str, Value]:
+    """The values that the file gives."""
     values: dict[str, Value] = {}
     key = ""
-    known = {**examples, **defaults}
     for number, line in enumerate(lines, start=1):
         if match := _HEADER.fullmatch(line):
             key = match.group(1)
@@ -92,9 +104,19 @@ def _header(
         else:
             remedy = "write `-- key: value`; comments belong below the first line without --"
             raise error_in(file, f"not a header: {line!r}", remedy, number)
-    last = max(len(lines), 1)
-    values |= {key: Value(text, last) for key, text in defaults.items() if key not in values}
-    for key, example in known.items():
+    return values
+
+
+def _complete(
+    file: Path,
+    given: Mapping[str, Value],
+    last: int,
+    examples: Mapping[str, str],
+    defaults: Mapping[str, str],
+) -> Mapping[str, Value]:
+    """Those values and the defaults; `last` is the line that stands for what is not given."""
+    values = {key: Value(text, last) for key, text in defaults.items()} | dict(given)
+    for key, example in {**examples, **defaults}.items():
         if key not in values or not values[key].text.strip():
             line_number = values[key].line if key in values else last
             what = f"the header {key} is {'empty' if key in values else 'missing'}"

@@ -27,7 +27,7 @@ FROM events;
 
 KNOWN_MODES = "known are bucket, upsert, append, export"
 ADD_MODE = "add a line such as `-- mode: bucket`"
-KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder"
+KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder, checks"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
@@ -66,6 +66,16 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
     write.write_text(GOOD.replace("';'", "'!'"))
     assert read(write).fingerprint != first
     assert first.startswith("2-")
+
+
+def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
+    write.write_text(GOOD)
+    without = read(write)
+    checks = "-- checks: mark = ';',\n--   not null time_bucket\n"
+    write.write_text(GOOD.replace("-- event:", f"{checks}-- event:"))
+    definition = read(write)
+    assert definition.fingerprint == without.fingerprint
+    assert [check.text for check in definition.checks] == ["mark = ';'", "not null time_bucket"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.projection import checks
+from tidemark.projection.checks import Check
 from tidemark.projection.decoding.rules import Rule, parse
 from tidemark.projection.statement import StatementError, single_select
 from tidemark.sqlfile import Value, error_in, read_sql_file
@@ -32,8 +34,10 @@ _HEADERS = {
     "event": "kind STRING, dep_delay INT",
 }
 """The headers that every file has, with what they may look like."""
-_DEFAULTS = {"decoder": "json"}
+_DEFAULTS = {"decoder": "json", "checks": checks.NONE}
 """The headers that may be left out, with the value that they have then."""
+_BESIDE = ("checks",)
+"""The headers that do not change the result."""
 
 
 class Mode(StrEnum):
@@ -70,9 +74,10 @@ class Definition:
         path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
         decoders: how payloads are read; the first rule that takes an event does it.
+        checks: what must be true of the result.
         body: the SELECT, padded to its place in the file, without a semicolon at its end.
-        fingerprint: `<version>-<hash>` of the file and of those that its decoders name, which the
-            ledger keeps with each piece.
+        fingerprint: `<version>-<hash>` of the file, without what does not change the result, and
+            of the files that its decoders name; the ledger keeps it with each piece.
         header_lines: the line of each header.
     """
 
@@ -86,6 +91,7 @@ class Definition:
     path: str
     event: str
     decoders: tuple[Rule, ...]
+    checks: tuple[Check, ...]
     body: str
     fingerprint: str
     header_lines: Mapping[str, int]
@@ -132,8 +138,9 @@ def read(file: Path) -> Definition:
         path=path,
         event=parts.padded("event"),
         decoders=decoders,
+        checks=checks.parse(file, values["checks"]),
         body=_body(file, parts.body),
-        fingerprint=f"{version}-{_hash(parts.text, decoders)}",
+        fingerprint=f"{version}-{_hash(parts.without(_BESIDE), decoders)}",
         header_lines={key: value.line for key, value in values.items()},
     )
 

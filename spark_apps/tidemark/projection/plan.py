@@ -33,6 +33,9 @@ class Work:
         first: the projection's first time bucket; what is older is not its business.
         is_beheaded: whether tag views older than that may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
+        batch_end: of a plan that is one batch of a larger one, the end of its newest time bucket;
+            None for the last batch.
+        unsettled: the time buckets of earlier batches that hold events back.
     """
 
     definition: Definition
@@ -43,6 +46,8 @@ class Work:
     first: int
     is_beheaded: bool
     end: int
+    batch_end: int | None = None
+    unsettled: frozenset[int] = frozenset()
 
     @property
     def time_buckets(self) -> list[int]:
@@ -55,10 +60,11 @@ class Work:
         return frozenset(self.time_buckets)
 
     def look_back(self, settings: Settings) -> list[int]:
-        """The time buckets just before each planned one that may hold late events."""
+        """The time buckets that may hold late events: just before planned ones, and unsettled."""
         size = settings.bucket_size.milliseconds
         steps = range(size, (settings.project_look_back + 1) * size, size)
-        return sorted({bucket - step for bucket in self.time_buckets for step in steps})
+        before = {bucket - step for bucket in self.time_buckets for step in steps}
+        return sorted(before | self.unsettled)
 
     def lines(self) -> list[str]:
         """The plan for people: each piece, why it is in it, and whether it is held."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog, intake, management
+from tidemark.projection import analysis, catalog, checking, management
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Mode
 from tidemark.projection.intake import Policy
@@ -23,6 +23,7 @@ from tidemark.projection.target import require_target
 from tidemark.window import Window, from_millis
 
 _GAPS_SHOWN = 5
+_ALWAYS_SHOWN = ("events_read", "rows_written", "quarantined")
 
 
 @dataclass
@@ -108,6 +109,7 @@ def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
         if work.time_buckets:
             name = work.definition.name
             checked[name] = analysis.check(run.spark, work.definition)
+            checking.analyze(run.spark, checked[name])
             require_target(run.control, checked[name])
             if work.definition.mode is Mode.EXPORT:
                 lake.open_files(run.spark, resolve(work.definition, run.settings), name)
@@ -115,16 +117,19 @@ def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
 
 
 def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tally: _Tally) -> None:
+    done, failure = Done(), None
     try:
-        done = process(run, work, checked, policy)
+        process(run, work, checked, policy, done)
     except TidemarkError as error:
-        _failed(work, str(error), tally)
+        failure = str(error)
     except Exception as error:
         # The trace is what a bug report needs; the report's one line is what everybody reads.
         traceback.print_exc(file=sys.stderr)
-        _failed(work, root_cause(error), tally)
-    else:
-        held = len(work.held) + len(done.gaps)
+        failure = root_cause(error)
+    if failure is not None:
+        _failed(work, done, failure, tally)
+    if failure is None or done.counts:
+        held = (len(work.held) if failure is None else 0) + len(done.gaps)
         tally.pieces["planned"] += done.buckets + held
         tally.pieces["done"] += done.buckets
         tally.pieces["held"] += held
@@ -138,18 +143,20 @@ def _lines(work: Work, done: Done) -> list[str]:
     numbers = ", ".join(
         f"{number:,} {key.replace('_', ' ')}"
         for key, number in done.totals.items()
-        if number or key not in intake.COUNTS
+        if number or key in _ALWAYS_SHOWN
     )
     held = f", {len(work.held)} held: {NOT_VALIDATED}" if work.held else ""
     summary = f"{name}: {done.buckets} buckets, {numbers}{held}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
+    lines += [f"{name}: {warning}" for warning in done.warnings]
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
-def _failed(work: Work, why: str, tally: _Tally) -> None:
-    tally.pieces["planned"] += len(work.pieces)
-    tally.pieces["failed"] += len(work.pieces)
+def _failed(work: Work, done: Done, why: str, tally: _Tally) -> None:
+    failed = {piece.time_bucket for piece in work.pieces} - set(done.counts)
+    tally.pieces["planned"] += len(failed)
+    tally.pieces["failed"] += len(failed)
     tally.errors.append(f"projection {work.definition.name} failed: {why}")
     tally.lines.append(f"{work.definition.name}: failed")

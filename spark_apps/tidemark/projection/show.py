@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidemark.application import Run
-from tidemark.projection import analysis, read, transform
+from tidemark.projection import analysis, checking, read, transform
 from tidemark.projection.analysis import Checked
+from tidemark.projection.modes import registry
 from tidemark.projection.plan import Work
 from tidemark.window import from_millis
 
@@ -45,6 +46,7 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(decoded),
+        *_failing(run, work, result),
         *_table(result, rows),
     ]
 
@@ -55,6 +57,16 @@ def _unreadable(decoded: DataFrame) -> list[str]:
         for row in transform.unreadable(decoded)
         .orderBy("persistence_id", "sequence_nr")
         .take(_CAUSES)
+    ]
+
+
+def _failing(run: Run, work: Work, result: DataFrame) -> list[str]:
+    definition = work.definition
+    key = registry.key_columns(run.control, definition)
+    rows = registry.HANDLINGS[definition.mode].rows_of(result, definition)
+    return [
+        f"  {'check fails' if found.check.is_blocking else 'warning'}: {found}"
+        for found in checking.examine(rows, definition.checks, key)
     ]
 
 

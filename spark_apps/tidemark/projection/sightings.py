@@ -56,7 +56,10 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
             F.max("known_to").alias("known_to")
         )  # fmt: skip
         beginnings = tails.beginnings(spark, settings, known)
-        found = tails.after(beginnings, settings, end_bucket=work.end)
+        # A batch must not follow the whole backlog behind it, or all batches together would
+        # read it as often as there are batches.
+        end = work.end if work.batch_end is None else work.batch_end
+        found = tails.after(beginnings, settings, end_bucket=end)
     else:
         found = frames.message_index(spark, settings)
     elsewhere = found.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
