@@ -12,6 +12,7 @@ from tidemark.application import run_application
 from tidemark.projection.intake import Policy
 from tidemark.projection.management import set_paused
 from tidemark.projection.plan import APPLICATION
+from tidemark.projection.release_management import drop, run_releases
 from tidemark.projection.run import run_window
 from tidemark.projection.status import run_status
 from tidemark.window import Window
@@ -120,6 +121,37 @@ def resume(
     _set_paused(projection, False, run_id, report)
 
 
+def releases(
+    projection: Names = None,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Say which version of each projection is live, which one is built, and which are over."""
+    run_application(
+        APPLICATION,
+        lambda run: run_releases(run, projection or []),
+        run_id=run_id,
+        report_file=report,
+    )
+
+
+def drop_release(
+    projection: Annotated[str, typer.Argument(metavar="PROJECTION")],
+    version: Annotated[int, typer.Option(min=1, help="The version to drop.")],
+    apply: options.Apply = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Drop the table of a blue/green version that is not live, and what is stored about it."""
+    run_application(
+        APPLICATION,
+        lambda run: drop(run, projection, version, apply=apply),
+        run_id=run_id,
+        report_file=report,
+        dry_run=not apply,
+    )
+
+
 def _set_paused(
     names: list[str], paused: bool, run_id: str | None, report: Path | None
 ) -> NoReturn:
@@ -132,4 +164,13 @@ def _set_paused(
 
 
 if __name__ == "__main__":
-    options.group({"status": status, "pause": pause, "resume": resume}, default=main)
+    options.group(
+        {
+            "status": status,
+            "pause": pause,
+            "resume": resume,
+            "releases": releases,
+            "drop-release": drop_release,
+        },
+        default=main,
+    )

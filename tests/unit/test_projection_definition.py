@@ -27,7 +27,7 @@ FROM events;
 
 KNOWN_MODES = "known are bucket, upsert, append, export"
 ADD_MODE = "add a line such as `-- mode: bucket`"
-KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder, checks"
+KNOWN_HEADERS = "known are name, version, source, mode, target, event, decoder, checks, release"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
 VERSION = "write a whole number from 1 to 999"
@@ -68,6 +68,21 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
     assert first.startswith("2-")
 
 
+def test_a_blue_green_version_has_its_own_table_and_name_in_the_ledger(write: Path) -> None:
+    write.write_text(GOOD)
+    in_place = read(write)
+    write.write_text(GOOD.replace("-- event:", "-- release: blue-green\n-- event:"))
+    definition = read(write)
+    assert definition.fingerprint == in_place.fingerprint
+    assert (in_place.target, in_place.subject("k")) == ("flights.punctuality", "k/punctuality")
+    assert definition.target == "flights.punctuality_v2"
+    assert definition.template_target == "flights.punctuality"
+    assert (definition.subject("k"), definition.identity("k")) == (
+        "k/punctuality@v2",
+        "k/punctuality",
+    )
+
+
 def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
     write.write_text(GOOD)
     without = read(write)
@@ -93,6 +108,27 @@ def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
         ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", SOURCE),
         ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", SOURCE),
         ("mode: bucket", "mode: fold", ":4", "unknown mode 'fold'", KNOWN_MODES),
+        (
+            "mode: bucket",
+            "mode: bucket\n-- release: green",
+            ":5",
+            "unknown release 'green'",
+            "known are in-place, blue-green",
+        ),
+        (
+            "mode: bucket",
+            "mode: export\n-- release: blue-green",
+            ":5",
+            "mode export is not released blue/green",
+            "write the new version to another directory by another definition",
+        ),
+        (
+            "punctuality\n-- event",
+            f"{'p' * 46}\n-- release: blue-green\n-- event",
+            ":5",
+            f"the target's table '{'p' * 46}_v2' is not an identifier",
+            IDENTIFIER,
+        ),
         ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
         (
             "s.punct",

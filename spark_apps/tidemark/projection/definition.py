@@ -34,9 +34,9 @@ _HEADERS = {
     "event": "kind STRING, dep_delay INT",
 }
 """The headers that every file has, with what they may look like."""
-_DEFAULTS = {"decoder": "json", "checks": checks.NONE}
+_DEFAULTS = {"decoder": "json", "checks": checks.NONE, "release": "in-place"}
 """The headers that may be left out, with the value that they have then."""
-_BESIDE = ("checks",)
+_BESIDE = ("checks", "release")
 """The headers that do not change the result."""
 
 
@@ -59,6 +59,13 @@ class Mode(StrEnum):
         return self in {Mode.BUCKET, Mode.EXPORT}
 
 
+class Release(StrEnum):
+    """Where a new version of a projection is written."""
+
+    IN_PLACE = "in-place"
+    BLUE_GREEN = "blue-green"
+
+
 @dataclass(frozen=True)
 class Definition:
     """One projection.
@@ -70,7 +77,9 @@ class Definition:
         tags: the tags to read; None reads `messages`.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
-        table: of the target; empty in mode export.
+        table: of the target; empty in mode export. A blue/green version has its own.
+        template: the table as the file names it; the same unless the release is blue/green.
+        is_blue_green: whether each version has a table, a ledger and offsets of its own.
         path: the target's directory as the file has it, in mode export; empty otherwise.
         event: Spark DDL of the payload's fields, padded to its place in the file.
         decoders: how payloads are read; the first rule that takes an event does it.
@@ -88,6 +97,8 @@ class Definition:
     mode: Mode
     keyspace: str
     table: str
+    template: str
+    is_blue_green: bool
     path: str
     event: str
     decoders: tuple[Rule, ...]
@@ -102,6 +113,11 @@ class Definition:
         return self.path or f"{self.keyspace}.{self.table}"
 
     @property
+    def template_target(self) -> str:
+        """`keyspace.table` as the file names it."""
+        return f"{self.keyspace}.{self.template}"
+
+    @property
     def body_line(self) -> int:
         """The line of the file in which the SQL starts."""
         return self.body.count("\n", 0, len(self.body) - len(self.body.lstrip())) + 1
@@ -112,6 +128,11 @@ class Definition:
 
     def subject(self, journal_keyspace: str) -> str:
         """Its name in the ledger and in the offsets: it consumes one journal."""
+        version = f"@v{self.version}" if self.is_blue_green else ""
+        return f"{self.identity(journal_keyspace)}{version}"
+
+    def identity(self, journal_keyspace: str) -> str:
+        """The same whatever the version."""
         return f"{journal_keyspace}/{self.name}"
 
 
@@ -125,7 +146,9 @@ def read(file: Path) -> Definition:
     values = parts.header
     version = _version(file, values["version"])
     mode = _mode(file, values["mode"])
-    keyspace, table, path = _target(file, values["target"], mode)
+    keyspace, template, path = _target(file, values["target"], mode)
+    is_blue_green = _release(file, values["release"], mode) is Release.BLUE_GREEN
+    table = f"{template}_v{version}" if is_blue_green else template
     decoders = parse(file, values["decoder"])
     return Definition(
         file=file,
@@ -134,7 +157,9 @@ def read(file: Path) -> Definition:
         tags=_tags(file, values["source"]),
         mode=mode,
         keyspace=keyspace,
-        table=table,
+        table=_name(file, table, values["target"].line, "target's table") if table else "",
+        template=template,
+        is_blue_green=is_blue_green,
         path=path,
         event=parts.padded("event"),
         decoders=decoders,
@@ -189,6 +214,17 @@ def _mode(file: Path, value: Value) -> Mode:
     if text not in list(Mode):
         raise error_in(file, f"unknown mode {text!r}", f"known are {', '.join(Mode)}", value.line)
     return Mode(text)
+
+
+def _release(file: Path, value: Value, mode: Mode) -> Release:
+    text = value.text.strip()
+    if text not in list(Release):
+        known = f"known are {', '.join(Release)}"
+        raise error_in(file, f"unknown release {text!r}", known, value.line)
+    if text == Release.BLUE_GREEN and mode is Mode.EXPORT:
+        remedy = "write the new version to another directory by another definition"
+        raise error_in(file, "mode export is not released blue/green", remedy, value.line)
+    return Release(text)
 
 
 def _target(file: Path, value: Value, mode: Mode) -> tuple[str, str, str]:

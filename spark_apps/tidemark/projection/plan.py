@@ -10,6 +10,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.projection import releases
 from tidemark.projection.definition import Definition
 from tidemark.retention.purged import emptied_buckets, removed
 from tidemark.settings import Settings
@@ -91,7 +92,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     """The projection's pieces in the window, and older ones left unfinished or never begun.
 
     Never begun are those that validate has passed between the projection's first piece and the
-    window: their schedule was missed.
+    window: their schedule was missed. A blue/green version begins where the live one did.
 
     A piece is held until validate is done with its time bucket. `force` runs those of the window
     all the same, and those that are done again.
@@ -109,9 +110,11 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     end = to_millis(window.end)
     entries = pieces_ledger.entries(before=end)
     passed = validated(run, settings)
-    first = min([entry.time_bucket for entry in entries] + sorted(in_window)[:1])
+    known = {entry.time_bucket for entry in entries}
+    former = releases.inherited(run.control, settings, definition)
+    first = min(known | in_window | {bucket for bucket in former if bucket < end})
     missed = {bucket for bucket in passed if first <= bucket < end}
-    missed -= {entry.time_bucket for entry in entries} | in_window
+    missed -= known | in_window
     pieces = pieces_ledger.plan(in_window | missed, force=force)
     ready = passed | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)

@@ -10,16 +10,15 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog, checking, management
+from tidemark.projection import analysis, catalog, checking, management, releases
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Mode
+from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.intake import Policy
 from tidemark.projection.location import resolve
 from tidemark.projection.modes import lake
-from tidemark.projection.plan import NOT_VALIDATED, Work, plan
+from tidemark.projection.plan import NOT_VALIDATED, Work, plan, validated
 from tidemark.projection.process import COUNTS, Done, process
 from tidemark.projection.show import sample
-from tidemark.projection.target import require_target
 from tidemark.window import Window, from_millis
 
 _GAPS_SHOWN = 5
@@ -80,12 +79,14 @@ def run_window(
     preflight.check(run, window)
     left_out: list[str] = []
     definitions = management.unpaused(run, definitions, left_out.append)
+    releases.require_in_place(run.control, settings, definitions)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     works = [work for work in works if work.pieces]
     if not works:
         every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
-        return Outcome(NOTHING, lines=[*left_out, *every])
-    checked = _check(run, works)
+        lines, swapped = ([], 0) if dry_run else _settle(run, definitions)
+        return Outcome(DONE if swapped else NOTHING, lines=[*left_out, *every, *lines])
+    checked = _check(run, works, dry_run=dry_run)
     if dry_run:
         pieces = {
             "planned": sum(len(work.pieces) for work in works),
@@ -99,10 +100,21 @@ def run_window(
     tally = _Tally(lines=left_out)
     for work in works:
         _attempt(run, work, checked.get(work.definition.name), policy, tally)
+    try:
+        tally.lines += _settle(run, definitions)[0]
+    except TidemarkError as error:
+        tally.errors.append(str(error))
     return tally.outcome()
 
 
-def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
+def _settle(run: Run, definitions: Sequence[Definition]) -> tuple[list[str], int]:
+    """What became of blue/green versions; nothing is asked without any."""
+    if not any(definition.is_blue_green for definition in definitions):
+        return [], 0
+    return releases.settle(run, definitions, validated(run, run.settings))
+
+
+def _check(run: Run, works: Sequence[Work], *, dry_run: bool) -> dict[str, Checked]:
     """Those with something to process, by name. Without any, Spark is not started."""
     checked = {}
     for work in works:
@@ -110,7 +122,7 @@ def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
             name = work.definition.name
             checked[name] = analysis.check(run.spark, work.definition)
             checking.analyze(run.spark, checked[name])
-            require_target(run.control, checked[name])
+            releases.require_table(run, checked[name], create=not dry_run)
             if work.definition.mode is Mode.EXPORT:
                 lake.open_files(run.spark, resolve(work.definition, run.settings), name)
     return checked
