@@ -95,10 +95,24 @@ def read_python_file(
         file,
         text,
         arguments.complete(decorator.lineno),
+        {
+            (keyword.arg or "").replace("_", "-"): range(keyword.lineno, last + 1)
+            for keyword in decorator.keywords
+            if (last := _last_line(text, keyword)) is not None
+        },
         function.name,
         decorator.lineno,
         len(function.args.posonlyargs) + len(function.args.args) - len(function.args.defaults),
     )
+
+
+def _last_line(text: str, keyword: ast.keyword) -> int | None:
+    """The last line of an argument; None if its lines have more than it."""
+    last = keyword.end_lineno or keyword.lineno
+    lines = [line.encode() for line in text.splitlines()]
+    before = lines[keyword.lineno - 1][: keyword.col_offset]
+    behind = lines[last - 1][keyword.end_col_offset :]
+    return last if not before.strip() and behind.strip() in (b"", b",") else None
 
 
 def _is_ours(decorator: ast.expr) -> bool:

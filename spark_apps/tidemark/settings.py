@@ -119,6 +119,17 @@ class Settings(BaseSettings):
         description="Seconds after its end that projections of kafka-journal leave a time bucket"
         " alone, since the replicator may still write into it.",
     )
+    project_max_rows: int = Field(
+        5_000_000,
+        ge=1,
+        description="Rows of its source that a projection reads in one batch. Its time buckets are"
+        " processed in batches, oldest first; a bucket with more rows is a batch by itself.",
+    )
+    project_max_bytes: int = Field(
+        1 << 30,
+        ge=1,
+        description="Bytes of payload that a projection reads in one batch.",
+    )
     lock_ttl: int = Field(
         60, ge=5, description="Seconds after which the locks of a dead run expire."
     )

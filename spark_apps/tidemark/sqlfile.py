@@ -6,7 +6,7 @@ What holds for a header wherever it is written is here too; `tidemark.pythonfile
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,15 +32,23 @@ class Headed:
         file: where it is.
         text: all of it.
         header: the values by key, padded with blanks to their column in the file.
+        lines: those, from 1, that have nothing but that header; of the keys that are in the file.
     """
 
     file: Path
     text: str
     header: Mapping[str, Value]
+    lines: Mapping[str, range]
 
     def padded(self, key: str) -> str:
         """A header's text with as many line ends before it as it has lines above it."""
         return "\n" * (self.header[key].line - 1) + self.header[key].text
+
+    def without(self, keys: Sequence[str]) -> str:
+        """The file's text without the lines of those headers."""
+        gone = {line for key in keys for line in self.lines.get(key, ())}
+        lines = self.text.splitlines(keepends=True)
+        return "".join(line for number, line in enumerate(lines, 1) if number not in gone)
 
 
 @dataclass(frozen=True)
@@ -129,7 +137,12 @@ def read_sql_file(
     )
     body = "\n" * end + "\n".join(lines[end:])
     header = Header(file, examples, defaults or {})
-    return SqlFile(file, text, _header(header, lines[:end]), body)
+    values = _header(header, lines[:end])
+    given = {
+        key: range(value.line, value.line + value.text.count("\n") + 1)
+        for key, value in header.values.items()
+    }
+    return SqlFile(file, text, values, given, body)
 
 
 def utf8_text(file: Path) -> str:

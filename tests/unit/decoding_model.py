@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.projection import analysis
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import read
+from tidemark.projection.definition_file import read
 
 HEADER = """\
 -- name: fares

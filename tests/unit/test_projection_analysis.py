@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from tidemark.errors import DefinitionError, SchemaMismatch
 from tidemark.projection import analysis, catalog, target
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition, read
+from tidemark.projection.definition import Definition
+from tidemark.projection.definition_file import read
 from tidemark.settings import REPOSITORY
 
 HEADER = """\

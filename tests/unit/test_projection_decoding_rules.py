@@ -9,7 +9,8 @@ import pytest
 from tidemark.errors import DefinitionError
 from tidemark.projection.decoding import rules
 from tidemark.projection.decoding.rules import FORM, Kind
-from tidemark.projection.definition import Definition, read
+from tidemark.projection.definition import Definition
+from tidemark.projection.definition_file import read
 
 HEADER = """\
 -- name: fares

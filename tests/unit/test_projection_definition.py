@@ -9,7 +9,8 @@ import pytest
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.projection import catalog
 from tidemark.projection.body import Select
-from tidemark.projection.definition import Mode, read
+from tidemark.projection.definition import Mode
+from tidemark.projection.definition_file import read
 from tidemark.projection.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
 from tidemark.settings import REPOSITORY
 
@@ -30,7 +31,7 @@ FROM events;
 KNOWN_MODES = "known are bucket, upsert, fold, append, export"
 KNOWN_HEADERS = (
     "known are name, version, source, mode, target, event, decoder, on-error, state,"
-    " accept-sequence-number-reset-after"
+    " accept-sequence-number-reset-after, checks, release"
 )
 ADD_MODE = "add a line such as `-- mode: bucket`"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
@@ -127,6 +128,31 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
     assert first.startswith("2-")
 
 
+def test_a_blue_green_version_has_its_own_table_and_name_in_the_ledger(write: Path) -> None:
+    write.write_text(GOOD)
+    in_place = read(write)
+    write.write_text(GOOD.replace("-- event:", "-- release: blue-green\n-- event:"))
+    definition = read(write)
+    assert definition.fingerprint == in_place.fingerprint
+    assert (in_place.target, in_place.subject("k")) == ("flights.punctuality", "k/punctuality")
+    assert definition.target == "flights.punctuality_v2"
+    assert definition.template_target == "flights.punctuality"
+    assert (definition.subject("k"), definition.identity("k")) == (
+        "k/punctuality@v2",
+        "k/punctuality",
+    )
+
+
+def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
+    write.write_text(GOOD)
+    without = read(write)
+    checks = "-- checks: mark = ';',\n--   not null time_bucket\n"
+    write.write_text(GOOD.replace("-- event:", f"{checks}-- event:"))
+    definition = read(write)
+    assert definition.fingerprint == without.fingerprint
+    assert [check.text for check in definition.checks] == ["mark = ';'", "not null time_bucket"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place", "what", "do"),
     [
@@ -142,6 +168,27 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
         ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", TAGS),
         ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", TAGS),
         ("mode: bucket", "mode: merge", ":4", "unknown mode 'merge'", KNOWN_MODES),
+        (
+            "mode: bucket",
+            "mode: bucket\n-- release: green",
+            ":5",
+            "unknown release 'green'",
+            "known are in-place, blue-green",
+        ),
+        (
+            "mode: bucket",
+            "mode: export\n-- release: blue-green",
+            ":5",
+            "mode export is not released blue/green",
+            "write the new version to another directory by another definition",
+        ),
+        (
+            "punctuality\n-- event",
+            f"{'p' * 46}\n-- release: blue-green\n-- event",
+            ":5",
+            f"the target's table '{'p' * 46}_v2' is not an identifier",
+            IDENTIFIER,
+        ),
         ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
         (
             "s.punct",

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.errors import DefinitionError, InvalidInput, TidemarkError
-from tidemark.projection.definition import read
+from tidemark.projection.definition_file import read
 from tidemark.projection.location import resolve
 from tidemark.projection.modes import lake
 from tidemark.settings import Settings

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from tidemark.errors import DefinitionError, SchemaMismatch, root_cause
 from tidemark.projection import analysis, catalog
 from tidemark.projection.body import Function
-from tidemark.projection.definition import Mode, read
+from tidemark.projection.definition import Mode
+from tidemark.projection.definition_file import read
 from tidemark.projection.on_error import OnError
 from tidemark.projection.testing import run_projection
 

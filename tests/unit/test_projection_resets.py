@@ -14,7 +14,7 @@ from tidemark.errors import DefinitionError
 from tidemark.partitioning import keys
 from tidemark.projection import acceptance, resets
 from tidemark.projection.acceptance import Result
-from tidemark.projection.definition import read
+from tidemark.projection.definition_file import read
 
 A, D, R = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED
 T = 1_000_000

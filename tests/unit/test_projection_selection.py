@@ -13,7 +13,7 @@ from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import SliceRange
 from tidemark.projection import selection
-from tidemark.projection.definition import read
+from tidemark.projection.definition_file import read
 from tidemark.projection.plan import Work
 from tidemark.projection.slices import ALL, Slicing
 

@@ -114,6 +114,7 @@ def test_a_payload_is_an_event_or_quarantined_with_its_bytes(
     assert quarantined.collect() == expected
     assert transform.readable(frame).count() == (cause is None)
     counts = one(transform.counts_by_bucket(frame)).asDict()
+    assert counts.pop("bytes_read") == len(payload or b"")
     assert counts == {"time_bucket": EPOCH_MS, "events_read": 1, "quarantined": len(expected)}
 
 

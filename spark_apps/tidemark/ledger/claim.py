@@ -54,7 +54,11 @@ class Claim:
         self.pieces = []
 
     def finish_some(
-        self, buckets: set[int], state: State, counts: Mapping[int, Mapping[str, int]], error: str
+        self,
+        buckets: set[int],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None = None,
     ) -> None:
         """Write the end of those pieces only; the others stay claimed.
 

@@ -127,7 +127,7 @@ def _fields(
     try:
         found = jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
     except PySparkException as error:
-        raise _refused(definition, f"the {key}'s fields", error, remedy, line) from None
+        raise refused(definition, f"the {key}'s fields", error, remedy, line) from None
     fields = T.StructType.fromJson(json.loads(found.json()))
     names = [name.lower() for name in fields.names]
     taken = sorted(reserved.intersection(names))
@@ -149,18 +149,30 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
         spark._jsparkSession.sessionState().sqlParser().parsePlan(body.sql)
         return apply(definition, spark.createDataFrame([], schema))
     except ParseException as error:
-        raise _refused(definition, "the SQL", error, "correct it", line) from None
+        raise refused(definition, "the SQL", error, "correct it", line) from None
     except AnalysisException as error:
-        cause = error.getErrorClass() or ""
-        parameters = error.getMessageParameters() or {}
-        if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
-            name = parameters["objectName"].replace("`", "")
-            raise _located(definition, f"unknown column {name}", columns, error, line) from None
-        if cause == _UNKNOWN_TABLE:
-            name = parameters["relationName"].replace("`", "")
-            remedy = f"the only table is {EVENTS}"
-            raise _located(definition, f"unknown table {name}", remedy, error, line) from None
-        raise _refused(definition, "the SQL", error, columns, line) from None
+        raise unresolved(definition, "the SQL", columns, error, line) from None
+
+
+def unresolved(
+    definition: Definition,
+    what: str,
+    columns: str,
+    error: AnalysisException,
+    line: int,
+    column: int | None = None,
+) -> DefinitionError:
+    """What Spark's analyzer says of `what`; `columns` names those that it may use."""
+    cause = error.getErrorClass() or ""
+    parameters = error.getMessageParameters() or {}
+    if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
+        name = parameters["objectName"].replace("`", "")
+        return _located(definition, f"unknown column {name}", columns, error, line, column)
+    if cause == _UNKNOWN_TABLE:
+        name = parameters["relationName"].replace("`", "")
+        remedy = f"the only table is {EVENTS}"
+        return _located(definition, f"unknown table {name}", remedy, error, line, column)
+    return refused(definition, what, error, columns, line, column)
 
 
 def _combining(frame: DataFrame) -> tuple[str, ...]:
@@ -173,17 +185,29 @@ def _combining(frame: DataFrame) -> tuple[str, ...]:
     return tuple(sorted(found & _COMBINING))
 
 
-def _refused(
-    definition: Definition, what: str, error: PySparkException, do: str, line: int
+def refused(
+    definition: Definition,
+    what: str,
+    error: PySparkException,
+    do: str,
+    line: int,
+    column: int | None = None,
 ) -> DefinitionError:
-    return _located(definition, f"Spark refuses {what}: {sentence(error)}", do, error, line)
+    """What Spark says of `what`, in a line, at the place that it names or else at this one."""
+    text = f"Spark refuses {what}: {sentence(error)}"
+    return _located(definition, text, do, error, line, column)
 
 
 def _located(
-    definition: Definition, what: str, do: str, error: PySparkException, line: int
+    definition: Definition,
+    what: str,
+    do: str,
+    error: PySparkException,
+    line: int,
+    column: int | None,
 ) -> DefinitionError:
     position = POSITION.search(str(error))
     if position is None:
-        return definition.error(what, do, line)
+        return definition.error(what, do, line, column)
     found_line, found_position = (int(part) for part in position.groups() if part is not None)
     return definition.error(what, do, found_line, found_position + 1)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tidemark.errors import InvalidInput
 from tidemark.projection.decoding.rules import MODULES_DIR
-from tidemark.projection.definition import Definition, read
+from tidemark.projection.definition import Definition
+from tidemark.projection.definition_file import read
 from tidemark.pythonfile import is_definition
 from tidemark.settings import REPOSITORY
 

@@ -17,6 +17,7 @@ from tidemark.projection.clear import clear as clear_projection
 from tidemark.projection.get_offset import get_offset as show_offset
 from tidemark.projection.management import set_paused
 from tidemark.projection.plan import APPLICATION
+from tidemark.projection.release_management import drop, run_releases
 from tidemark.projection.reposition import set_offset as move_offset
 from tidemark.projection.reposition import skip as skip_next
 from tidemark.projection.show_plan import run_plan
@@ -234,6 +235,37 @@ def clear(
     )
 
 
+def releases(
+    projection: Names = None,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Say which version of each projection is live, which one is built, and which are over."""
+    run_application(
+        APPLICATION,
+        lambda run: run_releases(run, projection or []),
+        run_id=run_id,
+        report_file=report,
+    )
+
+
+def drop_release(
+    projection: Annotated[str, typer.Argument(metavar="PROJECTION")],
+    version: Annotated[int, typer.Option(min=1, help="The version to drop.")],
+    apply: options.Apply = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Drop the table of a blue/green version that is not live, and what is stored about it."""
+    run_application(
+        APPLICATION,
+        lambda run: drop(run, projection, version, apply=apply),
+        run_id=run_id,
+        report_file=report,
+        dry_run=not apply,
+    )
+
+
 COMMANDS = {
     "plan": plan,
     "status": status,
@@ -243,5 +275,7 @@ COMMANDS = {
     "set-offset": set_offset,
     "skip": skip,
     "clear": clear,
+    "releases": releases,
+    "drop-release": drop_release,
 }
 """By the name on the command line."""

@@ -64,9 +64,13 @@ class Estimates:
                             counted[entry.time_bucket] = entry.counts[name]
         return cls(messages, tag_rows)
 
+    def by_bucket(self, *, is_by_tag: bool) -> Mapping[int, int]:
+        """Of each time bucket that the ledger knows. No I/O."""
+        return self._tag_rows if is_by_tag else self._messages
+
     def of(self, time_buckets: Iterable[int], *, is_by_tag: bool) -> Estimate:
         """Of some time buckets together. No I/O."""
-        known = self._tag_rows if is_by_tag else self._messages
+        known = self.by_bucket(is_by_tag=is_by_tag)
         found = [known.get(bucket) for bucket in time_buckets]
         rows = [number for number in found if number is not None]
         return Estimate(sum(rows), len(found) - len(rows), is_by_tag)

@@ -29,6 +29,7 @@ COUNT_OF = {
     str(Result.REJECTED): "rejected_seq_nr",
     str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
+REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
 COUNTS = (*COUNT_OF.values(), "first_encounters")
 
 
@@ -54,8 +55,9 @@ class Intake:
         time_buckets: to process, ascending: the planned ones and the late ones.
         reached: as `acceptance.reach` makes it.
         counts: COUNTS by time bucket; only what is not 0.
-        totals: of COUNTS.
+        totals: of COUNTS, without `beyond`.
         gaps: the error of each time bucket that has an event held back.
+        beyond: the late events behind a gap, in time buckets that are not processed.
         cached: what `release` lets go.
     """
 
@@ -65,6 +67,7 @@ class Intake:
     counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     gaps: Mapping[int, str] = field(default_factory=dict)
+    beyond: int = 0
     cached: Sequence[DataFrame] = ()
 
     def release(self) -> None:
@@ -102,8 +105,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
     taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
-    elsewhere = sum(number for bucket, number in beyond.items() if bucket not in late)
-    taken.totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += elsewhere
+    # Those of unsettled buckets were counted by the batch that held them back.
+    counted = work.unsettled.union(late)
+    taken.beyond = sum(number for bucket, number in beyond.items() if bucket not in counted)
     taken.totals["first_encounters"] = first_encounters
     if policy.strict:
         _require_no_gap(definition, taken.gaps)
@@ -228,8 +232,7 @@ def _judged(
     taken.counts = _counts(judged)
     totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
     taken.totals = {name: totals[name] for name in COUNTS}
-    rejections = [COUNT_OF[str(one)] for one in REJECTIONS]
-    if any(name in each for each in taken.counts.values() for name in rejections):
+    if any(name in each for each in taken.counts.values() for name in REJECTED):
         taken.gaps = gaps.errors(gaps.of_buckets(judged, seen.rows, seen.reached).collect())
         taken.rows = rows.join(
             acceptance.held_back(judged).localCheckpoint(),

@@ -50,7 +50,7 @@ def standing(control: Control, settings: Settings, definition: Definition) -> St
     rows = control.execute(
         "SELECT paused, revision, owner, last_updated"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
-        (definition.subject(settings.journal_keyspace),),
+        (definition.identity(settings.journal_keyspace),),
     )
     return Standing(**rows[0]) if rows else Standing()
 
@@ -105,7 +105,7 @@ def unpaused(
 
 
 def _change(run: Run, definition: Definition, before: Standing, paused: bool) -> None:
-    settings, subject = run.settings, definition.subject(run.settings.journal_keyspace)
+    settings, subject = run.settings, definition.identity(run.settings.journal_keyspace)
     name = table(settings.keyspace, TABLE)
     values = (paused, before.revision + 1, run.owner, datetime.now(UTC))
     if before.revision:

@@ -12,7 +12,7 @@ from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection import slices, source_check
+from tidemark.projection import releases, slices, source_check
 from tidemark.projection.definition import Definition
 from tidemark.projection.slices import Slicing
 from tidemark.retention.purged import emptied_buckets, removed
@@ -42,6 +42,9 @@ class Work:
         slicing: the slices to process; None for whole time buckets.
         shared: what was read for several ranges of slices at once, if it was.
         postponed: what is to do, but is left to later runs.
+        batch_end: of a plan that is one batch of a larger one, the end of its newest time bucket;
+            None for the last batch.
+        unsettled: the time buckets of earlier batches that hold events back.
     """
 
     definition: Definition
@@ -54,6 +57,9 @@ class Work:
     end: int
     slicing: Slicing | None = None
     shared: Shared | None = None
+    postponed: Sequence[Piece] = ()
+    batch_end: int | None = None
+    unsettled: frozenset[int] = frozenset()
 
     @property
     def slices(self) -> SliceRange:
@@ -64,8 +70,6 @@ class Work:
     def waits_for(self) -> str:
         """Why the pieces in `held` are held, for people."""
         return self.definition.source.waits_for
-
-    postponed: Sequence[Piece] = ()
 
     @property
     def time_buckets(self) -> list[int]:
@@ -78,10 +82,11 @@ class Work:
         return frozenset(self.time_buckets)
 
     def look_back(self, settings: Settings) -> list[int]:
-        """The time buckets just before each planned one that may hold late events."""
+        """The time buckets that may hold late events: just before planned ones, and unsettled."""
         size = settings.bucket_size.milliseconds
         steps = range(size, (settings.project_look_back + 1) * size, size)
-        return sorted({bucket - step for bucket in self.time_buckets for step in steps})
+        before = {bucket - step for bucket in self.time_buckets for step in steps}
+        return sorted(before | self.unsettled)
 
     def lines(self) -> list[str]:
         """The plan for people: each piece, why it is in it, and whether it is held."""
@@ -109,7 +114,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     """The projection's pieces in the window, and older ones left unfinished or never begun.
 
     Never begun are those that `passed` has between the projection's first piece and the window:
-    their schedule was missed.
+    their schedule was missed. A blue/green version begins where the live one did.
 
     A piece is held until its time bucket is among them. `force` runs those of the window all the
     same, and those that are done again.
@@ -128,10 +133,11 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     in_window = set(window.buckets(settings.bucket_size))
     end = to_millis(window.end)
     entries = pieces_ledger.entries(before=end)
-    first = min([entry.time_bucket for entry in entries] + sorted(in_window)[:1])
+    known = {entry.time_bucket for entry in entries}
+    former = releases.inherited(run.control, settings, definition)
+    first = min(known | in_window | {bucket for bucket in former if bucket < end})
     passed_by = passed(run, definition, first, end)
-    missed = {bucket for bucket in passed_by if first <= bucket < end}
-    missed -= {entry.time_bucket for entry in entries} | in_window
+    missed = {bucket for bucket in passed_by if first <= bucket < end} - known - in_window
     pieces = pieces_ledger.plan(in_window | missed, force=force)
     ready = passed_by | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
@@ -14,50 +13,39 @@ from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
 from tidemark.projection import acceptance, analysis, dead_letters, intake, store, transform
 from tidemark.projection.analysis import Checked
+from tidemark.projection.batches import Batches
 from tidemark.projection.definition import Definition, Mode
+from tidemark.projection.done import Done
 from tidemark.projection.folding import run as folding
 from tidemark.projection.intake import Intake, Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.modes import registry as modes
-from tidemark.projection.modes.base import Batch
+from tidemark.projection.modes.base import Batch, Counted
 from tidemark.projection.plan import APPLICATION, Work
 
-COUNTS = ("events_read", "rows_written", "quarantined", *intake.COUNTS)
 
-
-@dataclass
-class Done:
-    """What came of a projection.
-
-    Attributes:
-        buckets: how many time buckets are done.
-        totals: of COUNTS.
-        gaps: the error of each time bucket that is processed, but for events held back.
-    """
-
-    buckets: int = 0
-    totals: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
-    gaps: Mapping[int, str] = field(default_factory=dict)
-
-
-def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Done:
-    """Record the held pieces, do the others and those that turn out to be late.
+def process(
+    run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done | None = None
+) -> Done:
+    """Record the held pieces, do the others and those that turn out to be late, batch by batch.
 
     Args:
         run: the application's frame.
         work: the projection's plan.
         checked: its definition as Spark understands it; None if all of its pieces are held.
-        policy: what to do about events that are missing.
+        policy: what to do about events that are missing. If it is strict all is one batch:
+            nothing is written before the last gap is known.
+        done: what is returned, filled batch by batch, so that it is known if a later one fails.
 
     Raises:
         LockHeld: another run works on this projection.
         LockLost: our own lock ran out while we worked.
         HistoryPurged: events were deleted before they were consumed.
-        WrongData: the policy is strict and there is a gap.
+        WrongData: the policy is strict and there is a gap, or a blocking check fails.
         TidemarkError: the result contradicts the rules of the projection's mode; or an event cannot
             be read or folded, and on-error is fail.
     """
-    done = Done()
+    done = done if done is not None else Done()
     with claim(
         run.control,
         run.settings,
@@ -73,17 +61,23 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         if work.held:
             claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:
-            done = process_claimed(run, claimed, work, checked, policy)
+            process_claimed(run, claimed, work, checked, policy, done)
     return done
 
 
-def process_claimed(run: Run, claimed: Claim, work: Work, checked: Checked, policy: Policy) -> Done:
+def process_claimed(
+    run: Run, claimed: Claim, work: Work, checked: Checked, policy: Policy, done: Done
+) -> None:
     """Do the pieces that are claimed, and those that turn out to be late; as `process` does."""
-    return _Processing(run, claimed, checked, work).run_all(policy)
+    # What is shared by several ranges of slices is in memory already.
+    batches = Batches(run, work, whole=policy.strict or work.shared is not None)
+    for batch in batches.each(unsettled=done.gaps):
+        rows, size = _Processing(run, claimed, checked, batch).run_all(policy, done)
+        batches.measured(rows, size)
 
 
 class _Processing:
-    """One projection over the time buckets that it has claimed."""
+    """One projection over one batch of the time buckets that it has claimed."""
 
     def __init__(self, run: Run, claimed: Claim, checked: Checked, work: Work) -> None:
         self._run, self._claimed, self._checked, self._work = run, claimed, checked, work
@@ -95,8 +89,11 @@ class _Processing:
     def _definition(self) -> Definition:
         return self._checked.definition
 
-    def run_all(self, policy: Policy) -> Done:
-        """Read, accept, decode, quarantine; then result, offsets, cursors, ledger."""
+    def run_all(self, policy: Policy, done: Done) -> tuple[int, int]:
+        """Read, accept, decode, quarantine; then result, offsets, cursors, ledger.
+
+        Returns how many events were read, and the bytes of their payloads.
+        """
         self._say(f"reading the events of {len(self._time_buckets)} buckets")
         taken = intake.take(self._run, self._claimed, self._work, self._subject, policy)
         self._time_buckets = taken.time_buckets
@@ -104,9 +101,10 @@ class _Processing:
         decoded = transform.decode(events, self._checked.event, self._checked.decoders)
         decoded.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            counts = {
+            by_bucket = transform.counts_by_bucket(decoded).collect()  # a row for each bucket
+            counts: dict[int, dict[str, int]] = {
                 row.time_bucket: {"events_read": row.events_read, "quarantined": row.quarantined}
-                for row in transform.counts_by_bucket(decoded).collect()  # a row for each bucket
+                for row in by_bucket
             }
             totals = {
                 name: sum(each[name] for each in counts.values())
@@ -118,19 +116,19 @@ class _Processing:
                 result = self._folded(decoded, taken, policy, counts, totals)
             else:
                 result = analysis.apply(self._definition, transform.readable(decoded))
-            totals["rows_written"] = self._write_result(result, counts)
+            counted = self._write_result(result, counts)
             self._write_offsets(decoded, taken.reached)
         finally:
             decoded.unpersist()
             taken.release()
-        for bucket, accepted in taken.counts.items():
-            counts.setdefault(bucket, {}).update(accepted)
+        for bucket in self._time_buckets:
+            counts.setdefault(bucket, {}).update(taken.counts.get(bucket, {}))
         for bucket, gap in taken.gaps.items():
             self._claimed.finish_some({bucket}, State.HELD, counts, gap)
-        self._claimed.finish(State.DONE, counts)
-        totals |= taken.totals
-        done = len(self._time_buckets) - len(taken.gaps)
-        return Done(done, {name: totals[name] for name in COUNTS}, taken.gaps)
+        self._claimed.finish_some(set(self._time_buckets) - set(taken.gaps), State.DONE, counts)
+        totals |= {**taken.totals, "rows_written": counted.rows}
+        done.add(counts, totals, taken, counted.warnings)
+        return totals["events_read"], sum(row.bytes_read for row in by_bucket)
 
     def _quarantine(self, letters: DataFrame) -> None:
         dead_letters.keep(letters, self._run, self._claimed, self._definition)
@@ -157,7 +155,7 @@ class _Processing:
             self._quarantine(folded.letters)
         return folded.states
 
-    def _write_result(self, result: DataFrame, counts: dict[int, dict[str, int]]) -> int:
+    def _write_result(self, result: DataFrame, counts: dict[int, dict[str, int]]) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
         batch = Batch(self._run, self._claimed, self._definition, self._time_buckets)
@@ -165,7 +163,7 @@ class _Processing:
         if counted.by_bucket is not None:
             for bucket in self._time_buckets:
                 counts.setdefault(bucket, {})["rows_written"] = counted.by_bucket.get(bucket, 0)
-        return counted.rows
+        return counted
 
     def _write_offsets(self, decoded: DataFrame, reached: DataFrame) -> None:
         self._say("writing the offsets")

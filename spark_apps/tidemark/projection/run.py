@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog, intake, management, sliced
+from tidemark.projection import analysis, catalog, checking, management, releases, sliced
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Mode
+from tidemark.projection.definition import Definition, Mode
+from tidemark.projection.done import COUNTS, Done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import limited
 from tidemark.projection.location import resolve
 from tidemark.projection.modes import lake
-from tidemark.projection.plan import Work, plan
-from tidemark.projection.process import COUNTS, Done, process
+from tidemark.projection.plan import Work, plan, validated
+from tidemark.projection.process import process
 from tidemark.projection.saved_plan import SavedPlan
 from tidemark.projection.show import sample
 from tidemark.projection.slices import Slicing
-from tidemark.projection.target import require_target
 from tidemark.window import Window, from_millis
 
 _GAPS_SHOWN = 5
+_ALWAYS_SHOWN = ("events_read", "rows_written", "quarantined")
 
 
 @dataclass
@@ -95,64 +96,106 @@ def run_window(
     preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
     left_out: list[str] = []
     definitions = management.unpaused(run, definitions, left_out.append)
+    releases.require_in_place(run.control, settings, definitions)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     if saved is not None:
         works = [saved.restricted(run, work) for work in works]
-    works = [sliced.restricted(run, work, slicing, force=force) for work in works if work.pieces]
-    if max_pieces is not None:
-        works = [limited(work, max_pieces) for work in works]
-    works = [work for work in works if work.pieces]
+    works = _narrowed(run, works, slicing, max_pieces, force=force)
     if not works:
         every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
-        return Outcome(NOTHING, lines=[*left_out, *every])
-    checked = _check(run, works)
+        lines, swapped = ([], 0) if dry_run else _settle(run, definitions)
+        return Outcome(DONE if swapped else NOTHING, lines=[*left_out, *every, *lines])
+    checked = _check(run, works, dry_run=dry_run)
     if dry_run:
-        pieces = {
-            "planned": sum(len(work.pieces) + len(work.postponed) for work in works),
-            "held": sum(len(work.held) for work in works),
-        }
-        lines = [line for work in works for line in work.lines()]
-        if show:
-            for work in works:
-                lines += sample(run, work, checked.get(work.definition.name), show)
-        return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
+        return _planned(run, works, checked, show, left_out)
     tally = _Tally(lines=left_out)
     for work in works:
         _attempt(run, work, checked.get(work.definition.name), policy, tally)
+    try:
+        tally.lines += _settle(run, definitions)[0]
+    except TidemarkError as error:
+        tally.errors.append(str(error))
     return tally.outcome()
 
 
-def _check(run: Run, works: Sequence[Work]) -> dict[str, Checked]:
+def _narrowed(
+    run: Run,
+    works: Sequence[Work],
+    slicing: Slicing | None,
+    max_pieces: int | None,
+    *,
+    force: bool,
+) -> list[Work]:
+    """What is to do of them, within the slices and the bounds of this run."""
+    works = [sliced.restricted(run, work, slicing, force=force) for work in works if work.pieces]
+    if max_pieces is not None:
+        works = [limited(work, max_pieces) for work in works]
+    return [work for work in works if work.pieces]
+
+
+def _planned(
+    run: Run,
+    works: Sequence[Work],
+    checked: Mapping[str, Checked],
+    show: int,
+    left_out: Sequence[str],
+) -> Outcome:
+    pieces = {
+        "planned": sum(len(work.pieces) + len(work.postponed) for work in works),
+        "held": sum(len(work.held) for work in works),
+    }
+    lines = [line for work in works for line in work.lines()]
+    if show:
+        for work in works:
+            lines += sample(run, work, checked.get(work.definition.name), show)
+    return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
+
+
+def _settle(run: Run, definitions: Sequence[Definition]) -> tuple[list[str], int]:
+    """What became of blue/green versions; nothing is asked without any."""
+    if not any(definition.is_blue_green for definition in definitions):
+        return [], 0
+    return releases.settle(run, definitions, validated(run, run.settings))
+
+
+def _check(run: Run, works: Sequence[Work], *, dry_run: bool) -> dict[str, Checked]:
     """Those with something to process, by name. Without any, Spark is not started."""
     checked = {}
     for work in works:
         if work.time_buckets:
             name = work.definition.name
             checked[name] = analysis.check(run.spark, work.definition)
-            require_target(run.control, checked[name])
+            checking.analyze(run.spark, checked[name])
+            releases.require_table(run, checked[name], create=not dry_run)
             if work.definition.mode is Mode.EXPORT:
                 lake.open_files(run.spark, resolve(work.definition, run.settings), name)
     return checked
 
 
 def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tally: _Tally) -> None:
+    done, failure = Done(), None
     try:
-        by_slices = work.slicing is not None
-        done = (sliced.process if by_slices else process)(run, work, checked, policy)
+        if work.slicing is not None:
+            sliced.process(run, work, checked, policy, done)
+        else:
+            process(run, work, checked, policy, done)
     except TidemarkError as error:
-        _failed(work, str(error), tally)
+        failure = str(error)
     except Exception as error:
         # The trace is what a bug report needs; the report's one line is what everybody reads.
         traceback.print_exc(file=sys.stderr)
-        _failed(work, root_cause(error), tally)
-    else:
-        held = len(work.held) + len(done.gaps)
-        tally.pieces["planned"] += done.buckets + held + len(work.postponed)
+        failure = root_cause(error)
+    if failure is not None:
+        _failed(work, done, failure, tally)
+    if failure is None or done.counts:
+        held = (len(work.held) if failure is None else 0) + len(done.gaps)
+        tally.pieces["planned"] += done.buckets + held
         tally.pieces["done"] += done.buckets
         tally.pieces["held"] += held
         for key, number in done.totals.items():
             tally.counts[key] += number
         tally.lines += _lines(work, done)
+    tally.pieces["planned"] += len(work.postponed)
 
 
 def _lines(work: Work, done: Done) -> list[str]:
@@ -160,7 +203,7 @@ def _lines(work: Work, done: Done) -> list[str]:
     numbers = ", ".join(
         f"{number:,} {key.replace('_', ' ')}"
         for key, number in done.totals.items()
-        if number or key not in intake.COUNTS
+        if number or key in _ALWAYS_SHOWN
     )
     held = f", {len(work.held)} held: {work.waits_for}" if work.held else ""
     later = f", {len(work.postponed):,} left for the next run" if work.postponed else ""
@@ -168,11 +211,13 @@ def _lines(work: Work, done: Done) -> list[str]:
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
+    lines += [f"{name}: {warning}" for warning in done.warnings]
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
-def _failed(work: Work, why: str, tally: _Tally) -> None:
-    tally.pieces["planned"] += len(work.pieces) + len(work.postponed)
-    tally.pieces["failed"] += len(work.pieces)
+def _failed(work: Work, done: Done, why: str, tally: _Tally) -> None:
+    failed = {piece.time_bucket for piece in work.pieces} - set(done.counts)
+    tally.pieces["planned"] += len(failed)
+    tally.pieces["failed"] += len(failed)
     tally.errors.append(f"projection {work.definition.name} failed: {why}")
     tally.lines.append(f"{work.definition.name}: failed")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidemark.application import Run
-from tidemark.projection import selection, transform, trial
+from tidemark.projection import checking, selection, transform, trial
 from tidemark.projection.analysis import Checked
+from tidemark.projection.modes import registry as modes
 from tidemark.projection.plan import Work
 from tidemark.projection.sources import registry
 from tidemark.window import from_millis
@@ -48,6 +49,7 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(failed),
+        *_failing(run, work, result),
         *_table(result, rows),
     ]
 
@@ -56,6 +58,16 @@ def _unreadable(failed: DataFrame) -> list[str]:
     return [
         f"  cannot be processed: {row.persistence_id} {row.sequence_nr}, {row.cause}"
         for row in failed.orderBy("persistence_id", "sequence_nr").take(_CAUSES)
+    ]
+
+
+def _failing(run: Run, work: Work, result: DataFrame) -> list[str]:
+    definition = work.definition
+    key = modes.key_columns(run.control, definition)
+    rows = modes.HANDLINGS[definition.mode].rows_of(result, definition)
+    return [
+        f"  {'check fails' if found.check.is_blocking else 'warning'}: {found}"
+        for found in checking.examine(rows, definition.checks, key)
     ]
 
 

@@ -66,7 +66,10 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
                 return tails.messages_in(frontier, width, settings)
 
             beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
-        found = tails.after(beginnings, settings, end_bucket=work.end)
+        # A batch must not follow the whole backlog behind it, or all batches together would
+        # read it as often as there are batches.
+        end = work.end if work.batch_end is None else work.batch_end
+        found = tails.after(beginnings, settings, end_bucket=end)
     else:
         found = selection.message_index(run, work)
     return by_sequence_nr(run, work, planned, stored, found, deleted)

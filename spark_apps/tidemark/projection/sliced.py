@@ -20,10 +20,11 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.projection import slices, slices_store
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
+from tidemark.projection.done import Done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.plan import APPLICATION, Work
-from tidemark.projection.process import Done, process_claimed
+from tidemark.projection.process import process_claimed
 from tidemark.projection.selection import Shared
 from tidemark.projection.slices import ALL, Portion, Slicing
 from tidemark.projection.slices_store import Part
@@ -76,7 +77,7 @@ def restricted(run: Run, work: Work, slicing: Slicing | None, *, force: bool) ->
     return replace(work, pieces=left, slicing=slicing)
 
 
-def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Done:
+def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done) -> None:
     """As `process.process` does, for the work's slices alone.
 
     Disjoint ranges may be processed at the same time, by several runs.
@@ -101,14 +102,14 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy) -> Do
         postpone(work, run.owner)
         session = _Session(run, work, locks)
         try:
-            done = Done() if checked is None else session.work_off(checked, policy)
+            if checked is not None:
+                session.work_off(checked, policy, done)
         except BaseException:
             # A second failure here (lock lost, Cassandra gone) must not hide the first.
             with suppress(TidemarkError):
                 session.settle()
             raise
         session.settle()
-    return done
 
 
 @dataclass
@@ -127,7 +128,11 @@ class _RangeClaim(Claim):
         self._end(self.pieces, state, counts, error)
 
     def finish_some(
-        self, buckets: set[int], state: State, counts: Mapping[int, Mapping[str, int]], error: str
+        self,
+        buckets: set[int],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None = None,
     ) -> None:
         ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
         self._end(ended, state, counts, error)
@@ -188,8 +193,8 @@ class _Session:
         slices_store.forget(self._run.control, self._run.settings, self._subject, again)
         _, self._parts = _known(self._run, self._work)
 
-    def work_off(self, checked: Checked, policy: Policy) -> Done:
-        """Process what is left of every time bucket, and say what came of it."""
+    def work_off(self, checked: Checked, policy: Policy, total: Done) -> None:
+        """Process what is left of every time bucket; what came of it goes into `total`."""
         done = slices_store.done(self._parts)
         wanted = [each for each in self._work.time_buckets if each in self._pieces]
         left = {bucket: done.get(bucket, []) for bucket in wanted}
@@ -205,10 +210,10 @@ class _Session:
             elif len(portions) > 1:
                 shared = self._shared()
             parts = [self._portion(one, shared, checked, policy) for one in portions]
+            _together(parts, set(wanted), total)
         finally:
             if shared is not None:
                 shared.release()
-        return _together(parts, set(wanted))
 
     def _shared(self) -> Shared:
         return Shared(self._run, self._work, registry.reader(self._work.definition.source))
@@ -237,14 +242,16 @@ class _Session:
             self._run.run_id,
             self._recorder(own),
         )
+        outcome = Done()
         try:
-            return process_claimed(self._run, claimed, work, checked, policy)
+            process_claimed(self._run, claimed, work, checked, policy, outcome)
         except BaseException as error:
             reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
             # A second failure here (lock lost, Cassandra gone) must not hide the first.
             with suppress(TidemarkError):
                 claimed.finish(State.FAILED, {}, reason[:2000])
             raise
+        return outcome
 
     def _recorder(self, own: SliceRange) -> _Record:
         def record(
@@ -315,13 +322,10 @@ def _known(run: Run, work: Work) -> tuple[dict[int, Entry], dict[int, list[Part]
     return entries, slices_store.counting(parts, entries, version)
 
 
-def _together(parts: Sequence[Done], wanted: set[int]) -> Done:
+def _together(parts: Sequence[Done], wanted: set[int], total: Done) -> None:
     """A time bucket is done if it is in each of the ranges."""
-    totals = dict(Done().totals)
-    gaps: dict[int, str] = {}
     for part in parts:
-        for name, number in part.totals.items():
-            totals[name] += number
-        for bucket, gap in part.gaps.items():
-            gaps.setdefault(bucket, gap)
-    return Done(len(wanted - gaps.keys()), totals, gaps)
+        total.totals.update(part.totals)
+        total.gaps = part.gaps | total.gaps
+        total.warnings += part.warnings
+    total.counts = {bucket: {} for bucket in wanted | total.gaps.keys()}

@@ -21,9 +21,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection import analysis, target, transform, trial
+from tidemark.projection import analysis, checking, target, transform, trial
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition, Mode, read
+from tidemark.projection.checking import Finding
+from tidemark.projection.definition import Definition, Mode
+from tidemark.projection.definition_file import read
 from tidemark.projection.modes.registry import HANDLINGS
 from tidemark.projection.source import Messages, PersistenceIds
 from tidemark.session import FETCHED_JARS, require_java
@@ -67,9 +69,41 @@ def run_projection(
         SchemaMismatch: the result lacks what every target of the mode needs.
         InvalidInput: an event lacks something.
         TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
-            contradicts the rules of the mode; or a fold gives another state from one event after
-            the other than from all at once.
+            contradicts the rules of the mode, or fails a blocking check; or a fold gives another
+            state from one event after the other than from all at once.
     """
+    checked, rows, columns = _result(definition, events, bucket_size, spark)
+    checking.require(checked.definition, _findings(checked, rows))
+    return [_plain(row.asDict(recursive=True)) for row in rows.select(*columns).collect()]
+
+
+def failed_checks(
+    definition: Path | str,
+    events: Iterable[Event],
+    *,
+    bucket_size: BucketSize | str = BucketSize.HOUR,
+    spark: SparkSession | None = None,
+) -> dict[str, int]:
+    """The checks that fail, those that only warn included: text -> rows that fail it.
+
+    Args and errors are those of `run_projection`; a check that fails is none.
+    """
+    checked, rows, _ = _result(definition, events, bucket_size, spark)
+    return {found.check.text: found.failing for found in _findings(checked, rows)}
+
+
+def _findings(checked: Checked, rows: DataFrame) -> list[Finding]:
+    definition = checked.definition
+    return checking.examine(rows, definition.checks, list(HANDLINGS[definition.mode].required))
+
+
+def _result(
+    definition: Path | str,
+    events: Iterable[Event],
+    bucket_size: BucketSize | str,
+    spark: SparkSession | None,
+) -> tuple[Checked, DataFrame, list[str]]:
+    """The checked definition, the rows to store, and those of their columns that it selects."""
     checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
     result, failed = trial.result(checked, decoded)
     causes = _causes(failed)
@@ -86,7 +120,7 @@ def run_projection(
     handling = HANDLINGS[checked.definition.mode]
     rows = handling.rows_of(result, checked.definition)
     handling.count(rows, checked.definition, buckets)
-    return [_plain(row.asDict(recursive=True)) for row in rows.select(*result.columns).collect()]
+    return checked, rows, result.columns
 
 
 def unreadable_events(
@@ -115,6 +149,7 @@ def _decoded(
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     checked = analysis.check(session, _read(definition))
+    checking.analyze(session, checked)
     size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
     rows = [
         row

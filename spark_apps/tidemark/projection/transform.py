@@ -40,9 +40,9 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
 
     Columns in: those of `distinct_events`.
     Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds; the
-    `fields`; and `_source`: timeuuid, ser_id, ser_manifest, skipped (boolean: a decoder leaves the
-    event out), and for an event whose payload cannot be read cause and event (binary), which are
-    null otherwise.
+    `fields`; and `_source`: timeuuid, ser_id, ser_manifest, size (int: bytes of the payload),
+    skipped (boolean: a decoder leaves the event out), and for an event whose payload cannot be read
+    cause and event (binary), which are null otherwise.
     """
     parsed = with_parsed(events, fields, decoders)
     microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
@@ -51,6 +51,7 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
         F.col("timestamp").alias("timeuuid"),
         "ser_id",
         "ser_manifest",
+        F.coalesce(F.length("event"), F.lit(0)).alias("size"),
         "skipped",
         "cause",
         F.when(F.col("cause").isNotNull(), F.col("event")).alias("event"),
@@ -106,10 +107,14 @@ def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
 
 
 def counts_by_bucket(decoded: DataFrame) -> DataFrame:
-    """Columns: time_bucket, events_read, quarantined (bigint). Columns in: those of `decode`."""
+    """Columns: time_bucket, events_read, quarantined, bytes_read (bigint).
+
+    Columns in: those of `decode`.
+    """
     return decoded.groupBy("time_bucket").agg(
         F.count(F.lit(1)).alias("events_read"),
         F.count(_source("cause")).alias("quarantined"),
+        F.sum(_source("size")).alias("bytes_read"),
     )
 
 

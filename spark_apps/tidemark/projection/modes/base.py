@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from tidemark.application import Run
 from tidemark.ledger.claim import Claim
+from tidemark.projection.checking import Finding
 from tidemark.projection.definition import Definition
 
 EVENT_KEY: Mapping[str, T.DataType] = {
@@ -44,10 +45,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Counted:
-    """How many rows are stored, and of each time bucket where the mode knows it."""
+    """How many rows are stored, of each time bucket where the mode knows it, and what is odd."""
 
     rows: int
     by_bucket: Mapping[int, int] | None = None
+    warnings: Sequence[Finding] = ()
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.projection.definition import Mode
+from tidemark.cassandra.control import Control
+from tidemark.projection import checking
+from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.modes import append, bucket, export, fold, upsert
 from tidemark.projection.modes.base import Batch, Counted, Handling
 
@@ -21,10 +24,11 @@ HANDLINGS: Mapping[Mode, Handling] = {
 
 
 def write(batch: Batch, result: DataFrame) -> Counted:
-    """Check a result by the rules of its mode, and store it.
+    """Check a result by the rules of its mode and by its own, and store it.
 
     Raises:
         LockLost: our lock ran out while we worked.
+        WrongData: a blocking check fails.
         TidemarkError: the result contradicts the rules.
         CassandraUnavailable: a statement failed.
     """
@@ -33,7 +37,23 @@ def write(batch: Batch, result: DataFrame) -> Counted:
     rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counted = handling.count(rows, batch.definition, batch.time_buckets)
+        key = key_columns(batch.run.control, batch.definition)
+        found = checking.examine(rows, batch.definition.checks, key)
+        warnings = checking.require(batch.definition, found)
         handling.store(batch, rows, counted)
     finally:
         rows.unpersist()
-    return counted
+    return replace(counted, warnings=warnings)
+
+
+def key_columns(control: Control, definition: Definition) -> list[str]:
+    """What tells a row of the result from others, for people.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    required = list(HANDLINGS[definition.mode].required)
+    if not definition.checks or not definition.table:
+        return required
+    partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
+    return [*partition_key, *clustering] or required

@@ -1,0 +1,150 @@
+"""Checks of a result, and batches of a backlog, against a real Cassandra."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.projections import (
+    LATEST,
+    LATEST_TABLE,
+    SOME_EVENTS,
+    TOTALS,
+    TOTALS_TABLE,
+    Event,
+    Projections,
+    event,
+    totals,
+)
+from tests.integration.support import Journal
+
+CHECKED = TOTALS.replace(
+    "-- event", "-- checks: warn n > 1, total < 1000,\n--   unique (time_bucket, kind)\n-- event"
+)
+EVERY = TOTALS.replace("totals", "every").replace("tags red, blue", "messages")
+EVERY_TABLE = TOTALS_TABLE.replace("totals", "every")
+
+
+def test_a_failing_check_writes_nothing_and_a_warning_is_counted(projections: Projections) -> None:
+    projections.define(CHECKED, TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    shown = projections.run(0, 2, "--dry-run", "--show")
+    assert shown.status == 0, shown.stderr
+    bucket = SOME_EVENTS[0].time_bucket
+    sample = f"such as time_bucket={bucket}, kind=in, n="
+    assert "check fails" not in shown.stdout
+    assert sample not in shown.stdout
+
+    assert projections.run(0, 1).report["counts"]["check_warnings"] == 0
+    before = (projections.journal.rows("totals"), projections.offsets())
+    assert before[0] == totals(SOME_EVENTS[:3])
+    failed = projections.run(1, 2)
+    assert failed.status == 1
+    later = SOME_EVENTS[3].time_bucket
+    assert failed.error_lines == [
+        "project: error: projection totals failed: the result fails 1 check: total < 1000:"
+        f" 2 of 2 rows, such as time_bucket={later}, kind=in, total=10000"
+        f" ({projections.directory / 'one.sql'}:6:24);"
+        " nothing of it was written; correct the SELECT or the events, or write `warn` before the"
+        " check"
+    ]
+    assert (projections.journal.rows("totals"), projections.offsets()) == before
+    assert [state for _, _, state, _ in projections.states()] == ["done", "failed"]
+    assert (
+        "check fails: total < 1000: 2 of 2 rows"
+        in projections.run(1, 2, "--dry-run", "--show").stdout
+    )
+
+    projections.define(CHECKED.replace("total < 1000", "warn total < 5000"))
+    again = projections.run(0, 2)
+    assert again.status == 0, again.stderr
+    assert again.report["pieces"] == {"planned": 1, "done": 1, "held": 0, "failed": 0}
+    assert again.report["counts"]["check_warnings"] == 3
+    assert f"totals: warning: total < 5000: 1 of 2 rows, such as time_bucket={later}, kind=in" in (
+        again.stdout
+    )
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS)
+
+
+def skewed() -> list[Event]:
+    """Two series in order, one whose clock jumps back and forth, and one with a gap from 2 on."""
+
+    def red(pid: str, number: int, hours: float) -> Event:
+        return event(pid, number, hours, "red", kind="in", amount=10**number)
+
+    return [
+        *(red("a|1", number, number - 0.5) for number in range(1, 6)),
+        *(red("a|2", 1 + number, 0.1 + number / 2) for number in range(9)),
+        red("b|1", 1, 3.2),
+        red("b|1", 2, 0.2),
+        red("b|1", 3, 4.2),
+        red("b|1", 4, 1.2),
+        red("c|1", 1, 0.3),
+        red("c|1", 3, 1.3),
+        red("c|1", 4, 4.3),
+    ]
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_batches_of_a_bucket_make_what_one_batch_makes(
+    make_journal: Callable[..., Journal], tmp_path: Path, progress: bool
+) -> None:
+    """Nothing is rejected but what follows the gap, whatever borders lie between events."""
+    missing = event("c|1", 2, 0.4, "red", kind="in", amount=100)
+    ends = []
+    for rows in ("1", "1000000"):
+        journal = make_journal(PROJECT_MAX_ROWS=rows, EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
+        directory = tmp_path / rows
+        directory.mkdir()
+        projections = Projections(journal, directory)
+        projections.define(TOTALS, TOTALS_TABLE)
+        projections.define(EVERY, EVERY_TABLE, file="two.sql")
+        projections.define(LATEST, LATEST_TABLE, file="three.sql")
+        projections.history.add(missing)
+        projections.insert(*skewed())
+        if progress:
+            projections.list_persistence_ids()
+            projections.insert_progress(*(one for one in skewed() if one.hours > 4))
+        projections.validated(*range(5))
+        result = projections.run(0, 5)
+        assert result.status == 0, result.stderr
+        said = re.findall(r"totals: batch (\d), 1 buckets .* (\d) buckets left", result.stderr)
+        assert said == ([(str(n), str(5 - n)) for n in range(1, 6)] if rows == "1" else [])
+        assert result.report["pieces"] == {"planned": 15, "done": 9, "held": 6, "failed": 0}
+        counts = result.report["counts"]
+        assert counts["accepted"] == 3 * (len(skewed()) - 2)
+        assert counts["rejected_seq_nr"] + counts["rejected_backtracking_seq_nr"] == 6
+        found = [one for one in skewed() if (one.persistence_id, one.sequence_nr) not in
+                 {("c|1", 3), ("c|1", 4)}]  # fmt: skip
+        assert journal.rows("totals") == journal.rows("every") == totals(found)
+        held = end_of(projections)
+        projections.insert(missing)
+        healed = projections.run(0, 5)
+        assert healed.status == 0, healed.stderr
+        assert healed.report["counts"]["rejected_seq_nr"] == 0
+        assert journal.rows("totals") == journal.rows("every") == totals([*skewed(), missing])
+        ends.append((held, end_of(projections)))
+    assert ends[0] == ends[1]
+
+
+def end_of(projections: Projections) -> tuple[object, ...]:
+    tables = [projections.journal.rows(name) for name in ("totals", "every", "latest")]
+    return tables, projections.offsets(), projections.states()
+
+
+def test_a_failed_batch_leaves_those_before_it_done(projections: Projections) -> None:
+    projections.define(CHECKED, TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    bounded = {**projections.journal.environment, "TIDEMARK_PROJECT_MAX_BYTES": "1"}
+    projections.journal.environment = bounded
+    failed = projections.run(0, 2)
+    assert failed.status == 1
+    assert failed.report["pieces"] == {"planned": 2, "done": 1, "held": 0, "failed": 1}
+    assert failed.report["counts"]["events_read"] == 2
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS[:3])
+    assert [state for _, _, state, _ in projections.states()] == ["done", "failed"]

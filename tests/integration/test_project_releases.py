@@ -1,0 +1,203 @@
+"""Blue/green: a new version beside the live one, the swap, and dropping what is over."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.test_crashes import CRASH
+from tests.integration.projections import (
+    SOME_EVENTS,
+    START,
+    START_MS,
+    TOTALS,
+    TOTALS_TABLE,
+    Projections,
+    event,
+    totals,
+)
+from tests.integration.support import ROOT, Result
+from tidemark.application import Run
+from tidemark.cassandra import likeness
+from tidemark.cassandra.control import Control, Row
+from tidemark.errors import TidemarkError
+from tidemark.projection import catalog, releases
+
+TABLE = TOTALS_TABLE.replace(
+    "PRIMARY KEY ((time_bucket), kind))",
+    "note text static, PRIMARY KEY ((time_bucket), kind))"
+    " WITH CLUSTERING ORDER BY (kind DESC) AND default_time_to_live = 86400000"
+    " AND comment = 'it''s'",
+)
+BLUE_GREEN = "-- release: blue-green\n-- event"
+SECOND = TOTALS.replace("version: 1", "version: 2").replace("-- event", BLUE_GREEN)
+SECOND = SECOND.replace("sum(amount)", "-sum(amount)")
+THIRD = SECOND.replace("version: 2", "version: 3").replace("AS n,", "AS n, max(amount) AS most,")
+LATER = (event("b|1", 1, 2.5, "red", kind="in", amount=7),)
+
+
+def manage(projections: Projections, *arguments: str) -> Result:
+    directory = str(projections.directory)
+    return projections.journal.run("project", *arguments, PROJECTIONS_DIR=directory)
+
+
+def released(projections: Projections) -> list[tuple[str, int, str]]:
+    return [
+        (row["projection"].partition("/")[2], row["live_version"], row["live_table"])
+        for row in projections.journal.own_rows("projection_release")
+    ]
+
+
+def expected(rows: list[Row], sign: int = 1) -> list[Row]:
+    return [{**row, "total": sign * row["total"], "note": None} for row in rows]
+
+
+def in_order(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["time_bucket"], row["kind"]))
+
+
+def tables(projections: Projections) -> set[str]:
+    found = projections.journal.control.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
+        (projections.journal.keyspace,),
+    )
+    return {row["table_name"] for row in found if row["table_name"].startswith("totals")}
+
+
+def start_and_die(projections: Projections, start: str, end: str) -> subprocess.Popen[str]:
+    """A run that is killed when its pieces are done."""
+    return projections.journal.start(
+        CRASH,
+        "tidemark.projection.run:_attempt",
+        str(ROOT / "spark_apps" / "project.py"),
+        *("--window-start", start, "--window-end", end),
+        PROJECTIONS_DIR=str(projections.directory),
+    )
+
+
+def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_up(
+    projections: Projections,
+) -> None:
+    journal, keyspace = projections.journal, projections.journal.keyspace
+    projections.define(TOTALS, TABLE)
+    projections.insert(*SOME_EVENTS, *LATER)
+    projections.validated(0, 1)
+    assert projections.run(0, 2).status == 0
+    live = in_order(journal.rows("totals"))
+    assert live == in_order(expected(totals(SOME_EVENTS)))
+
+    projections.define(SECOND)
+    assert projections.run(0, 1, "--dry-run").status == 0
+    assert tables(projections) == {"totals"}
+    first = projections.run(0, 1)
+    assert first.status == 0, first.stderr
+    building = f"version 2 is built in {keyspace}.totals_v2, 1 buckets done, 1 to do"
+    in_place = f"version 1 is live in {keyspace}.totals"
+    assert f"totals: {building}; {in_place}" in first.stdout
+    assert released(projections) == []
+    said = manage(projections, "releases").stdout
+    assert f"totals: {in_place}" in said
+    assert building in said
+
+    # Killed between the last piece and the swap.
+    projections.validated(2)
+    bounds = [START.replace(hour=hour).isoformat() for hour in (2, 3)]
+    killed = start_and_die(projections, *bounds)
+    _, stderr = killed.communicate()
+    assert killed.returncode == -signal.SIGKILL, stderr
+    assert released(projections) == []
+    assert in_order(journal.rows("totals")) == live
+    again = projections.run(2, 3)
+    assert again.status == 0, again.stderr
+    assert again.report["state"] == "done"
+    assert "starting Spark" not in again.stderr
+    assert "totals: version 2 is live now" in again.stdout
+    assert released(projections) == [("totals", 2, f"{keyspace}.totals_v2")]
+    both = in_order(expected(totals([*SOME_EVENTS, *LATER]), -1))
+    assert in_order(journal.rows("totals_v2")) == both
+    assert in_order(journal.rows("totals")) == live
+    assert {row["operation"] for row in journal.own_rows("audit")} == {"release"}
+    assert projections.run(2, 3).report["state"] == "nothing-to-do"
+
+
+def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
+    projections: Projections,
+) -> None:
+    journal, keyspace = projections.journal, projections.journal.keyspace
+    projections.define(SECOND, TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    assert "totals: version 2 is live now" in projections.run(0, 2).stdout
+    rows = in_order(expected(totals(SOME_EVENTS), -1))
+    assert in_order(journal.rows("totals_v2")) == rows
+    assert journal.rows("totals") == []
+    refused = manage(projections, "drop-release", "totals", "--version", "2", "--apply")
+    assert refused.status == 2
+    assert f"of totals version 2 is live in {keyspace}.totals_v2 since" in refused.error_lines[0]
+
+    journal.control.execute_ddl(f"ALTER TABLE {keyspace}.totals ADD most int")
+    projections.define(THIRD)
+    third = projections.run(1, 2)
+    assert third.status == 0, third.stderr
+    assert third.report["pieces"]["done"] == 2
+    assert "totals: version 3 is live now" in third.stdout
+    third_rows = in_order(journal.rows("totals_v3"))
+    assert {row.pop("most") is not None for row in third_rows} == {True}
+    assert third_rows == rows
+    assert released(projections) == [("totals", 3, f"{keyspace}.totals_v3")]
+
+    over = f"version 2 is over, {keyspace}.totals_v2"
+    assert over in manage(projections, "releases", "totals").stdout
+    plan = manage(projections, "drop-release", "totals", "--version", "2")
+    assert f"drop {keyspace}.totals_v2, and version 2's 2 pieces" in plan.stdout
+    assert tables(projections) == {"totals", "totals_v2", "totals_v3"}
+    assert manage(projections, "drop-release", "totals", "--version", "2", "--apply").status == 0
+    assert tables(projections) == {"totals", "totals_v3"}
+    assert {name for name, *_ in projections.states()} == {"totals@v3"}
+    assert {key[0] for key in projections.offsets()} == {"totals@v3"}
+    gone = manage(projections, "drop-release", "totals", "--version", "2", "--apply")
+    assert "totals has no version 2 of its own" in gone.error_lines[0]
+
+    projections.define(TOTALS.replace("version: 1", "version: 4"))
+    back = projections.run(2, 3)
+    assert back.status == 2
+    assert "totals was released blue/green, version 3 is live" in back.error_lines[0]
+
+
+def test_of_two_swaps_upon_the_same_release_one_is_refused(
+    projections: Projections, control: Control
+) -> None:
+    projections.define(SECOND, TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.validated(0, 1)
+    settings = projections.journal.settings()
+    run = Run("project", settings, control, "other")
+    (definition,) = catalog.load(Path(projections.directory))
+    assert "totals: version 2 is live now" in projections.run(0, 2).stdout
+    before = released(projections)
+    passed = {START_MS, START_MS + 3_600_000}
+    for stale in (None, releases.Live(1, "elsewhere.totals_v1", is_stored=True)):
+        with pytest.raises(TidemarkError, match="of projection totals was changed meanwhile"):
+            releases._swap(run, definition, stale, passed)
+    assert released(projections) == before
+
+
+def test_a_table_made_like_another_has_its_key_and_options(
+    projections: Projections, control: Control
+) -> None:
+    projections.define(TOTALS, TABLE)
+    keyspace = projections.journal.keyspace
+    likeness.create_like(control, keyspace, "totals", "totals_v9")
+    likeness.create_like(control, keyspace, "totals", "totals_v9")
+    first, second = (
+        likeness.statement(control, keyspace, name, "other") for name in ("totals", "totals_v9")
+    )
+    assert first == second
+    assert '"kind" desc' in first
+    assert '"note" text static' in first
+    assert "default_time_to_live = 86400000" in first
+    with pytest.raises(TidemarkError, match=rf"the table {keyspace}.nothing does not exist"):
+        likeness.create_like(control, keyspace, "nothing", "other")
