@@ -146,6 +146,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "slice": [None, ["null", "integer"]],
             "to": [None, ["null", "integer"]],
             "expected": [None, ["null", "integer"]],
+            "version": [None, ["null", "integer"]],
             "max_pieces": [None, ["null", "integer"]],
             "exact": [False, "boolean"],
             "apply": [False, "boolean"],

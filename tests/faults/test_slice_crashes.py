@@ -40,7 +40,10 @@ EVENTS = [
             marks=pytest.mark.soak,
         ),
         pytest.param(
-            "tidemark.projection.sliced:settle", ("--slice-ranges", "4"), 0, marks=pytest.mark.soak
+            "tidemark.projection.slices_session:settle",
+            ("--slice-ranges", "4"),
+            0,
+            marks=pytest.mark.soak,
         ),
     ],
 )

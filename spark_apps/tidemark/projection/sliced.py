@@ -6,17 +6,13 @@ is done of a time bucket is recorded for its slices, and the bucket is done when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidemark.application import Run
-from tidemark.errors import InvalidInput, LockLost, TidemarkError, root_cause
-from tidemark.ledger.claim import Claim
+from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Entry, Piece, State
-from tidemark.ledger.settlement import Standing, settle
-from tidemark.partitioning.keys import SliceRange
 from tidemark.projection import slices, slices_store
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
@@ -24,13 +20,8 @@ from tidemark.projection.done import Done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.plan import APPLICATION, Work
-from tidemark.projection.process import process_claimed
-from tidemark.projection.selection import Shared
-from tidemark.projection.slices import ALL, Portion, Slicing
-from tidemark.projection.slices_store import Part
-from tidemark.projection.sources import registry
-
-_Record = Callable[[Sequence[Piece], State, Mapping[int, Mapping[str, int]], str | None], None]
+from tidemark.projection.slices import ALL, Slicing
+from tidemark.projection.slices_session import Session, known
 
 
 def require_independent(definitions: Sequence[Definition]) -> None:
@@ -59,7 +50,7 @@ def restricted(run: Run, work: Work, slicing: Slicing | None, *, force: bool) ->
     """
     if slicing is None and (force or not work.definition.mode.is_by_persistence_id):
         return work
-    _, parts = _known(run, work)
+    _, parts = known(run, work)
     done = slices_store.done(parts)
     if slicing is None:
         if not any(done.get(piece.time_bucket) for piece in work.pieces):
@@ -100,7 +91,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
         on_lost=run.stop_jobs,
     ) as locks:
         postpone(work, run.owner)
-        session = _Session(run, work, locks)
+        session = Session(run, work, locks)
         try:
             if checked is not None:
                 session.work_off(checked, policy, done)
@@ -110,222 +101,3 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
                 session.settle()
             raise
         session.settle()
-
-
-@dataclass
-class _RangeClaim(Claim):
-    """A range of slices of some pieces; their ends go to `record`."""
-
-    record: _Record
-
-    def extend(self, pieces: Sequence[Piece]) -> None:
-        """Late pieces stay done: should this run die, the frontier shows again what was late."""
-        self.check()
-
-    def finish(
-        self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
-    ) -> None:
-        self._end(self.pieces, state, counts, error)
-
-    def finish_some(
-        self,
-        buckets: set[int],
-        state: State,
-        counts: Mapping[int, Mapping[str, int]],
-        error: str | None = None,
-    ) -> None:
-        ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
-        self._end(ended, state, counts, error)
-
-    def _end(
-        self,
-        ended: Sequence[Piece],
-        state: State,
-        counts: Mapping[int, Mapping[str, int]],
-        error: str | None,
-    ) -> None:
-        self.check()
-        self.record(ended, state, counts, error)
-        self.pieces = [piece for piece in self.pieces if piece not in ended]
-
-
-class _Session:
-    """One run's ranges, one after the other, under the locks of all of them."""
-
-    def __init__(self, run: Run, work: Work, locks: Locks) -> None:
-        self._run, self._work, self._locks = run, work, locks
-        self._subject = work.definition.subject(run.settings.journal_keyspace)
-        self._version = work.definition.fingerprint
-        self._open()
-
-    def _open(self) -> None:
-        """Have the ledger say that this version works on the pieces, in parts."""
-        entries, _ = _known(self._run, self._work)
-        closed = [
-            piece
-            for piece in self._work.pieces
-            if (entry := entries.get(piece.time_bucket)) is None
-            or not slices_store.is_open(entry, self._version)
-        ]
-        # A run on other slices may be first: then its attempt is ours too.
-        with suppress(LockLost):
-            self._work.ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
-        self._entries, self._parts = _known(self._run, self._work)
-        self._pieces = {
-            piece.time_bucket: replace(piece, attempt=entry.attempt)
-            for piece in self._work.pieces
-            if (entry := self._entries.get(piece.time_bucket)) is not None
-            and slices_store.is_open(entry, self._version)
-        }
-        if self._work.slicing is not None and self._work.slicing.force:
-            self._forget()
-
-    def _forget(self) -> None:
-        """What is to be done again is not done any more."""
-        own = self._work.slices
-        again = [
-            part
-            for bucket in self._work.time_buckets
-            for part in self._parts.get(bucket, ())
-            if part.slices.first <= own.last and own.first <= part.slices.last
-        ]
-        self._locks.check()
-        slices_store.forget(self._run.control, self._run.settings, self._subject, again)
-        _, self._parts = _known(self._run, self._work)
-
-    def work_off(self, checked: Checked, policy: Policy, total: Done) -> None:
-        """Process what is left of every time bucket; what came of it goes into `total`."""
-        done = slices_store.done(self._parts)
-        wanted = [each for each in self._work.time_buckets if each in self._pieces]
-        left = {bucket: done.get(bucket, []) for bucket in wanted}
-        shared = None
-        try:
-            ranges = [self._work.slices]
-            portions = slices.portions(ranges, left)
-            number = self._work.slicing.ranges if self._work.slicing is not None else 1
-            if portions and number > 1:
-                shared = self._shared()
-                ranges = slices.cut(shared.events(), self._work.slices, number)
-                portions = slices.portions(ranges, left)
-            elif len(portions) > 1:
-                shared = self._shared()
-            parts = [self._portion(one, shared, checked, policy) for one in portions]
-            _together(parts, set(wanted), total)
-        finally:
-            if shared is not None:
-                shared.release()
-
-    def _shared(self) -> Shared:
-        return Shared(self._run, self._work, registry.reader(self._work.definition.source))
-
-    def _portion(
-        self, portion: Portion, shared: Shared | None, checked: Checked, policy: Policy
-    ) -> Done:
-        self._run.say(f"{self._work.definition.name}: slices {slices.text(portion.slices)}")
-        done = slices_store.done(self._parts)
-        own = portion.slices
-        before = {bucket for bucket, each in done.items() if not slices.missing(own, each)}
-        pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
-        work = replace(
-            self._work,
-            pieces=pieces,
-            held=frozenset(),
-            done=self._work.done | before,
-            slicing=Slicing(own),
-            shared=shared,
-        )
-        claimed = _RangeClaim(
-            pieces,
-            self._locks,
-            self._work.ledger,
-            self._run.owner,
-            self._run.run_id,
-            self._recorder(own),
-        )
-        outcome = Done()
-        try:
-            process_claimed(self._run, claimed, work, checked, policy, outcome)
-        except BaseException as error:
-            reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
-            # A second failure here (lock lost, Cassandra gone) must not hide the first.
-            with suppress(TidemarkError):
-                claimed.finish(State.FAILED, {}, reason[:2000])
-            raise
-        return outcome
-
-    def _recorder(self, own: SliceRange) -> _Record:
-        def record(
-            pieces: Sequence[Piece],
-            state: State,
-            counts: Mapping[int, Mapping[str, int]],
-            error: str | None,
-        ) -> None:
-            now = slices_store.now()
-            parts = [
-                Part(
-                    piece.time_bucket,
-                    own,
-                    piece.attempt,
-                    self._version,
-                    state,
-                    counts.get(piece.time_bucket, {}),
-                    error,
-                    now,
-                )
-                for piece in pieces
-            ]
-            slices_store.record(
-                self._run.control,
-                self._run.settings,
-                self._subject,
-                parts,
-                owner=self._run.owner,
-                run_id=self._run.run_id,
-            )
-
-        return record
-
-    def settle(self) -> None:
-        """Tell the ledger how the pieces stand, by what all runs have done of them."""
-        self._locks.check()
-        _, parts = _known(self._run, self._work)
-        waiting = [
-            Standing(bucket, piece.attempt, State.HELD, error=self._work.waits_for)
-            for bucket, piece in self._pieces.items()
-            if bucket in self._work.held
-        ]
-        standings = [
-            slices_store.standing(piece, parts.get(bucket, ()))
-            for bucket, piece in self._pieces.items()
-            if bucket not in self._work.held
-        ]
-        settings = self._run.settings
-        settle(
-            self._run.control,
-            settings.keyspace,
-            APPLICATION,
-            self._subject,
-            [*waiting, *standings],
-            owner=self._run.owner,
-        )
-        whole = [one.time_bucket for one in standings if one.state is State.DONE]
-        slices_store.forget_buckets(self._run.control, settings, self._subject, whole)
-
-
-def _known(run: Run, work: Work) -> tuple[dict[int, Entry], dict[int, list[Part]]]:
-    """The ledger's rows, and the parts that count, by time bucket."""
-    entries = {entry.time_bucket: entry for entry in work.ledger.entries()}
-    version = work.definition.fingerprint
-    wanted = [bucket for bucket, entry in entries.items() if slices_store.is_open(entry, version)]
-    subject = work.definition.subject(run.settings.journal_keyspace)
-    parts = slices_store.read(run.control, run.settings, subject, wanted)
-    return entries, slices_store.counting(parts, entries, version)
-
-
-def _together(parts: Sequence[Done], wanted: set[int], total: Done) -> None:
-    """A time bucket is done if it is in each of the ranges."""
-    for part in parts:
-        total.totals.update(part.totals)
-        total.gaps = part.gaps | total.gaps
-        total.warnings += part.warnings
-    total.counts = {bucket: {} for bucket in wanted | total.gaps.keys()}
