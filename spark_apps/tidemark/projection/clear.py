@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidemark.application import Outcome, Run
-from tidemark.projection import catalog, offsets, skips
+from tidemark.ledger.pieces import State
+from tidemark.projection import catalog, offsets, skips, slices_store
 from tidemark.projection.change import Change, Check, run_change
 from tidemark.projection.definition import Definition
 from tidemark.projection.moving import restated
@@ -41,6 +42,9 @@ def _plan(run: Run, definition: Definition) -> Change:
     pieces = restated(pieces_ledger)
     if definition.tags is not None:
         require_rows(run, definition, [piece.time_bucket for piece in pieces])
+    open_buckets = [
+        entry.time_bucket for entry in pieces_ledger.entries() if entry.state is not State.DONE
+    ]
     by_slice = offsets.series_by_slice(control, settings, subject)
     counts = {
         "pieces_restated": len(pieces),
@@ -54,6 +58,8 @@ def _plan(run: Run, definition: Definition) -> Change:
     def do(check: Check) -> None:
         check()
         pieces_ledger.restate(pieces, owner=run.owner)
+        check()
+        slices_store.forget_buckets(control, settings, subject, open_buckets)
         check()
         offsets.forget_offsets(control, settings, subject, by_slice)
         check()

@@ -15,7 +15,7 @@ from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
-from tidemark.projection import offsets, skips
+from tidemark.projection import offsets, skips, slices_store
 from tidemark.projection.acceptance import NO_TAG
 from tidemark.projection.change import Change, Check
 from tidemark.projection.definition import Definition
@@ -172,6 +172,8 @@ class Moving:
             run = self.run
             check()
             pieces_ledger.restate(pieces, owner=run.owner)
+            check()
+            slices_store.forget_buckets(run.control, run.settings, self.subject, buckets)
             check()
             skips.cut(run.control, run.settings, self.subject, self.series, to, run.owner)
             self._move(offset, check)

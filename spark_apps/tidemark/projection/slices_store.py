@@ -119,7 +119,7 @@ def forget(control: Control, settings: Settings, subject: str, parts: Iterable[P
 def forget_buckets(
     control: Control, settings: Settings, subject: str, time_buckets: Collection[int]
 ) -> None:
-    """Delete all parts of time buckets that are done as a whole.
+    """Delete all parts of time buckets: they are done as a whole, or to be done anew.
 
     Raises:
         CassandraUnavailable: a statement failed.
