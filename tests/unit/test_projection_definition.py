@@ -31,7 +31,7 @@ FROM events;
 KNOWN_MODES = "known are bucket, upsert, fold, append, export"
 KNOWN_HEADERS = (
     "known are name, version, source, mode, target, event, decoder, on-error, state,"
-    " accept-sequence-number-reset-after, checks, release"
+    " accept-sequence-number-reset-after, look-back, checks, release"
 )
 ADD_MODE = "add a line such as `-- mode: bucket`"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
@@ -153,6 +153,13 @@ def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
     assert [check.text for check in definition.checks] == ["mark = ';'", "not null time_bucket"]
 
 
+def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
+    write.write_text(GOOD)
+    assert read(write).look_back is None
+    write.write_text(GOOD.replace("-- event:", "-- look-back: 0\n-- event:"))
+    assert read(write).look_back == 0
+
+
 @pytest.mark.parametrize(
     ("old", "new", "place", "what", "do"),
     [
@@ -168,6 +175,20 @@ def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
         ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", TAGS),
         ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", TAGS),
         ("mode: bucket", "mode: merge", ":4", "unknown mode 'merge'", KNOWN_MODES),
+        (
+            "mode: bucket",
+            "mode: bucket\n-- look-back: a day",
+            ":5",
+            "the look-back 'a day' cannot be used",
+            "write a number of time buckets, from 0 to 10000",
+        ),
+        (
+            "tags JFK, LGA\n-- mode: bucket",
+            "messages\n-- mode: bucket\n-- look-back: 2",
+            ":5",
+            "look-back is for the source tags",
+            "leave it out: of this source late events are found however late they come",
+        ),
         (
             "mode: bucket",
             "mode: bucket\n-- release: green",

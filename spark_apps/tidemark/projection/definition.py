@@ -69,6 +69,8 @@ class Definition:
         event: Spark DDL of the payload's fields, padded to its place in the file.
         reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that
             of a persistence id that began anew; None takes it for a duplicate.
+        look_back: time buckets before each planned one in which late events are looked for; None
+            leaves it to the setting.
         decoders: how payloads are read; the first rule that takes an event does it.
         on_error: what becomes of an event that cannot be read or folded.
         state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
@@ -92,6 +94,7 @@ class Definition:
     path: str
     event: str
     reset_after: int | None
+    look_back: int | None
     decoders: tuple[Rule, ...]
     on_error: OnError
     state: str

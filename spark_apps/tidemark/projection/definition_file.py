@@ -34,17 +34,21 @@ _HEADERS = {
 """The headers that every file has, with what they may look like."""
 RESET = "accept-sequence-number-reset-after"
 _NO_STATE = "none"
+_BY_SETTING = "default"
 _DEFAULTS = {
     "decoder": "json",
     "on-error": "skip",
     "state": _NO_STATE,
     RESET: "off",
+    "look-back": _BY_SETTING,
     "checks": checks.NONE,
     "release": "in-place",
 }
 """The headers that may be left out, with the value that they have then."""
-_BESIDE = ("checks", "release")
+_BESIDE = ("checks", "release", "look-back")
 """The headers that do not change the result."""
+MAX_LOOK_BACK = 10_000
+"""Time buckets: more of them are better searched by the gap that a late event leaves."""
 _DURATION = re.compile(r"(\d{1,9}) ?([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -79,6 +83,7 @@ def read(file: Path) -> Definition:
         path=path,
         event=parts.padded("event"),
         reset_after=_reset_after(file, values[RESET], source, mode),
+        look_back=_look_back(file, values["look-back"], source),
         decoders=decoders,
         on_error=on_error.parse(file, values["on-error"], runs_python=runs_python),
         state=parts.padded("state") if mode is Mode.FOLD else "",
@@ -188,6 +193,19 @@ def _reset_after(file: Path, value: Value, source: Source, mode: Mode) -> int | 
         remedy = "leave it out: the rows of the former events would stay, or win over new ones"
         raise error_in(file, f"{RESET} does not fit the mode {mode}", remedy, value.line)
     return int(match[1]) * _SECONDS[match[2]]
+
+
+def _look_back(file: Path, value: Value, source: Source) -> int | None:
+    text = value.text.strip()
+    if text == _BY_SETTING:
+        return None
+    if not isinstance(source, Tags):
+        remedy = "leave it out: of this source late events are found however late they come"
+        raise error_in(file, "look-back is for the source tags", remedy, value.line)
+    if not (text.isascii() and text.isdigit() and int(text) <= MAX_LOOK_BACK):
+        remedy = f"write a number of time buckets, from 0 to {MAX_LOOK_BACK}"
+        raise error_in(file, f"the look-back {text!r} cannot be used", remedy, value.line)
+    return int(text)
 
 
 def _directory(file: Path, text: str, line: int) -> str:

@@ -84,7 +84,9 @@ class Work:
     def look_back(self, settings: Settings) -> list[int]:
         """The time buckets that may hold late events: just before planned ones, and unsettled."""
         size = settings.bucket_size.milliseconds
-        steps = range(size, (settings.project_look_back + 1) * size, size)
+        own = self.definition.look_back
+        number = settings.project_look_back if own is None else own
+        steps = range(size, (number + 1) * size, size)
         before = {bucket - step for bucket in self.time_buckets for step in steps}
         return sorted(before | self.unsettled)
 
