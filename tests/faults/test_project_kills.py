@@ -59,8 +59,11 @@ class Arrivals:
     withheld: list[Event] = field(default_factory=list)
     hours: int = 0
 
-    def come(self) -> None:
-        """Another hour: a quarter of its events is withheld, a quarter lies in earlier hours."""
+    def come(self, withheld: float = 0.25) -> None:
+        """Another hour: a quarter of its events is withheld, a quarter lies in earlier hours.
+
+        What is late is found by a run that has an hour to process.
+        """
         self.hours += 1
         fresh = []
         for pid in PERSISTENCE_IDS:
@@ -70,13 +73,8 @@ class Arrivals:
         self.events += fresh
         self.projections.history.update(fresh)
         late = self.withheld
-        self.withheld = [one for one in fresh if self.chance.random() < 0.25]
+        self.withheld = [one for one in fresh if self.chance.random() < withheld]
         self._store([*late, *(one for one in fresh if one not in self.withheld)])
-
-    def end(self) -> None:
-        """What is still withheld comes."""
-        late, self.withheld = self.withheld, []
-        self._store(late)
 
     def _happened(self, pid: str, number: int) -> Event:
         is_early = self.chance.random() < 0.25
@@ -235,7 +233,7 @@ def test_killed_between_the_result_and_the_offset_nothing_is_lost_or_counted_twi
         assert projections.offsets() == before
         if number % 2:
             ran(projections, arrivals.hours)
-    arrivals.end()
+    arrivals.come(withheld=0.0)
     ran(projections, arrivals.hours)
 
     assert case.stored(projections) == case.expected(arrivals.events)
