@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,9 +32,36 @@ CURSOR_COLUMNS = ("projection", "slice", "timestamp")
 
 
 @cache
-def first_events(flights: int) -> tuple[Event, ...]:
-    """The events of the first flights of 2013."""
+def first_events(flights: int | None) -> tuple[Event, ...]:
+    """The events of the first flights of 2013, of all of them without a number."""
     return tuple(flights_model.events(flights_model.read_csv(flights_file(), flights)))
+
+
+def defined(
+    make_journal: Callable[..., Journal], directory: Path, *definitions: str, **settings: str
+) -> Journal:
+    """A journal with Day buckets without events, and the projections pointed at its keyspace.
+
+    `definitions` are directories below include/sql, `projections` or `examples`; those in Python
+    are below include/projections.
+    """
+    directory.mkdir(parents=True)
+    journal = make_journal(
+        BUCKET_SIZE="Day",
+        PROJECTIONS_DIR=str(directory),
+        DATA_DOCS_DIR=str(directory / "data_docs"),
+        EXPORT_DIR=str(directory / "export"),
+        **settings,
+    )
+    create_tables(journal.control, SCHEMA_DIR / "flights.cql", journal.keyspace)
+    include = ROOT / "include"
+    for name in definitions:
+        in_python = (include / "projections" / name).glob("*.py")
+        for file in (*(include / "sql" / name).glob("*.sql"), *in_python):
+            text = file.read_text().replace("target: flights.", f"target: {journal.keyspace}.")
+            text = text.replace('target="flights.', f'target="{journal.keyspace}.')
+            (directory / file.name).write_text(text)
+    return journal
 
 
 @dataclass(frozen=True)
@@ -53,26 +80,8 @@ class FlightsJournal:
         definitions: str = "projections",
         **settings: str,
     ) -> FlightsJournal:
-        """Write the events; the shipped projections are pointed at this journal's keyspace.
-
-        `definitions` is the directory below include/sql, `examples` is the other one; those in
-        Python are below include/projections.
-        """
-        directory.mkdir(parents=True)
-        journal = make_journal(
-            BUCKET_SIZE="Day",
-            PROJECTIONS_DIR=str(directory),
-            DATA_DOCS_DIR=str(directory / "data_docs"),
-            EXPORT_DIR=str(directory / "export"),
-            **settings,
-        )
-        create_tables(journal.control, SCHEMA_DIR / "flights.cql", journal.keyspace)
-        include = ROOT / "include"
-        in_python = (include / "projections" / definitions).glob("*.py")
-        for file in (*(include / "sql" / definitions).glob("*.sql"), *in_python):
-            text = file.read_text().replace("target: flights.", f"target: {journal.keyspace}.")
-            text = text.replace('target="flights.', f'target="{journal.keyspace}.')
-            (directory / file.name).write_text(text)
+        """Write the events, too; otherwise as `defined`."""
+        journal = defined(make_journal, directory, definitions, **settings)
         events = first_events(flights)
         journal.insert("messages", [message(event) for event in events])
         return cls(journal, events)
@@ -121,7 +130,7 @@ def message(event: Event) -> dict[str, Any]:
     }
 
 
-def expected_tag_rows(events: tuple[Event, ...]) -> set[tuple[str, int, str, int, int]]:
+def expected_tag_rows(events: Sequence[Event]) -> set[tuple[str, int, str, int, int]]:
     """(tag, time bucket, persistence id, tag pid sequence nr, sequence nr) of each tag row."""
     return {
         (
@@ -135,7 +144,7 @@ def expected_tag_rows(events: tuple[Event, ...]) -> set[tuple[str, int, str, int
     }
 
 
-def expected_punctuality(events: tuple[Event, ...]) -> dict[tuple[int, str, str], dict[str, int]]:
+def expected_punctuality(events: Sequence[Event]) -> dict[tuple[int, str, str], dict[str, int]]:
     """(time bucket, carrier, origin) -> what happened there."""
     result: dict[tuple[int, str, str], dict[str, int]] = {}
     for event in events:
@@ -155,7 +164,7 @@ def expected_punctuality(events: tuple[Event, ...]) -> dict[tuple[int, str, str]
     return result
 
 
-def expected_state(events: tuple[Event, ...]) -> dict[str, Event]:
+def expected_state(events: Sequence[Event]) -> dict[str, Event]:
     """The newest event of each aircraft."""
     newest: dict[str, Event] = {}
     for event in events:

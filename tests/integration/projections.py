@@ -218,6 +218,16 @@ def _payload(one: Event) -> dict[str, Any]:
     return {"writer_uuid": "w", "ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": one.payload}  # fmt: skip  # noqa: E501
 
 
+def kind(one: Event) -> str:
+    """From the payload."""
+    return str(json.loads(one.payload)["kind"])
+
+
+def amount(one: Event) -> int:
+    """From the payload."""
+    return int(json.loads(one.payload)["amount"])
+
+
 def totals(events: Iterable[Event]) -> list[Row]:
     """What the projection TOTALS must hold, by a loop."""
     found: dict[tuple[int, str], Row] = {}

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration import flights
 from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
+from tests.integration.flights_read_models import assert_shipped
 from tests.integration.support import Journal
 
 FLIGHTS = 3000
@@ -39,21 +40,7 @@ def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> N
     assert validated.report["counts"]["findings"] == 0
     assert journal.own_rows("finding") == []
 
-    measures = ("departed", "delayed", "cancelled", "arrived", "dep_delay_sum", "arr_delay_sum")
-    expected = flights.expected_punctuality(events)
-    assert {
-        (row["time_bucket"], row["carrier"], row["origin"]): {name: row[name] for name in measures}
-        for row in journal.rows("daily_punctuality")
-    } == {key: {name: counts[name] for name in measures} for key, counts in expected.items()}
-
-    newest = flights.expected_state(events)
-    assert {
-        row["persistence_id"]: (row["sequence_nr"], row["kind"], row["flight"])
-        for row in journal.rows("aircraft_state")
-    } == {
-        pid: (event.sequence_nr, event.payload["kind"], event.payload["flight"])
-        for pid, event in newest.items()
-    }
+    assert_shipped(journal, events)
     # One projection reads messages and one the tag views of all airports: each sees every event.
     assert projected.report["counts"]["events_read"] == 2 * len(events)
 

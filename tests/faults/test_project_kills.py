@@ -1,0 +1,253 @@
+"""project killed with SIGKILL between the result and the offset, again and again, in each mode.
+
+Before every run events come: next ones, late ones, and some that are stored a second time. In the
+end the target must be what loops over the events find, and each offset the highest number.
+`--kills` chooses how often all modes together are killed (`make soak`: 100).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.test_manage_crashes import kill
+from tests.integration.projections import (
+    GREGORIAN,
+    LATEST,
+    LATEST_TABLE,
+    START,
+    TOTALS,
+    TOTALS_TABLE,
+    Event,
+    Projections,
+    amount,
+    event,
+    kind,
+    totals,
+)
+from tests.integration.support import Journal
+from tests.integration.test_project_fold import TABLE as BOOKS_TABLE
+from tests.integration.test_project_fold import books
+from tests.integration.test_project_fold import define as define_books
+from tests.integration.test_project_modes import LAKE, LOG, LOG_TABLE, exported, logged
+
+AFTER_THE_RESULT = "tidemark.projection.modes.registry:write"
+PERSISTENCE_IDS = ("a|1", "a|2", "a|3", "b|1", "b|2", "c|1")
+TAGS: Sequence[tuple[str, ...]] = (("red",), ("blue",), ("red", "blue"), ())
+
+
+@dataclass
+class Arrivals:
+    """What comes to a journal, hour by hour.
+
+    Attributes:
+        events: all that ever happened, each once.
+        withheld: what happened and has not come yet; it comes with the next hour, late.
+        hours: that have begun.
+    """
+
+    projections: Projections
+    chance: random.Random
+    events: list[Event] = field(default_factory=list)
+    withheld: list[Event] = field(default_factory=list)
+    hours: int = 0
+
+    def come(self, withheld: float = 0.25) -> None:
+        """Another hour: a quarter of its events is withheld, a quarter lies in earlier hours.
+
+        What is late is found by a run that has an hour to process.
+        """
+        self.hours += 1
+        fresh = []
+        for pid in PERSISTENCE_IDS:
+            known = sum(one.persistence_id == pid for one in self.events)
+            more = self.chance.randrange(1, 4)
+            fresh += [self._happened(pid, known + number) for number in range(1, more + 1)]
+        self.events += fresh
+        self.projections.history.update(fresh)
+        late = self.withheld
+        self.withheld = [one for one in fresh if self.chance.random() < withheld]
+        self._store([*late, *(one for one in fresh if one not in self.withheld)])
+
+    def _happened(self, pid: str, number: int) -> Event:
+        is_early = self.chance.random() < 0.25
+        hour = self.chance.randrange(self.hours) if is_early else self.hours - 1
+        minute = self.chance.randrange(45)
+        fields = {"kind": self.chance.choice(["in", "out"]), "amount": number}
+        return event(pid, number, hour + minute / 60, *self.chance.choice(TAGS), **fields)
+
+    def _store(self, those: Sequence[Event]) -> None:
+        there = [one for one in self.events if one not in self.withheld]
+        again = self.chance.sample(there, k=len(there) // 4)
+        # At a second time of the same time bucket.
+        doubled = [replace(one, hours=one.hours + 0.2) for one in again]
+        self.projections.insert(*those, *doubled)
+        self.projections.list_persistence_ids()
+        newest = {
+            (one.persistence_id, tag): replace(one, tags=frozenset({tag}))
+            for one in there
+            for tag in one.tags
+        }
+        self.projections.insert_progress(*newest.values())
+        self.projections.validated(*range(self.hours))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A projection.
+
+    Attributes:
+        name: the projection's.
+        define: writes the definition, and makes the target.
+        stored: what the target holds.
+        expected: what it must hold, by loops over the events.
+        tags: of its source; none for messages.
+    """
+
+    name: str
+    define: Callable[[Projections], None]
+    stored: Callable[[Projections], Any]
+    expected: Callable[[Sequence[Event]], Any]
+    tags: tuple[str, ...] = ()
+
+    def frontiers(self, events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
+        """The highest number of each series, by projection, persistence id and tag."""
+        if not self.tags:
+            return dict(Counter((self.name, one.persistence_id, "") for one in events))
+        return dict(
+            Counter(
+                (self.name, one.persistence_id, tag)
+                for one in events
+                for tag in one.tags.intersection(self.tags)
+            )
+        )
+
+
+def newest(events: Sequence[Event]) -> dict[str, tuple[int, str, int]]:
+    """What the projection LATEST must hold, as `latest` reads it."""
+    found: dict[str, tuple[int, str, int]] = {}
+    for one in sorted(events, key=lambda one: one.sequence_nr):
+        found[one.persistence_id] = (one.sequence_nr, kind(one), amount(one))
+    return found
+
+
+def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
+    return {
+        row["persistence_id"]: (row["sequence_nr"], row["kind"], row["amount"])
+        for row in projections.journal.rows("latest")
+    }
+
+
+def folded(events: Sequence[Event]) -> dict[str, tuple[int, int, list[int]]]:
+    """What the fold of the books must hold, as `books` reads it."""
+    found: dict[str, tuple[int, int, list[int]]] = {}
+    for one in sorted(events, key=lambda one: one.sequence_nr):
+        _, balance, numbers = found.get(one.persistence_id, (0, 0, []))
+        state = (one.sequence_nr, balance + amount(one), [*numbers, one.sequence_nr])
+        found[one.persistence_id] = state
+    return found
+
+
+def log(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """What the projection LOG must hold, as `logged` reads it."""
+    return sorted(
+        (one.persistence_id, one.sequence_nr, kind(one), int(one.hours) % 24, amount(one))
+        for one in events
+    )
+
+
+def lake(events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    """What the projection LAKE must hold, as `exported` reads it."""
+    return sorted(
+        (
+            (one.time_bucket, one.persistence_id, one.sequence_nr, at(one), kind(one), amount(one))
+            for one in events
+            if "red" in one.tags
+        ),
+        key=lambda row: row[1:3],
+    )
+
+
+def at(one: Event) -> datetime:
+    return GREGORIAN + timedelta(microseconds=one.timestamp.time // 10)
+
+
+def lake_files(projections: Projections) -> list[tuple[Any, ...]]:
+    """The rows of the lake, in which no batch may be left that is not in place."""
+    directory = projections.directory / "export" / "all"
+    assert [path.name for path in directory.iterdir()] == ["events"]
+    return exported(directory / "events")
+
+
+CASES = {
+    "bucket": Case(
+        "totals",
+        lambda projections: projections.define(TOTALS, TOTALS_TABLE),
+        lambda projections: projections.journal.rows("totals"),
+        totals,
+        ("red", "blue"),
+    ),
+    "upsert": Case(
+        "latest", lambda projections: projections.define(LATEST, LATEST_TABLE), latest, newest
+    ),
+    "fold": Case(
+        "books", lambda projections: define_books(projections, table=BOOKS_TABLE), books, folded
+    ),
+    "append": Case(
+        "log",
+        lambda projections: projections.define(LOG, LOG_TABLE),
+        lambda projections: logged(projections.journal.rows("log")),
+        log,
+    ),
+    "export": Case(
+        "lake", lambda projections: projections.define(LAKE), lake_files, lake, ("red",)
+    ),
+}
+SAMPLE = "bucket"
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(one, marks=[] if one == SAMPLE else pytest.mark.soak) for one in CASES]
+)
+def test_killed_between_the_result_and_the_offset_nothing_is_lost_or_counted_twice(
+    make_journal: Callable[..., Journal], tmp_path: Path, pytestconfig: pytest.Config, mode: str
+) -> None:
+    """After every second kill a run comes to its end, so that events are held and offsets move."""
+    case, chance = CASES[mode], random.Random(mode)
+    settings = {"EVENTS_BY_TAG_FIRST_TIME_BUCKET": "20240229T20"}
+    journal = make_journal(LOCK_TTL="5", EXPORT_DIR=str(tmp_path / "export"), **settings)
+    projections = Projections(journal, tmp_path)
+    case.define(projections)
+    arrivals = Arrivals(projections, chance)
+    for number in range(max(1, pytestconfig.getoption("kills") // len(CASES))):
+        arrivals.come()
+        before = projections.offsets()
+        kill(projections, AFTER_THE_RESULT, *window(arrivals.hours))
+        assert projections.offsets() == before
+        if number % 2:
+            ran(projections, arrivals.hours)
+    arrivals.come(withheld=0.0)
+    ran(projections, arrivals.hours)
+
+    assert case.stored(projections) == case.expected(arrivals.events)
+    reached = {key: number for key, (_, number, _) in projections.offsets().items()}
+    assert reached == case.frontiers(arrivals.events)
+    assert {state for _, _, state, _ in projections.states()} == {"done"}
+    assert journal.own_rows("quarantine") == []
+
+
+def window(hours: int) -> tuple[str, ...]:
+    end = START + timedelta(hours=hours)
+    return ("--window-start", START.isoformat(), "--window-end", end.isoformat())
+
+
+def ran(projections: Projections, hours: int) -> None:
+    result = projections.run(0, hours)
+    assert result.status == 0, result.stderr

@@ -1,0 +1,76 @@
+"""All of 2013: a projection of each mode, against direct computation over the whole CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests import flights_model
+from tests.flights_model import Event
+from tests.integration.flights import READ_MODELS, defined, first_events
+from tests.integration.flights_read_models import assert_examples, assert_shipped
+from tests.integration.support import ROOT, Journal, Result
+
+YEAR = ("--window-start", "2013-01-01", "--window-end", "2014-01-02")
+BY_TAGS, AIRPORTS = "daily_punctuality", ("EWR", "JFK", "LGA")
+
+
+@pytest.mark.soak
+def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
+    make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What makes short runs shorter would make these endless.
+    monkeypatch.delenv("SPARK_SUBMIT_OPTS")
+    directory, both = tmp_path / "p", ("projections", "examples")
+    journal = defined(make_journal, directory, *both, SPARK_DRIVER_MEMORY="3g")
+    events = first_events(None)
+    loaded = run_alone(journal, "load_flights", "--months", "12")
+    assert loaded.report["counts"]["events_written"] == len(events)
+    assert run_alone(journal, "tag_write", *YEAR).report["counts"]["events_read"] == len(events)
+    assert run_alone(journal, "validate", *YEAR).report["counts"]["findings"] == 0
+    counts = run_alone(journal, "project", *YEAR).report["counts"]
+
+    rows = assert_shipped(journal, events) + assert_examples(journal, events, directory / "export")
+    assert counts["rows_written"] == rows
+    # One reads the tag views of all airports, the others messages: each sees every event.
+    assert counts["events_read"] == (len(READ_MODELS) + 1) * len(events)
+    assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
+    assert journal.own_rows("quarantine") == []
+    assert offsets(journal) == highest_numbers(events)
+
+
+def run_alone(journal: Journal, application: str, *arguments: str) -> Result:
+    """In a process of its own, as its user does; it must succeed, and its report is shown."""
+    process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
+    stdout, stderr = process.communicate()
+    print(stdout)
+    assert process.returncode == 0, stderr
+    return Result(process.returncode, stdout, stderr)
+
+
+def offsets(journal: Journal) -> dict[tuple[str, str, str], int]:
+    """By projection, persistence id and tag."""
+    return {
+        (row["projection"].partition("/")[2], row["persistence_id"], row["tag"]): (
+            row["tag_pid_sequence_nr"] or row["sequence_nr"]
+        )
+        for row in journal.own_rows("projection_offset")
+    }
+
+
+def highest_numbers(events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
+    """The same, as it must be; of the projections that read messages the tag is empty."""
+    of_messages = [*(name for name in READ_MODELS if name != BY_TAGS), "flights_lake"]
+    found = {
+        (name, event.persistence_id, ""): event.sequence_nr
+        for event in sorted(events, key=lambda event: event.sequence_nr)
+        for name in of_messages
+    }
+    found |= {
+        (BY_TAGS, row.persistence_id, row.tag): row.tag_pid_sequence_nr
+        for row in flights_model.tag_rows(events)
+        if row.tag in AIRPORTS
+    }
+    return found
