@@ -23,6 +23,8 @@ from tidemark.projection.decoding.rules import Kind, Rule, parse
 from tidemark.projection.on_error import OnError
 from tidemark.projection.source import KafkaJournal, Messages, Source, Tags
 from tidemark.projection.source import parse as parse_source
+from tidemark.projection.start import Start
+from tidemark.projection.start import parse as parse_start
 from tidemark.pythonfile import PythonFile, read_python_file
 from tidemark.sqlfile import SqlFile, Value, error_in, read_sql_file
 
@@ -41,7 +43,13 @@ _HEADERS = {
 """The headers that every file has, with what they may look like."""
 RESET = "accept-sequence-number-reset-after"
 _NO_STATE = "none"
-_DEFAULTS = {"decoder": "json", "on-error": "skip", "state": _NO_STATE, RESET: "off"}
+_DEFAULTS = {
+    "start": "first-event",
+    "decoder": "json",
+    "on-error": "skip",
+    "state": _NO_STATE,
+    RESET: "off",
+}
 """The headers that may be left out, with the value that they have then."""
 
 
@@ -64,6 +72,11 @@ class Mode(StrEnum):
         return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
     @property
+    def is_one_row(self) -> bool:
+        """Whether each persistence id has one row, that of its newest event."""
+        return self in {Mode.UPSERT, Mode.FOLD}
+
+    @property
     def replaces_buckets(self) -> bool:
         """Whether what a time bucket had before goes when it is processed again."""
         return self in {Mode.BUCKET, Mode.EXPORT}
@@ -83,6 +96,7 @@ class Definition:
         name: unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
         source: which events it reads.
+        start: what a persistence id begins with.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
         table: of the target; empty in mode export.
@@ -104,6 +118,7 @@ class Definition:
     name: str
     version: int
     source: Source
+    start: Start
     mode: Mode
     keyspace: str
     table: str
@@ -126,6 +141,11 @@ class Definition:
     def entity_types(self) -> tuple[str, ...] | None:
         """Of the persistence ids that it reads; None for all of them."""
         return self.source.entity_types if isinstance(self.source, Messages) else None
+
+    @property
+    def starts_from_snapshots(self) -> bool:
+        """Whether a persistence id begins with its newest snapshot, if it has one."""
+        return self.start is Start.SNAPSHOT
 
     @property
     def target(self) -> str:
@@ -161,6 +181,7 @@ def read(file: Path) -> Definition:
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
         source=source,
+        start=parse_start(file, values["start"], source, mode, is_one_row=mode.is_one_row),
         mode=mode,
         keyspace=keyspace,
         table=table,

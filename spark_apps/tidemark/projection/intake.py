@@ -14,7 +14,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, resets, selection, skips, store
+from tidemark.projection import acceptance, gaps, resets, selection, skips, snapshots, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
@@ -29,7 +29,7 @@ COUNT_OF = {
     str(Result.REJECTED): "rejected_seq_nr",
     str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
-COUNTS = (*COUNT_OF.values(), "first_encounters")
+COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Intake:
     """What is taken in.
 
     Attributes:
-        rows: columns of `Reader.rows`; events that are held back are not among them.
+        rows: columns of `Reader.rows`, and is_snapshot if the definition starts from snapshots;
+            events that are held back are not among them.
         time_buckets: to process, ascending: the planned ones and the late ones.
         reached: as `acceptance.reach` makes it.
         counts: COUNTS by time bucket; only what is not 0.
@@ -89,10 +90,14 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     reader = registry.reader(definition.source)
     rows = selection.planned_rows(run, work, reader)
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
-    seen = reader.sightings(run, work, rows.select(*KEYS), stored)
+    begin, consumed = None, stored
+    if definition.starts_from_snapshots:
+        begin = snapshots.starts(run, work, rows, stored)
+        consumed = snapshots.begun(stored, begin)
+    seen = reader.sightings(run, work, rows.select(*KEYS), consumed)
     first_encounters, suspects = _encounters(seen)
     if suspects:
-        seen = _without_purged(run, work, reader, seen, stored, policy)
+        seen = _without_purged(run, work, reader, seen, consumed, policy)
     late, beyond = _late(seen)
     if late:
         if definition.tags is not None:
@@ -102,6 +107,10 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
     taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
+    if begin is not None:
+        taken.rows = snapshots.take_in(run, taken.rows, seen, begin, stored)
+        taken.reached = snapshots.marked(taken.reached, begin).localCheckpoint()
+        taken.totals["snapshots"] = begin.count()
     elsewhere = sum(number for bucket, number in beyond.items() if bucket not in late)
     taken.totals[COUNT_OF[str(Result.REJECTED_BACKTRACKING)]] += elsewhere
     taken.totals["first_encounters"] = first_encounters
