@@ -118,12 +118,20 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         _require_no_gap(definition, taken.gaps)
     taken.cached = cached
     if late:
-        known = {entry.time_bucket: entry for entry in work.ledger.entries()}
-        if definition.mode.replaces_buckets and not policy.accept_purged:
-            former = {each: known[each].counts.get("events_read", 0) for each in late}
-            _require_whole(definition, former, taken.counts, cached[-1])
-        claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
+        _claim_late(claimed, work, late, taken, policy)
     return taken
+
+
+def _claim_late(
+    claimed: Claim, work: Work, late: Sequence[int], taken: Intake, policy: Policy
+) -> None:
+    """Add the late buckets, whose rows are the last in `taken.cached`, to the claim."""
+    definition = work.definition
+    known = {entry.time_bucket: entry for entry in work.ledger.entries()}
+    if definition.mode.replaces_buckets and not policy.accept_purged:
+        former = {each: known[each].counts.get("events_read", 0) for each in late}
+        _require_whole(definition, former, taken.counts, taken.cached[-1])
+    claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
 
 
 def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:

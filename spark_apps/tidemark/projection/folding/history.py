@@ -78,7 +78,7 @@ def events_of(
     """All accepted events of some persistence ids, by direct join from the journal.
 
     What was consumed before the projection's first time bucket is among them. If the definition
-    starts from snapshots, a newest snapshot stands for all events up to its sequence nr.
+    starts from snapshots, the newest of them stands for all events up to its sequence nr.
 
     Args:
         run: the application's frame.
