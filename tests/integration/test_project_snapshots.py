@@ -120,7 +120,7 @@ def test_an_id_begins_with_its_newest_snapshot_before_the_window_ends(
 ) -> None:
     snapshots.define(STATES, STATES_TABLE)
     missing = snapshots.run(1, 3)
-    assert missing.status == 2
+    assert missing.status == 3
     assert "table snapshots does not exist" in missing.error_lines[0]
 
     create_table(snapshots)
