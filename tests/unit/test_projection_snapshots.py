@@ -179,11 +179,11 @@ def _one_run(
     later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(known, begin))
     for row in begin.collect():
         found[row.persistence_id].append(f"snap {row.snapshot_nr}")
-    for row in later.where(later.result == Result.ACCEPTED).orderBy("number").collect():
+    for row in later.where(later.result == str(Result.ACCEPTED)).orderBy("number").collect():
         found[row.persistence_id].append(str(row.number))
     repeated = {
         (row.persistence_id, row.number): stored.get(row.persistence_id, (0, None))[1] or 0
-        for row in later.where(later.result == Result.DUPLICATE).collect()
+        for row in later.where(later.result == str(Result.DUPLICATE)).collect()
     }
     assert all(number > base for (_, number), base in repeated.items())
     for row in acceptance.offset_rows(reached).collect():
