@@ -56,6 +56,11 @@ class Settings(BaseSettings):
     all_persistence_ids_table: str = Field(
         "all_persistence_ids", description="`journal.all-persistence-ids-table`."
     )
+    snapshot_keyspace: str = Field(
+        "pekko_snapshot",
+        description="`snapshot.keyspace`, of projections that start from snapshots.",
+    )
+    snapshot_table: str = Field("snapshots", description="`snapshot.table`.")
     keyspace: str = Field("tidemark", description="The keyspace of Tidemark's own tables.")
     replication: Annotated[dict[str, str], NoDecode] = Field(
         {"class": "SimpleStrategy", "replication_factor": "1"},
@@ -168,6 +173,8 @@ class Settings(BaseSettings):
         "journal_table",
         "metadata_table",
         "all_persistence_ids_table",
+        "snapshot_keyspace",
+        "snapshot_table",
         "events_by_tag_table",
         "kafka_journal_keyspace",
         "kafka_journal_table",

@@ -30,7 +30,7 @@ FROM events;
 
 KNOWN_MODES = "known are bucket, upsert, fold, append, export"
 KNOWN_HEADERS = (
-    "known are name, version, source, mode, target, event, decoder, on-error, state,"
+    "known are name, version, source, mode, target, event, start, decoder, on-error, state,"
     " accept-sequence-number-reset-after, look-back, checks, release"
 )
 ADD_MODE = "add a line such as `-- mode: bucket`"
@@ -117,6 +117,60 @@ def test_read_refuses_sources(write: Path, header: str, place: str, remedy: str)
     with pytest.raises(DefinitionError) as refused:
         read(write)
     assert f"cannot be used ({write}{place}); {remedy}" in str(refused.value)
+
+
+UPSERT = GOOD.replace("mode: bucket", "mode: upsert").replace("tags JFK, LGA", "messages")
+
+
+def test_read_takes_every_start(write: Path) -> None:
+    write.write_text(UPSERT)
+    assert not read(write).starts_from_snapshots
+    write.write_text(UPSERT.replace("-- event", "-- start: first-event\n-- event"))
+    assert not read(write).starts_from_snapshots
+    snapshot = UPSERT.replace("-- event", "-- start: snapshot\n-- event")
+    write.write_text(snapshot)
+    assert read(write).starts_from_snapshots
+    for source in ("messages of Order", "persistence-ids a|1"):
+        write.write_text(snapshot.replace("messages", source))
+        assert read(write).starts_from_snapshots
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "error"),
+    [
+        (
+            UPSERT,
+            "newest",
+            "the start 'newest' cannot be used ({file}:6); write `first-event` or `snapshot`",
+        ),
+        (
+            UPSERT.replace("source: messages", "source: tags JFK"),
+            "snapshot",
+            "start snapshot needs the source messages or persistence-ids ({file}:6); leave start"
+            " out, or read messages",
+        ),
+        (
+            UPSERT.replace("source: messages", "source: kafka-journal orders"),
+            "snapshot",
+            "start snapshot needs the source messages or persistence-ids ({file}:6); leave start"
+            " out, or read messages",
+        ),
+        *(
+            (
+                UPSERT.replace("mode: upsert", f"mode: {mode}"),
+                "snapshot",
+                f"start snapshot does not fit the mode {mode} ({{file}}:6); leave start out, or use"
+                " a mode with a row per persistence id: upsert or fold",
+            )
+            for mode in ("bucket", "append", "export")
+        ),
+    ],
+)
+def test_read_refuses_starts(write: Path, text: str, start: str, error: str) -> None:
+    write.write_text(text.replace("-- event", f"-- start: {start}\n-- event"))
+    with pytest.raises(DefinitionError) as refused:
+        read(write)
+    assert str(refused.value) == error.format(file=write)
 
 
 def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Path) -> None:

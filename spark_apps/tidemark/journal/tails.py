@@ -106,7 +106,7 @@ def in_rounds(
 
 def messages_in(frontier: DataFrame, width: int, settings: Settings, *payload: str) -> DataFrame:
     """The messages of one round. Columns in: persistence_id, first_nr; out: those of `after`."""
-    return frames.messages_of(_wanted(frontier, width, settings), settings, *payload)
+    return frames.messages_of(keys_of(numbers(frontier, width), settings), settings, *payload)
 
 
 def numbers(frontier: DataFrame, width: int) -> DataFrame:
@@ -115,10 +115,11 @@ def numbers(frontier: DataFrame, width: int) -> DataFrame:
     return frontier.select("persistence_id", F.explode(wanted).alias("sequence_nr"))
 
 
-def _wanted(frontier: DataFrame, width: int, settings: Settings) -> DataFrame:
+def keys_of(events: DataFrame, settings: Settings) -> DataFrame:
+    """The keys of events, as `frames.messages_of` takes them.
+
+    Columns in: persistence_id, sequence_nr. A row may lie one partition beyond the formula.
+    """
     formula = columns.partition_nr(F.col("sequence_nr"), settings.target_partition_size)
-    return (
-        numbers(frontier, width)
-        .withColumn("partition_nr", F.explode(F.array(formula, formula + 1)))
-        .select("persistence_id", "partition_nr", "sequence_nr")
-    )
+    both = F.explode(F.array(formula, formula + 1))
+    return events.select("persistence_id", both.alias("partition_nr"), "sequence_nr")

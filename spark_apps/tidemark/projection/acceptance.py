@@ -202,8 +202,9 @@ def held_back(judged: DataFrame) -> DataFrame:
 def offset_rows(reached: DataFrame) -> DataFrame:
     """The offsets that move forward.
 
-    Columns in: those of `reach`. Columns out: slice, persistence_id, tag, sequence_nr,
-    tag_pid_sequence_nr (null for a series without a tag), timestamp (timeuuid text).
+    Columns in: those of `reach`, perhaps with the mark of `snapshots.marked`. Columns out: slice,
+    persistence_id, tag, sequence_nr, tag_pid_sequence_nr (null for a series without a tag),
+    timestamp (timeuuid text); with that mark, snapshot_sequence_nr.
     """
     moved = reached.where(F.col("reached_timestamp").isNotNull())
     has_tag = F.col("tag") != NO_TAG
@@ -213,4 +214,9 @@ def offset_rows(reached: DataFrame) -> DataFrame:
         F.col("reached_sequence_nr").alias("sequence_nr"),
         F.when(has_tag, F.col("reached_number")).alias("tag_pid_sequence_nr"),
         F.col("reached_timestamp").alias("timestamp"),
+        *[
+            F.col(name).alias("snapshot_sequence_nr")
+            for name in reached.columns
+            if name == "snapshot_nr"
+        ],
     )

@@ -34,6 +34,8 @@ ENVELOPE = T.StructType(
     ]
 )
 """What every event has; the fields of its payload come after it."""
+IS_SNAPSHOT = "is_snapshot"
+"""And in definitions that start from snapshots; it comes before those fields."""
 STATE_KEY = T.StructType(ENVELOPE.fields[:2])
 """What every row of mode fold has; the fields of its state come after it."""
 SOURCE_COLUMN = "_source"
@@ -76,7 +78,9 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
         DefinitionError: naming the file, the line, the column where Spark gives it, and what
             would be right.
     """
-    event = _fields(spark, definition, "event", definition.event, _RESERVED)
+    own = [T.StructField(IS_SNAPSHOT, T.BooleanType())] if definition.starts_from_snapshots else []
+    reserved = {*_RESERVED, *(each.name for each in own)}
+    event = _fields(spark, definition, "event", definition.event, reserved)
     rules = definition.decoders
     decoders = None
     if not is_plain_json(rules):
@@ -86,7 +90,7 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
         user_function.require_loadable(spark, definition)
         result = T.StructType([*STATE_KEY.fields, *state.fields])
         return Checked(definition, event, result, decoders)
-    schema = T.StructType([*ENVELOPE.fields, *event.fields])
+    schema = T.StructType([*ENVELOPE.fields, *own, *event.fields])
     frame = _analyzed(spark, definition, schema)
     result = frame.schema
     repeated = [name for name, times in Counter(result.names).items() if times > 1]

@@ -13,6 +13,7 @@ from tidemark.projection.checks import Check
 from tidemark.projection.decoding.rules import Rule
 from tidemark.projection.on_error import OnError
 from tidemark.projection.source import Messages, Source, Tags
+from tidemark.projection.start import Start
 from tidemark.sqlfile import error_in
 
 MAX_VERSION = 999
@@ -32,6 +33,11 @@ class Mode(StrEnum):
     def is_versioned(self) -> bool:
         """Whether the version decides between two rows of one key, in their write timestamps."""
         return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether each persistence id has one row, that of its newest event."""
+        return self in {Mode.UPSERT, Mode.FOLD}
 
     @property
     def replaces_buckets(self) -> bool:
@@ -60,6 +66,7 @@ class Definition:
         name: unique among the files.
         version: 1..999, raised by the author when the result changes its meaning.
         source: which events it reads.
+        start: what a persistence id begins with.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
         table: of the target; empty in mode export. A blue/green version has its own.
@@ -86,6 +93,7 @@ class Definition:
     name: str
     version: int
     source: Source
+    start: Start
     mode: Mode
     keyspace: str
     table: str
@@ -112,6 +120,11 @@ class Definition:
     def entity_types(self) -> tuple[str, ...] | None:
         """Of the persistence ids that it reads; None for all of them."""
         return self.source.entity_types if isinstance(self.source, Messages) else None
+
+    @property
+    def starts_from_snapshots(self) -> bool:
+        """Whether a persistence id begins with its newest snapshot, if it has one."""
+        return self.start is Start.SNAPSHOT
 
     @property
     def target(self) -> str:

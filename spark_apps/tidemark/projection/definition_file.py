@@ -20,6 +20,7 @@ from tidemark.projection.decoding.rules import Kind, Rule, parse
 from tidemark.projection.definition import MAX_VERSION, Definition, Mode, Release
 from tidemark.projection.source import KafkaJournal, Source, Tags
 from tidemark.projection.source import parse as parse_source
+from tidemark.projection.start import parse as parse_start
 from tidemark.pythonfile import PythonFile, read_python_file
 from tidemark.sqlfile import SqlFile, Value, error_in, read_sql_file
 
@@ -36,6 +37,7 @@ RESET = "accept-sequence-number-reset-after"
 _NO_STATE = "none"
 _BY_SETTING = "default"
 _DEFAULTS = {
+    "start": "first-event",
     "decoder": "json",
     "on-error": "skip",
     "state": _NO_STATE,
@@ -75,6 +77,7 @@ def read(file: Path) -> Definition:
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
         version=version,
         source=source,
+        start=parse_start(file, values["start"], source, mode, is_one_row=mode.is_one_row),
         mode=mode,
         keyspace=keyspace,
         table=_name(file, table, values["target"].line, "target's table") if table else "",

@@ -14,7 +14,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection import acceptance, gaps, resets, selection, skips, store
+from tidemark.projection import acceptance, gaps, resets, selection, skips, snapshots, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import Work, require_rows
@@ -30,7 +30,7 @@ COUNT_OF = {
     str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
 REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
-COUNTS = (*COUNT_OF.values(), "first_encounters")
+COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Intake:
     """What is taken in.
 
     Attributes:
-        rows: columns of `Reader.rows`; events that are held back are not among them.
+        rows: columns of `Reader.rows`, and is_snapshot if the definition starts from snapshots;
+            events that are held back are not among them.
         time_buckets: to process, ascending: the planned ones and the late ones.
         reached: as `acceptance.reach` makes it.
         counts: COUNTS by time bucket; only what is not 0.
@@ -92,10 +93,14 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     reader = registry.reader(definition.source)
     rows = selection.planned_rows(run, work, reader)
     cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
-    seen = reader.sightings(run, work, rows.select(*KEYS), stored)
+    begin, consumed = None, stored
+    if definition.starts_from_snapshots:
+        begin = snapshots.starts(run, work, rows, stored)
+        consumed = snapshots.begun(stored, begin)
+    seen = reader.sightings(run, work, rows.select(*KEYS), consumed)
     first_encounters, suspects = _encounters(seen)
     if suspects:
-        seen = _without_purged(run, work, reader, seen, stored, policy)
+        seen = _without_purged(run, work, reader, seen, consumed, policy)
     late, beyond = _late(seen)
     if late:
         if definition.tags is not None:
@@ -105,6 +110,10 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         rows = rows.unionByName(more)
     taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
     taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
+    if begin is not None:
+        taken.rows = snapshots.take_in(run, taken.rows, seen, begin, stored)
+        taken.reached = snapshots.marked(taken.reached, begin).localCheckpoint()
+        taken.totals["snapshots"] = begin.count()
     # Those of unsettled buckets were counted by the batch that held them back.
     counted = work.unsettled.union(late)
     taken.beyond = sum(number for bucket, number in beyond.items() if bucket not in counted)
@@ -113,12 +122,20 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         _require_no_gap(definition, taken.gaps)
     taken.cached = cached
     if late:
-        known = {entry.time_bucket: entry for entry in work.ledger.entries()}
-        if definition.mode.replaces_buckets and not policy.accept_purged:
-            former = {each: known[each].counts.get("events_read", 0) for each in late}
-            _require_whole(definition, former, taken.counts, cached[-1])
-        claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
+        _claim_late(claimed, work, late, taken, policy)
     return taken
+
+
+def _claim_late(
+    claimed: Claim, work: Work, late: Sequence[int], taken: Intake, policy: Policy
+) -> None:
+    """Add the late buckets, whose rows are the last in `taken.cached`, to the claim."""
+    definition = work.definition
+    known = {entry.time_bucket: entry for entry in work.ledger.entries()}
+    if definition.mode.replaces_buckets and not policy.accept_purged:
+        former = {each: known[each].counts.get("events_read", 0) for each in late}
+        _require_whole(definition, former, taken.counts, taken.cached[-1])
+    claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
 
 
 def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:

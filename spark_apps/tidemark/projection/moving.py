@@ -183,12 +183,20 @@ class Moving:
     def _offset(self, number: int, nearest: Sighting | None) -> Offset:
         """Of the event with the number if that is what was found; else what is known for sure."""
         if nearest is not None and nearest.number == number:
-            return Offset(self.series, number, nearest.sequence_nr, nearest.timestamp)
+            timestamp = nearest.timestamp
+            return Offset(
+                self.series, number, nearest.sequence_nr, timestamp, None, self._snapshot_nr(number)
+            )
         if self.series.tag == NO_TAG:
-            return Offset(self.series, number, number)
+            return Offset(self.series, number, number, snapshot_nr=self._snapshot_nr(number))
         known = [nearest.sequence_nr] if nearest and nearest.number < number else []
         known += [self._sequence_nr] if self.number < number else []
         return Offset(self.series, number, max([number, *known]))
+
+    def _snapshot_nr(self, number: int) -> int | None:
+        """What it began with; from below a snapshot the events count again."""
+        begun_with = self.stored.snapshot_nr if self.stored else None
+        return begun_with if begun_with is not None and begun_with <= number else None
 
     def _skip(self, one: Skip, check: Check) -> None:
         check()

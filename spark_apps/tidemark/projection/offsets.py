@@ -19,7 +19,10 @@ from tidemark.projection.series import Series
 from tidemark.settings import Settings
 
 _OFFSET, _CURSOR = "projection_offset", "projection_cursor"
-_COLUMNS = "slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr, timestamp, consumed_at"
+_COLUMNS = (
+    "slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr, timestamp, consumed_at,"
+    " snapshot_sequence_nr"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Offset:
         sequence_nr: that of the event with this number; a lower bound where it is not known.
         timestamp: the event's own time, where it is known.
         consumed_at: when the row was written.
+        snapshot_nr: the sequence nr of the snapshot that it began with, if it did.
     """
 
     series: Series
@@ -39,6 +43,7 @@ class Offset:
     sequence_nr: int
     timestamp: UUID | None = None
     consumed_at: datetime | None = None
+    snapshot_nr: int | None = None
 
 
 def read(control: Control, settings: Settings, subject: str, series: Series) -> Offset | None:
@@ -135,13 +140,15 @@ def write(control: Control, settings: Settings, subject: str, offset: Offset) ->
     else:
         control.execute(
             f"INSERT INTO {name} (projection, slice, persistence_id, tag, sequence_nr,"
-            " tag_pid_sequence_nr, timestamp, consumed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            " tag_pid_sequence_nr, timestamp, consumed_at, snapshot_sequence_nr)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *key,
                 offset.sequence_nr,
                 offset.number if series.tag else None,
                 offset.timestamp,
                 datetime.now(UTC),
+                offset.snapshot_nr,
             ),
         )
     now = read(control, settings, subject, series)
@@ -185,4 +192,5 @@ def _offset(row: Row) -> Offset:
         row["sequence_nr"],
         row["timestamp"],
         consumed_at.replace(tzinfo=UTC) if consumed_at else None,
+        row["snapshot_sequence_nr"],
     )

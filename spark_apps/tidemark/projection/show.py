@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidemark.application import Run
-from tidemark.projection import checking, selection, transform, trial
+from tidemark.projection import checking, selection, snapshots, transform, trial
 from tidemark.projection.analysis import Checked
 from tidemark.projection.modes import registry as modes
 from tidemark.projection.plan import Work
@@ -23,7 +23,7 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
 
     The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
     several tags having one for each, so that a sum over the bucket is one over the sample.
-    A fold begins without a state.
+    A fold begins without a state, and nothing with a snapshot.
 
     Args:
         run: the application's frame.
@@ -43,6 +43,8 @@ def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str
     bucket = first[0].time_bucket
     one_bucket = selection.source_rows(run, work, reader, [bucket])
     taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
+    if work.definition.starts_from_snapshots:
+        taken = snapshots.as_events(taken)
     decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
     result, failed = trial.result(checked, decoded)
     return [

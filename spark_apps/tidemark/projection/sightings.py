@@ -52,7 +52,7 @@ def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> 
     """
     spark, settings = run.spark, run.settings
     deleted = frames.deleted(spark, settings)
-    if _is_listed(run, stored):
+    if is_listed(run, stored):
         known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
         ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
         known = known.unionByName(ids).groupBy("persistence_id").agg(
@@ -104,7 +104,7 @@ def by_sequence_nr(
     return Sightings(rows, resets.marked(reached, anew).localCheckpoint(), anew)
 
 
-def _is_listed(run: Run, stored: DataFrame) -> bool:
+def is_listed(run: Run, stored: DataFrame) -> bool:
     """Whether tails find every persistence id, and less than everything."""
     settings = run.settings
     name = settings.all_persistence_ids_table

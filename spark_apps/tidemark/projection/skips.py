@@ -110,20 +110,23 @@ def without(rows: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
 
 
 def uncounted(reached: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
-    """How many events there must be of persistence ids up to a number, without those skipped.
+    """How many events there must be of persistence ids between two numbers, without those skipped.
 
-    Columns in: persistence_id, reached_number. Columns out: the same, and expected (bigint).
+    Columns in: persistence_id, base (exclusive), reached_number (inclusive). Columns out: the same,
+    and expected (bigint).
     """
+    numbers = F.col("reached_number") - F.col("base")
     if not skipped:
-        return reached.withColumn("expected", F.col("reached_number"))
+        return reached.withColumn("expected", numbers)
+    first = F.greatest(F.col("first_number"), F.col("base") + 1)
     last = F.least(F.col("last_number"), F.col("reached_number"))
     ranges = F.broadcast(_ranges(reached, skipped).drop("tag"))
-    of_one = F.greatest(last - F.col("first_number") + 1, F.lit(0))
+    of_one = F.greatest(last - first + 1, F.lit(0))
     return (
         reached.join(ranges, on="persistence_id", how="left")
-        .groupBy("persistence_id", "reached_number")
+        .groupBy("persistence_id", "base", "reached_number")
         .agg(F.coalesce(F.sum(of_one), F.lit(0)).alias("skipped"))
-        .withColumn("expected", F.col("reached_number") - F.col("skipped"))
+        .withColumn("expected", numbers - F.col("skipped"))
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.application import Run
 from tidemark.cassandra.schema import table
+from tidemark.journal.snapshots import require_snapshots
 from tidemark.kafka_journal.tables import require_kafka_journal
 from tidemark.projection.definition import Definition
 from tidemark.projection.source import KafkaJournal, PersistenceIds
@@ -17,12 +18,15 @@ def require(run: Run, definition: Definition) -> None:
 
     Raises:
         DefinitionError: a persistence id is neither in the journal, nor deleted from it.
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
+        SchemaMismatch: kafka-journal's tables, or that of the snapshots, are missing or of
+            another shape.
         CassandraUnavailable: a statement failed.
     """
     source = definition.source
     if isinstance(source, KafkaJournal):
         require_kafka_journal(run.control, run.settings)
+    if definition.starts_from_snapshots:
+        require_snapshots(run.control, run.settings)
     if isinstance(source, PersistenceIds):
         unknown = [each for each in source.ids if not _is_known(run, each)]
         if unknown:

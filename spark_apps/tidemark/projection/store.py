@@ -96,7 +96,8 @@ def stored_offsets(
     """How far each series of those slices was consumed before, in memory.
 
     Columns: persistence_id, tag, stored_number, stored_sequence_nr (bigint), stored_timestamp
-    (timeuuid text).
+    (timeuuid text), snapshot_nr (bigint: the sequence nr of the snapshot that it began with, null
+    if it began with an event).
     """
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
     wanted = [(subject, number) for number in range(slices.first, slices.last + 1)]
@@ -110,6 +111,7 @@ def stored_offsets(
         "sequence_nr",
         "tag_pid_sequence_nr",
         "timestamp",
+        "snapshot_sequence_nr",
     )
     return stored.select(
         "persistence_id",
@@ -117,6 +119,7 @@ def stored_offsets(
         F.coalesce("tag_pid_sequence_nr", "sequence_nr").alias("stored_number"),
         F.col("sequence_nr").alias("stored_sequence_nr"),
         F.col("timestamp").alias("stored_timestamp"),
+        F.col("snapshot_sequence_nr").alias("snapshot_nr"),
     ).localCheckpoint()
 
 

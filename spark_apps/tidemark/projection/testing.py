@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection import analysis, checking, target, transform, trial
-from tidemark.projection.analysis import Checked
+from tidemark.projection import analysis, checking, snapshots, target, transform, trial
+from tidemark.projection.analysis import IS_SNAPSHOT, Checked
 from tidemark.projection.checking import Finding
 from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.definition_file import read
@@ -37,9 +38,9 @@ _REQUIRED = ("persistence_id", "sequence_nr", "timestamp")
 _OPTIONAL = {"tags": (), "ser_id": 0, "ser_manifest": "", "event": None}
 _SOURCE = (
     "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
-    " tags array<string>, ser_id int, ser_manifest string, event binary"
+    " tags array<string>, ser_id int, ser_manifest string, event binary, is_snapshot boolean"
 )
-"""As `Reader.rows` has them."""
+"""As `Reader.rows` has them, and is_snapshot."""
 _BUCKET = 4
 
 
@@ -56,7 +57,8 @@ def run_projection(
         definition: its file; or its text, which then cannot name files of its own.
         events: each has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
             text); perhaps tags, ser_id and ser_manifest; and the payload, either as `event`
-            (bytes) or, for a payload in JSON, by its fields.
+            (bytes) or, for a payload in JSON, by its fields. In a definition that starts from
+            snapshots perhaps is_snapshot; what the newest one stands for is left out.
         bucket_size: of the time buckets.
         spark: the session to use; by default the active one, else a small local one.
 
@@ -157,9 +159,16 @@ def _decoded(
         for row in _source_rows(event, number, checked.definition, size)
     ]
     frame = session.createDataFrame(rows, _SOURCE)
+    starts = checked.definition.starts_from_snapshots
+    frame = _from_snapshots(frame) if starts else frame.drop(IS_SNAPSHOT)
     distinct = transform.distinct_events(frame)
     decoded = transform.decode(distinct, checked.event, checked.decoders)
     return checked, decoded, sorted({row[_BUCKET] for row in rows})
+
+
+def _from_snapshots(rows: DataFrame) -> DataFrame:
+    taken = rows.where(IS_SNAPSHOT).groupBy("persistence_id")
+    return snapshots.from_bases(rows, taken.agg(F.max("sequence_nr").alias("snapshot_nr")))
 
 
 def _session() -> SparkSession:
@@ -195,6 +204,10 @@ def _source_rows(
         raise InvalidInput(
             f"event {number} has no {', '.join(missing)}", do=f"give it {', '.join(_REQUIRED)}"
         )
+    is_snapshot = False
+    if definition.starts_from_snapshots:
+        is_snapshot = bool(event.get(IS_SNAPSHOT))
+        event = {name: value for name, value in event.items() if name != IS_SNAPSHOT}
     given = {name: event.get(name, default) for name, default in _OPTIONAL.items()}
     microseconds = _microseconds(event["timestamp"], number)
     ticks = microseconds * 10 + keys.UUID_EPOCH_TICKS
@@ -206,7 +219,7 @@ def _source_rows(
         ticks,
         bucket,
     )
-    payload = (given["ser_id"], given["ser_manifest"], _payload(event, number))
+    payload = (given["ser_id"], given["ser_manifest"], _payload(event, number), is_snapshot)
     tags = sorted(given["tags"])
     source = definition.source
     if isinstance(source, Messages | PersistenceIds) and not source.reads(event["persistence_id"]):

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.partitioning import columns, keys
-from tidemark.projection.analysis import ENVELOPE, SOURCE_COLUMN
+from tidemark.projection.analysis import ENVELOPE, IS_SNAPSHOT, SOURCE_COLUMN
 from tidemark.projection.decoding.frame import with_parsed
 from tidemark.projection.decoding.prepared import Decoders
 from tidemark.projection.definition import MAX_VERSION
@@ -22,9 +22,11 @@ def distinct_events(rows: DataFrame) -> DataFrame:
 
     If the journal holds an event at two times, the earlier one counts.
 
-    Columns in and out: those of `Reader.rows`; tags is empty when there is none.
+    Columns in and out: those of `Reader.rows`, and is_snapshot if it is there; tags is empty when
+    there is none.
     """
     rest = ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event"]
+    rest += _mark(rows)
     return (
         rows.groupBy("persistence_id", "sequence_nr")
         .agg(
@@ -39,12 +41,14 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
     """The payload as columns; without `decoders` all of them are JSON.
 
     Columns in: those of `distinct_events`.
-    Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds; the
-    `fields`; and `_source`: timeuuid, ser_id, ser_manifest, size (int: bytes of the payload),
-    skipped (boolean: a decoder leaves the event out), and for an event whose payload cannot be read
-    cause and event (binary), which are null otherwise.
+    Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds;
+    is_snapshot if it is there; the `fields`; and `_source`: timeuuid, ser_id, ser_manifest, size
+    (int: bytes of the payload), skipped (boolean: a decoder leaves the event out), and for an event
+    whose payload cannot be read cause and event (binary), which are null otherwise.
     """
-    parsed = with_parsed(events, fields, decoders)
+    parsed, mark = with_parsed(events, fields, decoders), _mark(events)
+    if mark:
+        parsed = parsed.withColumn("cause", _cause_with_snapshots())
     microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
     timestamp = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
     source = F.struct(
@@ -62,6 +66,7 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
         timestamp.alias("timestamp"),
         "time_bucket",
         "tags",
+        *mark,
         *[F.col("parsed").getField(name).alias(name) for name in fields.names],
         source.alias(SOURCE_COLUMN),
     )
@@ -103,7 +108,7 @@ def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
     Columns in: events those of `distinct_events`; failures persistence_id, sequence_nr, cause.
     """
     found = events.join(failures, on=["persistence_id", "sequence_nr"])
-    return found.drop("ticks", "tags")
+    return found.drop("ticks", "tags", IS_SNAPSHOT)
 
 
 def counts_by_bucket(decoded: DataFrame) -> DataFrame:
@@ -154,6 +159,19 @@ def newest_by_slice(decoded: DataFrame) -> DataFrame:
     by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))
     by_slice = by_id.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
     return by_slice.agg(F.unix_millis(F.max("timestamp")).alias("epoch_ms"))
+
+
+def _mark(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if name == IS_SNAPSHOT]
+
+
+def _cause_with_snapshots() -> Column:
+    """The cause of an unreadable payload, which says so if it is a snapshot's."""
+    why = F.when(
+        F.col("event").isNull(), F.lit("snapshot_data is empty; the column snapshot is not read")
+    ).otherwise(F.col("cause"))
+    text = F.concat(F.lit("snapshot: "), why)
+    return F.when(F.col("cause").isNotNull() & F.col(IS_SNAPSHOT), text).otherwise(F.col("cause"))
 
 
 def _source(name: str) -> Column:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.projection.analysis import STATE_KEY, Checked
+from tidemark.projection.analysis import IS_SNAPSHOT, STATE_KEY, Checked
 from tidemark.projection.body import Function
 from tidemark.projection.folding.worker import FAILURES, Fold
 
@@ -24,7 +24,8 @@ def folded(
     Columns in: events as `transform.readable` makes them; states those of `checked.result`, at
     most one row of a persistence id.
     Columns out: those of `checked.result` (sequence_nr is null if nothing could be folded), and
-    `_failures`, see `failures`. With `in_parts` the function gets one event in each call.
+    `_failures`, see `failures`. With `in_parts` the function gets one event in each call. What a
+    snapshot stands for is not among the events; it begins a state of its own.
     """
     fold = _fold(checked, in_parts)
 
@@ -34,6 +35,10 @@ def folded(
     known = states.select(_PERSISTENCE_ID, F.col(_SEQUENCE_NR).alias(_FOLDED_TO))
     is_new = F.col(_FOLDED_TO).isNull() | (F.col(_SEQUENCE_NR) > F.col(_FOLDED_TO))
     later = events.join(known, on=_PERSISTENCE_ID, how="left").where(is_new).drop(_FOLDED_TO)
+    if IS_SNAPSHOT in later.columns:
+        # A run that died may have stored a state that is older than the snapshot of this one.
+        anew = later.where(IS_SNAPSHOT).select(_PERSISTENCE_ID)
+        states = states.join(anew, on=_PERSISTENCE_ID, how="left_anti")
     schema = T.StructType([*checked.result.fields, T.StructField(FAILURES, T.StringType())])
     return (
         later.groupBy(_PERSISTENCE_ID)

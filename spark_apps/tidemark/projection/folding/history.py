@@ -12,9 +12,9 @@ from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
-from tidemark.projection import read, skips, transform
+from tidemark.projection import read, skips, snapshots, transform
 from tidemark.projection.acceptance import NO_TAG
-from tidemark.projection.analysis import Checked
+from tidemark.projection.analysis import IS_SNAPSHOT, Checked
 from tidemark.projection.definition import MAX_VERSION, Definition
 from tidemark.projection.skips import Skip
 
@@ -28,7 +28,7 @@ class Ground:
     Attributes:
         states: the stored states of this version; columns are those of `Checked.result`.
         begun: persistence_id, reached_number: without such a state, and the run's own events are
-            not all that are accepted of them.
+            not all that are accepted of them, or all behind a snapshot.
     """
 
     states: DataFrame
@@ -47,46 +47,73 @@ def ground(run: Run, checked: Checked, decoded: DataFrame, reached: DataFrame) -
     Raises:
         WrongData: a row of the target was written by somebody else.
     """
-    ids = decoded.groupBy("persistence_id").agg(F.count(F.lit(1)).alias("events"))
+    own_snapshot = F.lit(None).cast("bigint")
+    if checked.definition.starts_from_snapshots:
+        own_snapshot = F.max(F.when(F.col(IS_SNAPSHOT), F.col("sequence_nr")))
+    ids = decoded.groupBy("persistence_id").agg(
+        F.count(F.lit(1)).alias("events"), own_snapshot.alias("snapshot_nr")
+    )
     ids = ids.join(reached.select("persistence_id", "reached_number"), on="persistence_id")
     ids = ids.localCheckpoint()
     stored = _stored(checked, ids.select("persistence_id"))
     _require_ours(run, checked.definition, stored)
     is_of_version = F.col("write_time") % (MAX_VERSION + 1) == checked.definition.version
     states = stored.where(is_of_version).drop("write_time")
-    # Numbers are distinct, at least 1 and at most the one reached: as many of them are all of them.
-    is_part = F.col("events") < F.col("reached_number")
+    # Numbers are distinct, at least 1 or the snapshot's, and at most the one reached: as many of
+    # them are all of them.
+    before = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
+    is_part = F.col("events") < F.col("reached_number") - before
     begun = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
     return Ground(states, begun.select("persistence_id", "reached_number").localCheckpoint())
 
 
 def events_of(
-    run: Run, begun: DataFrame, skipped: Sequence[Skip], *, accept_purged: bool, file: str
+    run: Run,
+    definition: Definition,
+    begun: DataFrame,
+    skipped: Sequence[Skip],
+    *,
+    accept_purged: bool,
 ) -> DataFrame:
     """All accepted events of some persistence ids, by direct join from the journal.
 
-    What was consumed before the projection's first time bucket is among them.
+    What was consumed before the projection's first time bucket is among them. If the definition
+    starts from snapshots, the newest of them stands for all events up to its sequence nr.
 
     Args:
         run: the application's frame.
-        begun: persistence_id, reached_number.
+        definition: of the projection.
+        begun: persistence_id, reached_number; in memory.
         skipped: the numbers that were skipped by hand, whether their events are there or not.
         accept_purged: begin with what is left.
-        file: the definition, for the error.
 
     Columns: those of `transform.distinct_events`; in memory.
 
     Raises:
         HistoryPurged: events of one of them are gone.
     """
+    bases = None
+    based = begun.withColumn("base", F.lit(0).cast("bigint"))
+    if definition.starts_from_snapshots:
+        bases = snapshots.up_to(begun, run.settings)
+        based = begun.join(bases, on="persistence_id", how="left").select(
+            *begun.columns, F.coalesce("snapshot_nr", F.lit(0)).alias("base")
+        )
     rows = frames.messages_of_ids(begun.select("persistence_id"), run.settings, *read.PAYLOAD)
-    rows = rows.join(F.broadcast(begun), on="persistence_id")
-    rows = rows.where(F.col("sequence_nr") <= F.col("reached_number")).drop("reached_number")
+    rows = rows.join(F.broadcast(based), on="persistence_id")
+    is_wanted = F.col("sequence_nr").between(F.col("base") + 1, F.col("reached_number"))
+    rows = rows.where(is_wanted).drop("reached_number", "base")
     rows = rows.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
-    events = transform.distinct_events(skips.without(rows, skipped)).localCheckpoint()
+    rows = skips.without(rows, skipped)
+    if bases is not None:
+        rows = snapshots.as_events(rows)
+    events = transform.distinct_events(rows).localCheckpoint()
     if not accept_purged:
-        _require_all(skips.uncounted(begun, skipped), events, file)
-    return events
+        _require_all(skips.uncounted(based, skipped), events, str(definition.file))
+    if bases is None:
+        return events
+    first = transform.distinct_events(snapshots.rows_of(bases, run.settings))
+    return events.unionByName(first).localCheckpoint()
 
 
 def _stored(checked: Checked, ids: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.projection import skips, transform
-from tidemark.projection.analysis import Checked
+from tidemark.projection.analysis import IS_SNAPSHOT, Checked
 from tidemark.projection.folding import frame, history
 from tidemark.projection.intake import Intake
 
@@ -36,7 +36,8 @@ def fold(
     """Fold what a run has accepted.
 
     A persistence id with a state of this version goes on behind it. For any other one all events
-    up to the number reached are folded, from the first, wherever they lie.
+    up to the number reached are folded, from the first, or from the newest snapshot if the
+    definition starts from snapshots, wherever they lie.
 
     Args:
         run: the application's frame.
@@ -49,7 +50,10 @@ def fold(
         HistoryPurged: events that a fold must begin with are gone.
         WrongData: a row of the target was written by somebody else.
     """
-    events, key = transform.distinct_events(taken.rows), ["persistence_id", "sequence_nr"]
+    events = transform.distinct_events(taken.rows)
+    key = [
+        name for name in ("persistence_id", "sequence_nr", IS_SNAPSHOT) if name in events.columns
+    ]
     unread = transform.unreadable(decoded).limit(0)
     ground = history.ground(run, checked, decoded, taken.reached)
     if not ground.begun.isEmpty():
@@ -57,14 +61,15 @@ def fold(
         run.say(f"{checked.definition.name}: reading the histories of states that begin")
         raw = history.events_of(
             run,
+            checked.definition,
             ground.begun,
             skips.stored(run.control, run.settings, subject),
             accept_purged=accept_purged,
-            file=str(checked.definition.file),
         )
         further = transform.decode(raw, checked.event, checked.decoders).localCheckpoint()
-        unread = transform.unreadable(further).join(decoded, on=key, how="left_anti")
-        events = events.unionByName(raw.join(events, on=key, how="left_anti"))
+        unread = transform.unreadable(further.join(decoded, on=key, how="left_anti"))
+        others = events.join(ground.begun, on="persistence_id", how="left_anti")
+        events = others.unionByName(raw)
         own = decoded.join(ground.begun, on="persistence_id", how="left_anti")
         decoded = own.unionByName(further)
     folded = frame.folded(transform.readable(decoded), ground.states, checked)

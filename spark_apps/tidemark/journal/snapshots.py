@@ -1,0 +1,112 @@
+"""Pekko's table of snapshots, which lies in a keyspace of its own.
+
+Source: org.apache.pekko.persistence.cassandra.snapshot.CassandraSnapshotStatements (1.1.0); the
+statement itself is in include/sql/schema/pekko_snapshot.cql.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import spark_io
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import TableShape, require_tables
+from tidemark.partitioning import columns
+from tidemark.settings import Settings
+
+SHAPE = TableShape(
+    columns={
+        "persistence_id": "text",
+        "sequence_nr": "bigint",
+        "timestamp": "bigint",
+        "ser_id": "int",
+        "ser_manifest": "text",
+        "snapshot_data": "blob",
+    },
+    partition_key=("persistence_id",),
+    clustering=("sequence_nr",),
+)
+_INDEX = ("persistence_id", "sequence_nr", "timestamp")
+
+
+def require_snapshots(control: Control, settings: Settings) -> None:
+    """Refuse a keyspace whose table of snapshots is missing or of another shape.
+
+    Raises:
+        SchemaMismatch: naming every difference.
+    """
+    shapes = {settings.snapshot_table: SHAPE}
+    require_tables(
+        control, settings.snapshot_keyspace, shapes, made_by="Pekko's snapshot store (see snapshot"
+        ".keyspace and snapshot.table, here TIDEMARK_SNAPSHOT_KEYSPACE and _TABLE)",
+    )  # fmt: skip
+
+
+def index(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Every snapshot, by a scan without payloads.
+
+    Columns: persistence_id, snapshot_nr (bigint: the sequence nr of the last event in it), epoch_ms
+    (bigint: when it was taken).
+    """
+    found = spark_io.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
+    return _indexed(found)
+
+
+def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
+    """The snapshots of some persistence ids, by direct join. Columns: those of `index`.
+
+    Args:
+        ids: persistence_id; unique.
+        settings: where the snapshots are.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    keyspace, name = settings.snapshot_keyspace, settings.snapshot_table
+    return _indexed(spark_io.read_partitions(ids, keyspace, name, *_INDEX))
+
+
+def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
+    """Whole snapshots, by direct join.
+
+    Args:
+        wanted: persistence_id, sequence_nr; unique.
+        settings: where the snapshots are, and the bucket size.
+
+    Columns: persistence_id, sequence_nr, timestamp (text of the first timeuuid of its millisecond,
+    with clock sequence and node 0), ticks (bigint, 100 ns since 1582), time_bucket (bigint, epoch
+    ms), ser_id, ser_manifest, event (binary; null if it is in the older column
+    `snapshot` alone).
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    found = spark_io.read_partitions(
+        wanted,
+        settings.snapshot_keyspace,
+        settings.snapshot_table,
+        *_INDEX,
+        "ser_id",
+        "ser_manifest",
+        "snapshot_data",
+    )
+    ticks = columns.epoch_ms_ticks(F.col("epoch_ms"))
+    return found.withColumnRenamed("timestamp", "epoch_ms").select(
+        "persistence_id",
+        "sequence_nr",
+        columns.ticks_timeuuid(ticks, clock_sequence=0, node=0).alias("timestamp"),
+        ticks.alias("ticks"),
+        columns.time_bucket(F.col("epoch_ms"), settings.bucket_size).alias("time_bucket"),
+        "ser_id",
+        "ser_manifest",
+        F.col("snapshot_data").alias("event"),
+    )
+
+
+def _indexed(found: DataFrame) -> DataFrame:
+    return found.select(
+        "persistence_id",
+        F.col("sequence_nr").alias("snapshot_nr"),
+        F.col("timestamp").alias("epoch_ms"),
+    )

@@ -1,0 +1,251 @@
+"""Projections that start from snapshots, against Pekko's own table of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.integration.projections import LATEST, LATEST_TABLE, START_MS, Projections, event
+from tests.integration.support import Result
+from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+
+STATES = LATEST.replace("-- mode", "-- start: snapshot\n-- mode").replace("latest", "states")
+STATES_TABLE = LATEST_TABLE.replace("latest", "states")
+FOLD = """\
+from tidemark.projection.python import projection
+
+
+@projection(
+    name="books",
+    version=1,
+    source="persistence-ids a|1, a|2, a|3",
+    mode="fold",
+    start="snapshot",
+    target="KEYSPACE.books",
+    event="kind STRING, amount INT",
+    state="balance BIGINT, folded ARRAY<BIGINT>",
+)
+def fold(state, events):
+    book = dict(state or {"balance": 0, "folded": []})
+    for event in events.itertuples():
+        if event.is_snapshot:
+            book = {"balance": 0, "folded": [-1]}
+        book["balance"] += int(event.amount) * 1
+        book["folded"].append(event.sequence_nr)
+    return book
+"""
+BOOKS_TABLE = """\
+CREATE TABLE {keyspace}.books (persistence_id text PRIMARY KEY, sequence_nr bigint,
+    balance bigint, folded list<bigint>)"""
+
+
+def move(pid: str, number: int, hours: float) -> Any:
+    return event(pid, number, hours, kind="in", amount=1)
+
+
+def snapshot(pid: str, number: int, hours: float, amount: int | None) -> Mapping[str, Any]:
+    """As Pekko writes it; without an amount, as its older releases did: in another column."""
+    payload = json.dumps({"kind": "state", "amount": amount}).encode()
+    serialized = {"ser_id": 20, "ser_manifest": "", "snapshot_data": payload}
+    return {
+        "persistence_id": pid,
+        "sequence_nr": number,
+        "timestamp": START_MS + int(hours * 3_600_000),
+        **(serialized if amount is not None else {"snapshot": b"old"}),
+    }
+
+
+@pytest.fixture
+def snapshots(projections: Projections) -> Projections:
+    """The snapshots lie in the journal's keyspace; their table is not there yet."""
+    journal = projections.journal
+    names = {"TIDEMARK_SNAPSHOT_KEYSPACE": journal.keyspace}
+    journal.environment = {**journal.environment, **names}
+    return projections
+
+
+def take(projections: Projections, *those: Mapping[str, Any]) -> None:
+    projections.journal.insert("snapshots", those)
+
+
+def create_table(projections: Projections) -> None:
+    journal = projections.journal
+    create_tables(journal.control, SCHEMA_DIR / "pekko_snapshot.cql", journal.keyspace)
+
+
+def delete_messages(projections: Projections, pid: str, to: int) -> None:
+    """As Pekko's deleteMessages does, which the snapshot's retention criteria call."""
+    journal = projections.journal
+    journal.control.execute_many(
+        f"DELETE FROM {journal.keyspace}.messages"
+        " WHERE persistence_id = ? AND partition_nr = 0 AND sequence_nr = ?",
+        [(pid, number) for number in range(1, to + 1)],
+    )
+    journal.insert("metadata", [{"persistence_id": pid, "deleted_to": to}])
+
+
+def states(projections: Projections) -> dict[str, tuple[int, str, int]]:
+    return {
+        row["persistence_id"]: (row["sequence_nr"], row["kind"], row["amount"])
+        for row in projections.journal.rows("states")
+    }
+
+
+def books(projections: Projections) -> dict[str, tuple[int, int, list[int]]]:
+    return {
+        row["persistence_id"]: (row["sequence_nr"], row["balance"], row["folded"])
+        for row in projections.journal.rows("books")
+    }
+
+
+def frontiers(projections: Projections, name: str) -> dict[str, tuple[int, int | None]]:
+    """Number consumed, and that of the snapshot it began with, by persistence id."""
+    return {
+        row["persistence_id"]: (row["sequence_nr"], row["snapshot_sequence_nr"])
+        for row in projections.journal.own_rows("projection_offset")
+        if row["projection"].endswith(f"/{name}")
+    }
+
+
+def ran(result: Result) -> dict[str, int]:
+    assert result.status == 0, result.stderr
+    return {name: number for name, number in result.report["counts"].items() if number}
+
+
+def test_an_id_begins_with_its_newest_snapshot_before_the_window_ends(
+    snapshots: Projections,
+) -> None:
+    snapshots.define(STATES, STATES_TABLE)
+    missing = snapshots.run(1, 3)
+    assert missing.status == 3
+    assert "table snapshots does not exist" in missing.error_lines[0]
+
+    create_table(snapshots)
+    snapshots.insert(
+        # Its snapshot lies before the projection's first bucket, and so does what follows it.
+        *(move("a|1", number, 0.1 * number) for number in (1, 2, 3)),
+        move("a|1", 4, 1.2),
+        # Of its snapshots one is too old, and one too young.
+        *(move("a|2", number, 1 + 0.1 * number) for number in range(1, 6)),
+        # No snapshot.
+        move("a|3", 1, 1.1),
+        # All of its events are deleted; the hour of its snapshot is not validated yet.
+        move("a|4", 1, 2.1),
+        # A gap behind the snapshot.
+        move("a|5", 4, 1.4),
+        # In the older column.
+        move("a|6", 1, 1.1),
+        move("a|6", 2, 1.2),
+    )
+    delete_messages(snapshots, "a|4", 1)
+    take(
+        snapshots,
+        snapshot("a|1", 1, 0.15, 101),
+        snapshot("a|1", 2, 0.25, 102),
+        snapshot("a|2", 1, 1.15, 101),
+        snapshot("a|2", 3, 1.35, 103),
+        snapshot("a|2", 5, 3, 105),
+        snapshot("a|4", 1, 2.5, 101),
+        snapshot("a|5", 2, 0.9, 102),
+        snapshot("a|6", 1, 1.15, None),
+    )
+    snapshots.validated(0, 1)
+    counts = ran(snapshots.run(1, 3))
+    assert states(snapshots) == {
+        "a|1": (4, "in", 1),
+        "a|2": (5, "in", 1),
+        "a|3": (1, "in", 1),
+        "a|4": (1, "state", 101),
+        "a|5": (2, "state", 102),
+        "a|6": (2, "in", 1),
+    }
+    assert frontiers(snapshots, "states") == {
+        "a|1": (4, 2), "a|2": (5, 3), "a|3": (1, None), "a|4": (1, 1), "a|5": (2, 2), "a|6": (2, 1),
+    }  # fmt: skip
+    # Read: 5 snapshots; a|1 3, 4; a|2 4, 5; a|3 1; a|6 2. Accepted are those in the hour done.
+    assert counts == {
+        "events_read": 11, "rows_written": 6, "quarantined": 1, "accepted": 5, "duplicate": 4,
+        "rejected_seq_nr": 1, "snapshots": 5,
+    }  # fmt: skip
+    (letter,) = snapshots.journal.own_rows("quarantine")
+    assert (letter["persistence_id"], letter["sequence_nr"]) == ("a|6", 1)
+    assert letter["cause"] == "snapshot: snapshot_data is empty; the column snapshot is not read"
+
+    # The next run finds what is new by key. Later snapshots of known ids are ignored; what the
+    # first ones stood for is not processed when its bucket is done again.
+    snapshots.insert(move("a|5", 3, 1.3), move("a|3", 2, 2.2), move("a|7", 9, 2.3))
+    snapshots.list_persistence_ids()
+    take(snapshots, snapshot("a|3", 2, 2.4, 102), snapshot("a|7", 8, 2.2, 108))
+    snapshots.validated(2)
+    counts = ran(snapshots.run(1, 3, "--force"))
+    assert counts["snapshots"] == 1
+    assert (
+        counts["events_read"] == 10
+    )  # as above without a|1 3 and snapshots, and a|5 3 4, a|3 2, a|7
+    now = states(snapshots)
+    assert (now["a|3"], now["a|5"], now["a|7"]) == ((2, "in", 1), (4, "in", 1), (9, "in", 1))
+    assert frontiers(snapshots, "states")["a|3"] == (2, None)
+    assert frontiers(snapshots, "states")["a|7"] == (9, 8)
+
+
+def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
+    snapshots: Projections,
+) -> None:
+    journal = snapshots.journal
+    text = FOLD.replace("KEYSPACE", journal.keyspace)
+    (snapshots.directory / "books.py").write_text(text)
+    journal.control.execute_ddl(BOOKS_TABLE.format(keyspace=journal.keyspace))
+    create_table(snapshots)
+    snapshots.insert(
+        *(move("a|1", number, 0.1 * number) for number in (1, 2, 3)),
+        move("a|1", 4, 1.2),
+        *(move("a|2", number, 1 + 0.1 * number) for number in (1, 2, 3)),
+        move("a|3", 1, 1.1),
+    )
+    delete_messages(snapshots, "a|1", 1)
+    take(snapshots, snapshot("a|1", 2, 0.25, 100), snapshot("a|2", 2, 1.25, 100))
+    snapshots.validated(0, 1, 2)
+    assert ran(snapshots.run(1, 2))["snapshots"] == 2
+    first = {"a|1": (4, 102, [-1, 2, 3, 4]), "a|2": (3, 101, [-1, 2, 3]), "a|3": (1, 1, [1])}
+    assert books(snapshots) == first
+
+    # Died after the result: no offset is there, and a newer snapshot of a|2 is.
+    journal.control.execute_many(
+        f"DELETE FROM {journal.own_keyspace}.projection_offset"
+        " WHERE projection = ? AND slice = ? AND persistence_id = ?",
+        [
+            (row["projection"], row["slice"], row["persistence_id"])
+            for row in journal.own_rows("projection_offset")
+        ],
+    )
+    snapshots.insert(move("a|2", 4, 1.5), move("a|2", 5, 1.6), move("a|3", 2, 1.7))
+    take(snapshots, snapshot("a|2", 4, 1.55, 200))
+    assert ran(snapshots.run(1, 2, "--force"))["snapshots"] == 2
+    second = {"a|1": first["a|1"], "a|2": (5, 201, [-1, 4, 5]), "a|3": (2, 2, [1, 2])}
+    assert books(snapshots) == second
+
+    # A new version reads no history from before the snapshots: there is none any more.
+    delete_messages(snapshots, "a|1", 2)
+    delete_messages(snapshots, "a|2", 4)
+    (snapshots.directory / "books.py").write_text(
+        text.replace("* 1", "* 10").replace("version=1", "version=2")
+    )
+    snapshots.insert(*(move(pid, number, 2.1) for pid, number in (("a|1", 5), ("a|2", 6))))
+    ran(snapshots.run(2, 3))
+    assert books(snapshots) == {
+        "a|1": (5, 1030, [-1, 2, 3, 4, 5]),
+        "a|2": (6, 2020, [-1, 4, 5, 6]),
+        "a|3": second["a|3"],
+    }
+
+    # Set back, it still is what began with that snapshot; cleared, it begins with the newest.
+    back = ("set-offset", "books", "--persistence-id", "a|2", "--to", "4", "--apply")
+    assert snapshots.manage(*back).status == 0
+    assert frontiers(snapshots, "books")["a|2"] == (4, 4)
+    assert snapshots.manage("clear", "books", "--apply").status == 0
+    take(snapshots, snapshot("a|2", 6, 2.2, 300))
+    assert ran(snapshots.run(2, 3))["snapshots"] == 2
+    assert frontiers(snapshots, "books")["a|2"] == (6, 6)

@@ -1,0 +1,354 @@
+"""Starting from snapshots: the rule against the sequential model, and what definitions make of it.
+
+The named cases are those of StartingFromSnapshotStageSpec (akka-persistence-r2dbc); there a cache
+and heartbeats do what here the stored offsets do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T
+
+from tests.unit.snapshot_model import Reader
+from tidemark.errors import DefinitionError, TidemarkError
+from tidemark.partitioning import keys
+from tidemark.projection import acceptance, analysis, snapshots, transform
+from tidemark.projection.acceptance import Result
+from tidemark.projection.definition_file import read
+from tidemark.projection.folding import frame
+from tidemark.projection.testing import run_projection, unreadable_events
+
+END = 1000
+STORED = (
+    "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint,"
+    " stored_timestamp string, snapshot_nr bigint"
+)
+ROW = (
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    " is_there boolean, is_before boolean"
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run sees of one persistence id: events, and snapshots with their times."""
+
+    events: frozenset[int] = frozenset()
+    snapshots: tuple[tuple[int, int], ...] = ()
+
+
+def seen(*events: int, snapshots: Mapping[int, int] | None = None) -> Run:
+    return Run(frozenset(events), tuple((snapshots or {}).items()))
+
+
+NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
+    "emit envelopes from snapshots and from ordinary events, a": (
+        [seen(1, 2, 3, 4, snapshots={2: 0})],
+        ["snap 2", "3", "4"],
+    ),
+    "emit envelopes from snapshots and from ordinary events, b": ([seen(1, 2)], ["1", "2"]),
+    "emit envelopes from snapshots and from ordinary events, c": (
+        [seen(1, 2, snapshots={1: 0})],
+        ["snap 1", "2"],
+    ),
+    "handle backtracking envelopes": (
+        [seen(1, 2, 3, 4, snapshots={2: 0})] * 2,
+        ["snap 2", "3", "4"],
+    ),
+    "handle sequence gap, a2 comes late": (
+        [seen(1, 3, snapshots={2: 0}), seen(1, 2, 3, 4, snapshots={2: 0})],
+        ["snap 2", "3", "4"],
+    ),
+    "handle sequence gap, b: first is ahead of snapshot": (
+        [seen(3, 4, snapshots={2: 0}), seen(2, 3, 4, snapshots={2: 0})],
+        ["snap 2", "3", "4"],
+    ),
+    # There the cache forgets what it knew of an id; here nothing but the offset knows it.
+    "evict cache": (
+        [seen(1, 2, 3, 4, snapshots={3: 0}), seen(1, 2, 3, 4, 5, snapshots={3: 0})],
+        ["snap 3", "4", "5"],
+    ),
+    "emit many events": (
+        [seen(*range(1, 101), snapshots={33: 0})],
+        ["snap 33", *map(str, range(34, 101))],
+    ),
+    # The frontier is at the snapshot although nothing of the id was processed but the snapshot.
+    "emit heartbeat after many filtered events": (
+        [seen(*range(1, 61), snapshots={66: 0}), seen(*range(1, 101), snapshots={66: 0})],
+        ["snap 66", *map(str, range(67, 101))],
+    ),
+    # not in upstream's tables
+    "the newest of several": ([seen(1, 2, 3, snapshots={1: 0, 3: 5, 2: 9})], ["snap 3"]),
+    "a snapshot taken as the window ends is not seen": (
+        [seen(1, 2, snapshots={1: END - 1, 2: END})],
+        ["snap 1", "2"],
+    ),
+    "later snapshots are ignored": (
+        [seen(1), seen(1, 2, 3, snapshots={3: 0})],
+        ["1", "2", "3"],
+    ),
+    "a snapshot alone": ([seen(snapshots={7: 0}), seen(8, snapshots={7: 0})], ["snap 7", "8"]),
+    "a gap behind the snapshot": ([seen(4, snapshots={2: 0}), seen(3, 4)], ["snap 2", "3", "4"]),
+    "a snapshot before the first event is none": ([seen(1, snapshots={0: 0})], ["1"]),
+    "nothing": ([seen()], []),
+}
+
+
+def test_named_cases(spark: SparkSession) -> None:
+    found = processed(spark, {name: runs for name, (runs, _) in NAMED.items()})
+    for name, (runs, expected) in NAMED.items():
+        reader = Reader()
+        for run in runs:
+            reader.run(set(run.events), dict(run.snapshots), END)
+        assert reader.processed == list(expected), name
+        assert found[name] == list(expected), name
+
+
+def history(random: Random) -> list[Run]:
+    """Events in any order over the runs, and snapshots that come and go."""
+    appears = {number: random.randint(0, 3) for number in range(1, random.randint(1, 9))}
+    runs = []
+    for at in range(4):
+        taken = random.sample(range(10), random.choice([0, 0, 1, 2]))
+        times = {number: random.choice([0, 500, END]) for number in taken}
+        there = [number for number, first in appears.items() if first <= at]
+        runs.append(seen(*there, snapshots=times))
+    return runs
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32))
+def test_random_histories_are_read_as_one_by_one(spark: SparkSession, seed: int) -> None:
+    random = Random(seed)
+    named = {f"p|{number}": history(random) for number in range(500)}
+    found = processed(spark, named)
+    for name, runs in named.items():
+        reader = Reader()
+        for run in runs:
+            reader.run(set(run.events), dict(run.snapshots), END)
+        assert found[name] == reader.processed, runs
+
+
+def processed(spark: SparkSession, histories: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
+    """What is processed of each persistence id over its runs; no event is processed twice."""
+    found: dict[str, list[str]] = {name: [] for name in histories}
+    stored: dict[str, tuple[int, int | None]] = {}
+    for number in range(max(map(len, histories.values()))):
+        runs = {name: runs[number] for name, runs in histories.items() if number < len(runs)}
+        _one_run(spark, runs, stored, found)
+    return found
+
+
+def _one_run(
+    spark: SparkSession,
+    runs: Mapping[str, Run],
+    stored: dict[str, tuple[int, int | None]],
+    found: dict[str, list[str]],
+) -> None:
+    """The rule's steps as a run takes them; changes `stored` and `found`."""
+    index = [(name, *one) for name, run in runs.items() for one in run.snapshots]
+    known = spark.createDataFrame(
+        [(name, "", at, at, None, base) for name, (at, base) in stored.items()], STORED
+    )
+    unknown = spark.createDataFrame(
+        [one for one in index if one[0] not in stored],
+        "persistence_id string, snapshot_nr bigint, epoch_ms bigint",
+    )
+    begin = snapshots.newest(unknown, END).localCheckpoint()
+    rows = spark.createDataFrame(
+        [
+            (name, "", number, number, f"t-{number}", True, False)
+            for name, run in runs.items()
+            for number in run.events
+        ],
+        ROW,
+    )
+    none_deleted = spark.createDataFrame([], "persistence_id string, deleted_to bigint")
+    reached = acceptance.reach(rows, snapshots.begun(known, begin), none_deleted)
+    reached = snapshots.marked(reached, begin).localCheckpoint()
+    judged = acceptance.judge(rows, reached, rows.is_before)
+    later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(known, begin))
+    for row in begin.collect():
+        found[row.persistence_id].append(f"snap {row.snapshot_nr}")
+    for row in later.where(later.result == str(Result.ACCEPTED)).orderBy("number").collect():
+        found[row.persistence_id].append(str(row.number))
+    repeated = {
+        (row.persistence_id, row.number): stored.get(row.persistence_id, (0, None))[1] or 0
+        for row in later.where(later.result == str(Result.DUPLICATE)).collect()
+    }
+    assert all(number > base for (_, number), base in repeated.items())
+    for row in acceptance.offset_rows(reached).collect():
+        base = stored.get(row.persistence_id, (0, None))[1]
+        stored[row.persistence_id] = (row.sequence_nr, row.snapshot_sequence_nr or base)
+
+
+def test_a_snapshot_has_the_first_timeuuid_of_its_millisecond(spark: SparkSession) -> None:
+    index = spark.createDataFrame(
+        [("p", 3, 1_356_998_400_123)], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"
+    )
+    (row,) = snapshots.newest(index, 2**50).collect()
+    ticks = 1_356_998_400_123 * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
+    assert row.snapshot_timestamp == keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
+    assert row.tag == acceptance.NO_TAG
+
+
+def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(
+    spark: SparkSession,
+) -> None:
+    stored = spark.createDataFrame(
+        [("p|1", "", 4, 4, None, 7), ("p|2", "", 7, 7, None, 7), ("p|3", "", 9, 9, None, None)],
+        STORED,
+    )
+    nothing = snapshots.newest(
+        spark.createDataFrame([], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"), END
+    )
+    found = snapshots.bases(stored, nothing).collect()
+    assert [(row.persistence_id, row.snapshot_nr) for row in found] == [("p|2", 7)]
+
+
+STATES = """\
+-- name: states
+-- version: 1
+-- source: messages
+-- mode: upsert
+-- start: snapshot
+-- target: flights.states
+-- event: kind STRING, amount INT
+-- decoder: 7/Snap python snapshot_decoders:decode, json
+
+SELECT persistence_id, sequence_nr, is_snapshot, kind, amount FROM events
+"""
+DECODERS = """\
+def decode(payloads):
+    return payloads.map(lambda payload: {"kind": "state", "amount": int(payload)})
+"""
+FOLD = """\
+from tidemark.projection.python import projection
+
+
+@projection(
+    name="books", version=1, source="messages", mode="fold", target="flights.books",
+    start="snapshot", event="amount INT", state="balance BIGINT, folded ARRAY<BIGINT>",
+)
+def fold(state, events):
+    book = state or {"balance": 0, "folded": []}
+    for event in events.itertuples():
+        if event.is_snapshot:
+            book = {"balance": 0, "folded": [-1]}
+        book["balance"] += int(event.amount)
+        book["folded"].append(event.sequence_nr)
+    return book
+"""
+
+
+def move(number: int, amount: int, pid: str = "p|1", **more: object) -> dict[str, object]:
+    return {
+        "persistence_id": pid,
+        "sequence_nr": number,
+        "timestamp": f"2013-01-01T00:00:{number:02}Z",
+        **({"amount": amount} if "event" not in more else {}),
+        **more,
+    }
+
+
+def test_snapshots_are_decoded_by_their_own_serializer(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "states.sql").write_text(STATES)
+    (tmp_path / "snapshot_decoders.py").write_text(DECODERS)
+    snapshot: dict[str, Any] = {"ser_id": 7, "ser_manifest": "Snap", "is_snapshot": True}
+    events = [
+        move(1, 1),
+        move(2, 2),
+        move(2, 0, event=b"12", **snapshot),
+        move(1, 0, event=b"11", **snapshot),
+        move(1, 5, "p|2"),
+    ]
+    rows = run_projection(tmp_path / "states.sql", events, spark=spark)
+    assert sorted(rows, key=lambda row: row["persistence_id"]) == [
+        {
+            "persistence_id": "p|1", "sequence_nr": 2, "is_snapshot": True,
+            "kind": "state", "amount": 12,
+        },
+        {
+            "persistence_id": "p|2", "sequence_nr": 1, "is_snapshot": False,
+            "kind": None, "amount": 5,
+        },
+    ]  # fmt: skip
+    causes = unreadable_events(
+        tmp_path / "states.sql", [move(2, 0, event=b"x", **snapshot), move(3, 1)], spark=spark
+    )
+    (cause,) = causes.values()
+    assert cause.startswith("snapshot: ValueError: invalid literal for int()")
+
+
+def test_a_fold_begins_with_the_snapshot(spark: SparkSession) -> None:
+    events = [move(1, 1), move(2, 2), move(2, 30, is_snapshot=True), move(3, 4), move(4, 5)]
+    (row,) = run_projection(FOLD, events, spark=spark)
+    assert (row["sequence_nr"], row["balance"], row["folded"]) == (4, 39, [-1, 2, 3, 4])
+
+
+def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """p|1 is older than the snapshot of this run, p|2 is newer: then it goes on behind itself."""
+    (tmp_path / "books.py").write_text(FOLD)
+    checked = analysis.check(spark, read(tmp_path / "books.py"))
+    states = spark.createDataFrame([("p|1", 2, 9, [2]), ("p|2", 4, 9, [4])], checked.result)
+    bucket = 1_356_998_400_000
+    ticks = bucket * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
+    at = keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
+    rows = spark.createDataFrame(
+        [
+            (pid, number, at, ticks, bucket, [], 0, "", b'{"amount":1}', number == 3)
+            for pid in ("p|1", "p|2")
+            for number in (3, 4, 5)
+        ],
+        "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket"
+        " bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
+        " is_snapshot boolean",
+    )
+    decoded = transform.decode(transform.distinct_events(rows), checked.event, checked.decoders)
+    folded = frame.folded(transform.readable(decoded), states, checked)
+    found = {row.persistence_id: row for row in frame.states(folded).collect()}
+    assert (found["p|1"].sequence_nr, found["p|1"].balance) == (5, 3)
+    assert found["p|1"].folded == [-1, 3, 4, 5]
+    assert (found["p|2"].sequence_nr, found["p|2"].balance, found["p|2"].folded) == (5, 10, [4, 5])
+
+
+def test_a_legacy_snapshot_is_quarantined_with_its_own_cause(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [("p|1", 3, "t", 0, 0, [], None, None, None, True)],
+        "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket"
+        " bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
+        " is_snapshot boolean",
+    )
+    fields = T.StructType([T.StructField("amount", T.IntegerType())])
+    decoded = transform.decode(transform.distinct_events(rows), fields)
+    (letter,) = transform.unreadable(decoded).collect()
+    assert letter.cause == "snapshot: snapshot_data is empty; the column snapshot is not read"
+    assert transform.readable(decoded).isEmpty()
+
+
+def test_is_snapshot_is_there_only_in_definitions_that_start_from_snapshots(
+    spark: SparkSession,
+) -> None:
+    plain = STATES.replace("-- start: snapshot\n", "").replace(
+        "-- decoder: 7/Snap python snapshot_decoders:decode, json\n", ""
+    )
+    with pytest.raises(DefinitionError, match=r"unknown column is_snapshot"):
+        run_projection(plain, [move(1, 1)], spark=spark)
+    # There it is a field like any other.
+    own = plain.replace("amount INT", "amount INT, is_snapshot BOOLEAN")
+    (row,) = run_projection(own, [move(1, 1, is_snapshot=True)], spark=spark)
+    assert row["is_snapshot"] is True
+    taken = own.replace("-- mode", "-- start: snapshot\n-- mode")
+    with pytest.raises(TidemarkError, match="every event has is_snapshot already"):
+        run_projection(taken, [move(1, 1)], spark=spark)
