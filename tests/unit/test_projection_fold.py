@@ -221,7 +221,8 @@ def test_the_documented_example_passes(
 
 
 def test_the_documented_definitions_run(spark: SparkSession) -> None:
-    text = (REPOSITORY / "docs" / "projections.md").read_text()
+    guides = ("projections.md", "projection-modes.md")
+    text = "".join((REPOSITORY / "docs" / guide).read_text() for guide in guides)
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     delays, balances = (block for block in blocks if "@projection(" in block)
     late = [event(1, carrier="UA", dep_delay=16), event(2, carrier="UA", dep_delay=15)]

@@ -141,7 +141,7 @@ def _require_ours(run: Run, definition: Definition, stored: DataFrame) -> None:
             f"the states of {', '.join(sorted(foreign))} were not written by this projection",
             where=definition.target,
             do="empty the table with TRUNCATE, or delete these rows and wait until the deletion"
-            " is gone; see docs/projections.md",
+            " is gone; see docs/projection-modes.md",
         )
 
 

@@ -3,7 +3,7 @@
 A batch is written beside the directory, where no reader looks: some walk through what they then
 leave out, and fail if it vanishes meanwhile. Then, bucket by bucket, its file takes the visible
 name in one step: rename(2) on a local file system, the rename with overwrite of HDFS.
-docs/projections.md has the argument.
+docs/projection-modes.md has the argument.
 """
 
 from __future__ import annotations
