@@ -31,8 +31,17 @@ def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
     return rest.wait_until(f"{dag_id} {run_id}", RUN_S, probe)
 
 
+def queued_runs(doors: Doors) -> int:
+    """How many runs of any DAG have not started."""
+    found = rest.call(doors.client, "GET", "dags/~/dagRuns?state=queued")
+    return int(found["total_entries"])
+
+
 def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
     """The asset events that a run has caused."""
+    # Airflow answers with an error while a run that an event has started is still queued: its
+    # description of an event wants their start dates.
+    rest.wait_until("runs to start", RUN_S, lambda: None if queued_runs(doors) else True)
     path = f"assets/events?source_dag_id={dag_id}&source_run_id={quote(run_id)}"
     found: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
     return found
