@@ -12,7 +12,7 @@ from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
 from tidemark.ledger.applications import PROJECT
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.projection import catalog, releases
+from tidemark.projection import catalog, releases, skips, slices_store
 from tidemark.projection.definition import Definition
 from tidemark.projection.plan import ledger, validated
 
@@ -120,6 +120,10 @@ def _delete(run: Run, definition: Definition) -> None:
         f"DELETE FROM {table(keyspace, 'projection_offset')} WHERE projection = ? AND slice = ?",
         [(subject, number) for number in range(NUMBER_OF_SLICES)],
     )
+    skips.forget(control, run.settings, subject)
+    # Beside pieces that begin anew what was done by slices would count again.
+    buckets = [entry.time_bucket for entry in ledger(run, definition).entries()]
+    slices_store.forget_buckets(control, run.settings, subject, buckets)
     for name in ("projection_cursor", "projection_control"):
         control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
     control.execute(
