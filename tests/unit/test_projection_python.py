@@ -47,7 +47,10 @@ from tidemark.projection.python import projection
 def sums(events):
     return events.groupBy("time_bucket").agg(F.sum("amount").alias("total"))
 """
-HEADER = "name, version, source, mode, target, event, decoder, on_error, state"
+HEADER = (
+    "name, version, source, mode, target, event, start, decoder, on_error, state,"
+    " accept_sequence_number_reset_after, look_back, checks, release"
+)
 
 
 def event(number: int, **fields: Any) -> dict[str, Any]:
@@ -68,6 +71,18 @@ def test_read_returns_the_decorator_as_a_header_and_runs_nothing(tmp_path: Path)
     body = definition.body
     assert isinstance(body, Function)
     assert (body.module, body.name, body.line) == ("balances", "fold", 7)
+
+
+def test_fingerprint_stays_when_only_the_checks_change(tmp_path: Path) -> None:
+    file = tmp_path / "balances.py"
+    file.write_text(GOOD)
+    first = read(file)
+    file.write_text(
+        GOOD.replace(")\ndef", '    checks="not null balance,"\n    "moves > 0",\n)\ndef')
+    )
+    second = read(file)
+    assert [check.text for check in second.checks] == ["not null balance", "moves > 0"]
+    assert second.fingerprint == first.fingerprint
 
 
 def test_fingerprint_covers_the_file(tmp_path: Path) -> None:
