@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidemark.projection.words import place
 from tidemark.sqlfile import Value, error_in
 
 NONE = "none"
@@ -91,13 +92,13 @@ def _check(file: Path, value: Value, start: int, end: int) -> Check:
     first = warn.end() if warn else start
     if first >= len(text):
         raise _error(file, value, start if warn else end, "a check is empty")
-    line, column = _place(value, first)
+    line, column = place(value, first)
     not_null, unique = _NOT_NULL.match(text, first), _UNIQUE.match(text, first)
     found = not_null or unique
     begin = found.end() if found else first
     if begin >= len(text):
         raise _error(file, value, first, "the check names no column")
-    sql_line, sql_column = _place(value, begin)
+    sql_line, sql_column = place(value, begin)
     sql = "\n" * (sql_line - 1) + " " * (sql_column - 1) + text[begin:]
     return Check(
         text=" ".join(text[first:].split()),
@@ -109,11 +110,5 @@ def _check(file: Path, value: Value, start: int, end: int) -> Check:
     )
 
 
-def _place(value: Value, offset: int) -> tuple[int, int]:
-    return value.line + value.text.count("\n", 0, offset), offset - value.text.rfind(
-        "\n", 0, offset
-    )
-
-
 def _error(file: Path, value: Value, offset: int, what: str) -> Exception:
-    return error_in(file, what, _REMEDY, *_place(value, offset))
+    return error_in(file, what, _REMEDY, *place(value, offset))
