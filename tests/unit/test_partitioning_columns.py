@@ -110,14 +110,16 @@ def test_timeuuid_there_and_back_agrees_with_the_python_form(spark: SparkSession
     assert computed == [(text, UUID(text).time, keys.timeuuid_epoch_ms(text)) for text in texts]
 
 
-def test_epoch_ms_to_ticks(spark: SparkSession) -> None:
+def test_epoch_ms_to_its_first_tick_and_timeuuid(spark: SparkSession) -> None:
     times = [
         keys.MIN_EPOCH_MS,
         keys.MAX_EPOCH_MS,
         *examples(st.integers(keys.MIN_EPOCH_MS, keys.MAX_EPOCH_MS)),
     ]
-    computed = evaluate(spark, "bigint", times, columns.epoch_ms_ticks)
-    assert computed == [(keys.epoch_ms_ticks(epoch_ms),) for epoch_ms in times]
+    computed = evaluate(spark, "bigint", times, columns.epoch_ms_ticks, columns.epoch_ms_timeuuid)
+    ticks = [keys.epoch_ms_ticks(epoch_ms) for epoch_ms in times]
+    firsts = [keys.ticks_timeuuid(each, clock_sequence=0, node=0) for each in ticks]
+    assert computed == list(zip(ticks, firsts, strict=True))
 
 
 @pytest.mark.parametrize(

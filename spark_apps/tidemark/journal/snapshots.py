@@ -91,13 +91,13 @@ def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
         "ser_manifest",
         "snapshot_data",
     )
-    ticks = columns.epoch_ms_ticks(F.col("epoch_ms"))
+    epoch_ms = F.col("epoch_ms")
     return found.withColumnRenamed("timestamp", "epoch_ms").select(
         "persistence_id",
         "sequence_nr",
-        columns.ticks_timeuuid(ticks, clock_sequence=0, node=0).alias("timestamp"),
-        ticks.alias("ticks"),
-        columns.time_bucket(F.col("epoch_ms"), settings.bucket_size).alias("time_bucket"),
+        columns.epoch_ms_timeuuid(epoch_ms).alias("timestamp"),
+        columns.epoch_ms_ticks(epoch_ms).alias("ticks"),
+        columns.time_bucket(epoch_ms, settings.bucket_size).alias("time_bucket"),
         "ser_id",
         "ser_manifest",
         F.col("snapshot_data").alias("event"),

@@ -110,14 +110,13 @@ def enveloped(stored: DataFrame, settings: Settings) -> DataFrame:
     those of `events`.
     """
     epoch_ms = F.unix_millis("timestamp")
-    ticks = columns.epoch_ms_ticks(epoch_ms)
     is_text = F.col("payload_type").isin("json", "text")
     payload = F.when(is_text, F.encode("payload_txt", "UTF-8")).otherwise(F.col("payload_bin"))
     return stored.select(
         F.col("id").alias("persistence_id"),
         F.col("seq_nr").alias("sequence_nr"),
-        columns.ticks_timeuuid(ticks, clock_sequence=0, node=0).alias("timestamp"),
-        ticks.alias("ticks"),
+        columns.epoch_ms_timeuuid(epoch_ms).alias("timestamp"),
+        columns.epoch_ms_ticks(epoch_ms).alias("ticks"),
         columns.time_bucket(epoch_ms, settings.bucket_size).alias("time_bucket"),
         "tags",
         F.lit(SERIALIZER_ID).alias("ser_id"),

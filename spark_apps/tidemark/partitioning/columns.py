@@ -98,6 +98,11 @@ def ticks_timeuuid(ticks: Column, *, clock_sequence: int, node: int) -> Column:
     )
 
 
+def epoch_ms_timeuuid(epoch_ms: Column) -> Column:
+    """Return the text of the first timeuuid of a millisecond: clock sequence and node are 0."""
+    return ticks_timeuuid(epoch_ms_ticks(epoch_ms), clock_sequence=0, node=0)
+
+
 def partition_nr(
     sequence_nr: Column, target_partition_size: int = keys.DEFAULT_TARGET_PARTITION_SIZE
 ) -> Column:

@@ -74,7 +74,7 @@ def newest(found: DataFrame, end: int) -> DataFrame:
     """
     is_taken = (F.col("epoch_ms") < end) & (F.col("snapshot_nr") > 0)
     last = F.max(F.struct("snapshot_nr", "epoch_ms")).alias("last")
-    ticks = columns.epoch_ms_ticks(F.col("last.epoch_ms"))
+    taken_at = columns.epoch_ms_timeuuid(F.col("last.epoch_ms"))
     return (
         found.where(is_taken)
         .groupBy("persistence_id")
@@ -83,7 +83,7 @@ def newest(found: DataFrame, end: int) -> DataFrame:
             "persistence_id",
             F.lit(NO_TAG).alias("tag"),
             F.col("last.snapshot_nr").alias("snapshot_nr"),
-            columns.ticks_timeuuid(ticks, clock_sequence=0, node=0).alias("snapshot_timestamp"),
+            taken_at.alias("snapshot_timestamp"),
         )
     )
 
