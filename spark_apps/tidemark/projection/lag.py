@@ -13,7 +13,7 @@ from tidemark.application import Run
 from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection import offsets, selection, store
+from tidemark.projection import offsets, read, selection, store
 from tidemark.projection.acceptance import NO_TAG, SERIES
 from tidemark.projection.definition import Definition
 from tidemark.projection.slices import ALL
@@ -61,7 +61,7 @@ def exact(run: Run, definition: Definition, first_bucket: int | None) -> dict[in
 def _event_numbers(run: Run, definition: Definition) -> DataFrame:
     index = registry.reader(definition.source).index(run.spark, run.settings)
     index = selection.of_types(index, definition)
-    return _numbers(index.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")}))
+    return _numbers(read.numbered(index))
 
 
 def _tag_numbers(run: Run, definition: Definition) -> DataFrame:

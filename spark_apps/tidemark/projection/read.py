@@ -47,8 +47,15 @@ def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
         [(bucket,) for bucket in time_buckets], "time_bucket bigint"
     )
     rows = events.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
-    numbered = rows.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
-    return numbered.select(*COLUMNS, *PAYLOAD)
+    return numbered(rows).select(*COLUMNS, *PAYLOAD)
+
+
+def numbered(events: DataFrame) -> DataFrame:
+    """Each persistence id is a series: its numbers are the sequence nrs, and it has no tag.
+
+    Columns in: at least sequence_nr. Columns out: those, and tag, number.
+    """
+    return events.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
 
 
 def tag_view_rows(

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.partitioning import columns, keys
-from tidemark.projection.acceptance import NO_TAG, SERIES
+from tidemark.projection import read
+from tidemark.projection.acceptance import SERIES
 
 _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS
 
@@ -93,7 +94,7 @@ def rewound(
     lowest = lowest.select(
         "persistence_id", (F.coalesce("deleted_to", F.lit(0)) + 1).alias("first_nr")
     ).localCheckpoint()
-    found = ask(lowest, 1).withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    found = read.numbered(ask(lowest, 1))
     anew = began_anew(found, stored, deleted, after).select("persistence_id")
     firsts = lowest.join(anew, on="persistence_id", how="left_semi").withColumnRenamed(
         "first_nr", "lowest_nr"

@@ -16,7 +16,7 @@ from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames, tails
 from tidemark.projection import acceptance, read, resets, selection
-from tidemark.projection.acceptance import NO_TAG, SERIES
+from tidemark.projection.acceptance import SERIES
 from tidemark.projection.plan import Work
 
 KEYS = (*SERIES, "number", "sequence_nr", "timestamp", "time_bucket")
@@ -94,8 +94,7 @@ def by_sequence_nr(
             planned buckets nothing is taken.
         deleted: as `acceptance.reach` takes it.
     """
-    elsewhere = found.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
-    rows = _placed(run, work, planned, elsewhere.select(*KEYS))
+    rows = _placed(run, work, planned, read.numbered(found).select(*KEYS))
     after, anew = work.definition.reset_after, None
     if after is not None:
         anew = resets.began_anew(rows, stored, deleted, after).localCheckpoint()

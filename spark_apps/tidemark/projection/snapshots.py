@@ -153,14 +153,9 @@ def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
     """
     keys = wanted.select("persistence_id", F.col("snapshot_nr").alias("sequence_nr"))
     found = snapshots.payloads(keys.localCheckpoint(), settings).withColumns(
-        {
-            "tags": F.array().cast("array<string>"),
-            "tag": F.lit(NO_TAG),
-            "number": F.col("sequence_nr"),
-            IS_SNAPSHOT: F.lit(True),
-        }
+        {"tags": F.array().cast("array<string>"), IS_SNAPSHOT: F.lit(True)}
     )
-    return found.select(*read.COLUMNS, *read.PAYLOAD, IS_SNAPSHOT).localCheckpoint()
+    return read.numbered(found).select(*read.COLUMNS, *read.PAYLOAD, IS_SNAPSHOT).localCheckpoint()
 
 
 def take_in(
@@ -200,8 +195,7 @@ def _between(run: Run, seen: Sightings, begin: DataFrame) -> DataFrame:
     )
     keys = tails.keys_of(wanted, run.settings).localCheckpoint()
     found = frames.messages_of(keys, run.settings, *read.PAYLOAD)
-    numbered = found.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
-    return numbered.select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
+    return read.numbered(found).select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
 
 
 def up_to(begin: DataFrame, settings: Settings) -> DataFrame:

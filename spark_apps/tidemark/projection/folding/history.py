@@ -13,7 +13,6 @@ from tidemark.cassandra import spark_io
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
 from tidemark.projection import read, skips, snapshots, transform
-from tidemark.projection.acceptance import NO_TAG
 from tidemark.projection.analysis import IS_SNAPSHOT, Checked
 from tidemark.projection.definition import MAX_VERSION, Definition
 from tidemark.projection.skips import Skip
@@ -103,8 +102,7 @@ def events_of(
     rows = rows.join(F.broadcast(based), on="persistence_id")
     is_wanted = F.col("sequence_nr").between(F.col("base") + 1, F.col("reached_number"))
     rows = rows.where(is_wanted).drop("reached_number", "base")
-    rows = rows.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
-    rows = skips.without(rows, skipped)
+    rows = skips.without(read.numbered(rows), skipped)
     if bases is not None:
         rows = snapshots.as_events(rows)
     events = transform.distinct_events(rows).localCheckpoint()
