@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from tidemark import preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import TidemarkError
@@ -122,21 +123,19 @@ def run_change(
 
 
 def _raise_revision(run: Run, operation: str, subject: str, before: Revision) -> None:
-    name = table(run.settings.keyspace, TABLE)
-    values = (before.revision + 1, operation, run.owner, datetime.now(UTC), subject)
-    if before.revision:
-        applied, _ = run.control.applied(
-            f"UPDATE {name} SET revision = ?, operation = ?, owner = ?, changed_at = ?"
-            " WHERE projection = ? IF revision = ?",
-            (*values, before.revision),
-        )
-    else:
-        applied, _ = run.control.applied(
-            f"INSERT INTO {name} (revision, operation, owner, changed_at, projection)"
-            " VALUES (?, ?, ?, ?, ?) IF NOT EXISTS",
-            values,
-        )
-    if not applied:
+    is_raised = compare_and_set(
+        run.control,
+        table(run.settings.keyspace, TABLE),
+        {"projection": subject},
+        {
+            "revision": before.revision + 1,
+            "operation": operation,
+            "owner": run.owner,
+            "changed_at": datetime.now(UTC),
+        },
+        expected={"revision": before.revision} if before.revision else None,
+    )
+    if not is_raised:
         raise TidemarkError(
             "the projection was changed meanwhile",
             where=subject,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 from tidemark import preflight
 from tidemark.application import DONE, NOTHING, Outcome, Run
+from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import TidemarkError
@@ -106,21 +107,19 @@ def unpaused(
 
 def _change(run: Run, definition: Definition, before: Standing, paused: bool) -> None:
     settings, subject = run.settings, definition.identity(run.settings.journal_keyspace)
-    name = table(settings.keyspace, TABLE)
-    values = (paused, before.revision + 1, run.owner, datetime.now(UTC))
-    if before.revision:
-        applied, _ = run.control.applied(
-            f"UPDATE {name} SET paused = ?, revision = ?, owner = ?, last_updated = ?"
-            " WHERE projection = ? IF revision = ?",
-            (*values, subject, before.revision),
-        )
-    else:
-        applied, _ = run.control.applied(
-            f"INSERT INTO {name} (paused, revision, owner, last_updated, projection)"
-            " VALUES (?, ?, ?, ?, ?) IF NOT EXISTS",
-            (*values, subject),
-        )
-    if not applied:
+    is_changed = compare_and_set(
+        run.control,
+        table(settings.keyspace, TABLE),
+        {"projection": subject},
+        {
+            "paused": paused,
+            "revision": before.revision + 1,
+            "owner": run.owner,
+            "last_updated": datetime.now(UTC),
+        },
+        expected={"revision": before.revision} if before.revision else None,
+    )
+    if not is_changed:
         now = standing(run.control, settings, definition)
         raise TidemarkError(
             f"projection {definition.name} was changed meanwhile: {now}",

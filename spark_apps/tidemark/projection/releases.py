@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from tidemark.application import Run
+from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.likeness import create_like
 from tidemark.cassandra.schema import table
@@ -211,25 +212,21 @@ def _building(definition: Definition, done: Collection[int], left: Collection[in
 
 def _swap(run: Run, definition: Definition, before: Live | None, passed: Collection[int]) -> None:
     settings, projection = run.settings, definition.identity(run.settings.journal_keyspace)
-    name = table(settings.keyspace, TABLE)
-    values = (definition.version, definition.target, datetime.now(UTC), run.owner)
     with lock_of(run, definition):
         done, left = standing(run.control, settings, definition, passed)
-        if left or not done:
-            applied = False
-        elif before is not None and before.is_stored:
-            applied, _ = run.control.applied(
-                f"UPDATE {name} SET live_version = ?, live_table = ?, since = ?, owner = ?"
-                " WHERE projection = ? IF live_table = ?",
-                (*values, projection, before.table),
-            )
-        else:
-            applied, _ = run.control.applied(
-                f"INSERT INTO {name} (live_version, live_table, since, owner, projection)"
-                " VALUES (?, ?, ?, ?, ?) IF NOT EXISTS",
-                (*values, projection),
-            )
-        if not applied:
+        is_ready = bool(done) and not left
+        if not is_ready or not compare_and_set(
+            run.control,
+            table(settings.keyspace, TABLE),
+            {"projection": projection},
+            {
+                "live_version": definition.version,
+                "live_table": definition.target,
+                "since": datetime.now(UTC),
+                "owner": run.owner,
+            },
+            expected={"live_table": before.table} if before and before.is_stored else None,
+        ):
             raise TidemarkError(
                 f"what is live of projection {definition.name} was changed meanwhile",
                 where=projection,
