@@ -3,56 +3,48 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tidemark.cassandra.control import Control
+from tidemark.application import Run
 from tidemark.cassandra.schema import table
 
 
 def record(
-    control: Control,
-    keyspace: str,
-    *,
-    application: str,
+    run: Run,
     operation: str,
     subject: str,
-    owner: str,
-    run_id: str,
-    dry_run: bool,
-    plan: str,
+    lines: Sequence[str],
     counts: Mapping[str, int],
+    *,
+    dry_run: bool = False,
 ) -> None:
     """Append one row under today's UTC day.
 
     Args:
-        control: the session to Cassandra.
-        keyspace: Tidemark's own keyspace.
-        application: which application did it.
+        run: who does it: application, owner and run id.
         operation: what it did, such as `purge`, and `purge started` before the first write.
-        subject: the journal keyspace that it touched.
-        owner: who, as `host:pid:run id`.
-        run_id: the run.
-        dry_run: True if nothing was to be touched.
-        plan: what was to be touched, for people.
+        subject: what it touched, such as the journal keyspace.
+        lines: what was to be touched, for people.
         counts: what was touched, by kind.
+        dry_run: True if nothing was to be touched.
 
     Raises:
         CassandraUnavailable: the statement failed.
     """
-    control.execute(
-        f"INSERT INTO {table(keyspace, 'audit')} (day, at, application, operation, subject, owner,"
-        " run_id, dry_run, plan, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    run.control.execute(
+        f"INSERT INTO {table(run.settings.keyspace, 'audit')} (day, at, application, operation,"
+        " subject, owner, run_id, dry_run, plan, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             f"{datetime.now(UTC):%Y-%m-%d}",
             uuid.uuid1(),
-            application,
+            run.application,
             operation,
             subject,
-            owner,
-            run_id,
+            run.owner,
+            run.run_id,
             dry_run,
-            plan,
+            "\n".join(lines),
             dict(counts),
         ),
     )

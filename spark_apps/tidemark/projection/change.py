@@ -116,9 +116,9 @@ def run_change(
         if change.do is None:
             return Outcome(NOTHING, {}, change.counts, list(change.lines), details=change.details)
         _raise_revision(run, operation, subject, before)
-        _record(run, f"{operation} started", subject, change)
+        audit.record(run, f"{operation} started", subject, change.lines, change.counts)
         change.do(locks.check)
-        _record(run, operation, subject, change)
+        audit.record(run, operation, subject, change.lines, change.counts)
     return Outcome(DONE, {}, change.counts, list(change.lines), details=change.details)
 
 
@@ -141,18 +141,3 @@ def _raise_revision(run: Run, operation: str, subject: str, before: Revision) ->
             where=subject,
             do="look at `project.py get-offset` and decide anew",
         )
-
-
-def _record(run: Run, operation: str, subject: str, change: Change) -> None:
-    audit.record(
-        run.control,
-        run.settings.keyspace,
-        application=PROJECT,
-        operation=operation,
-        subject=subject,
-        owner=run.owner,
-        run_id=run.run_id,
-        dry_run=False,
-        plan="\n".join(change.lines),
-        counts=change.counts,
-    )

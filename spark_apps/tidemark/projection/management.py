@@ -17,7 +17,6 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
-from tidemark.ledger.applications import PROJECT
 from tidemark.projection import catalog
 from tidemark.projection.definition import Definition
 from tidemark.settings import Settings
@@ -127,15 +126,4 @@ def _change(run: Run, definition: Definition, before: Standing, paused: bool) ->
             do="look at `project.py status` and decide anew",
         )
     operation = "pause" if paused else "resume"
-    audit.record(
-        run.control,
-        settings.keyspace,
-        application=PROJECT,
-        operation=operation,
-        subject=subject,
-        owner=run.owner,
-        run_id=run.run_id,
-        dry_run=False,
-        plan=f"{operation} {definition.name}",
-        counts={"changed": 1},
-    )
+    audit.record(run, operation, subject, [f"{operation} {definition.name}"], {"changed": 1})

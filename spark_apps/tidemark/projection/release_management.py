@@ -83,11 +83,12 @@ def drop(run: Run, name: str, version: int, *, apply: bool) -> Outcome:
     counts = {"tables": int(known), "pieces": pieces}
     if not apply:
         return Outcome(PLANNED, counts=counts, lines=[f"{plan}; with --apply it is done"])
+    subject = former.subject(run.settings.journal_keyspace)
     with releases.lock_of(run, former):
         _require_not_live(run, former)
-        _record(run, former, "drop-release started", plan, {})
+        audit.record(run, "drop-release started", subject, [plan], {})
         _delete(run, former)
-        _record(run, former, "drop-release", plan, counts)
+        audit.record(run, "drop-release", subject, [plan], counts)
     return Outcome(DONE, counts=counts, lines=[plan])
 
 
@@ -129,21 +130,4 @@ def _delete(run: Run, definition: Definition) -> None:
     control.execute(
         f"DELETE FROM {table(keyspace, 'piece')} WHERE application = ? AND subject = ?",
         (PROJECT, subject),
-    )
-
-
-def _record(
-    run: Run, definition: Definition, operation: str, plan: str, counts: dict[str, int]
-) -> None:
-    audit.record(
-        run.control,
-        run.settings.keyspace,
-        application=PROJECT,
-        operation=operation,
-        subject=definition.subject(run.settings.journal_keyspace),
-        owner=run.owner,
-        run_id=run.run_id,
-        dry_run=False,
-        plan=plan,
-        counts=counts,
     )

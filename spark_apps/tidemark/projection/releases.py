@@ -232,18 +232,13 @@ def _swap(run: Run, definition: Definition, before: Live | None, passed: Collect
                 where=projection,
                 do="look at `project.py releases` and run again",
             )
+        now = f"now version {definition.version} in {definition.target}"
         audit.record(
-            run.control,
-            settings.keyspace,
-            application=PROJECT,
-            operation="release",
-            subject=projection,
-            owner=run.owner,
-            run_id=run.run_id,
-            dry_run=False,
-            plan=f"{before or 'nothing is live'}; now version {definition.version}"
-            f" in {definition.target}",
-            counts={"buckets": len(done)},
+            run,
+            "release",
+            projection,
+            [f"{before or 'nothing is live'}; {now}"],
+            {"buckets": len(done)},
         )
 
 

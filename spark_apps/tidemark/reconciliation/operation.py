@@ -102,15 +102,5 @@ def record(
     Raises:
         CassandraUnavailable: the statement failed.
     """
-    audit.record(
-        run.control,
-        run.settings.keyspace,
-        application=APPLICATION,
-        operation=operation,
-        subject=f"{run.settings.journal_keyspace}: {subject}",
-        owner=run.owner,
-        run_id=run.run_id,
-        dry_run=dry_run,
-        plan="\n".join(lines),
-        counts=counts,
-    )
+    subject = f"{run.settings.journal_keyspace}: {subject}"
+    audit.record(run, operation, subject, lines, counts, dry_run=dry_run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from tidemark import preflight
@@ -53,10 +53,10 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
 
     plan = plan_now()
     lines = [describe(bucket) for bucket in plan]
-    totals = _totals(plan)
+    totals, journal = _totals(plan), run.settings.journal_keyspace
     if not apply:
         planned = totals | {"buckets_purged": 0, "partitions_deleted": 0}
-        _audit(run, "purge", lines, planned, dry_run=True)
+        audit.record(run, "purge", journal, lines, planned, dry_run=True)
         doomed = totals["buckets_purged"]
         return Outcome(PLANNED, {"planned": doomed}, planned, [*lines, _how_to_apply(doomed)])
     # A run that died after its last delete left pieces without rows: only their end is missing.
@@ -64,9 +64,9 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
     pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
     if not pieces:
         return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket has rows in the window"])
-    _audit(run, "purge started", lines, totals, dry_run=False)
+    audit.record(run, "purge started", journal, lines, totals)
     _purge(run, ledger, pieces, plan, plan_now)
-    _audit(run, "purge", lines, totals, dry_run=False)
+    audit.record(run, "purge", journal, lines, totals)
     return Outcome(DONE, {"planned": len(pieces), "done": len(pieces)}, totals, lines)
 
 
@@ -117,23 +117,6 @@ def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
         "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
         "buckets_kept": len(plan) - len(doomed),
     }
-
-
-def _audit(
-    run: Run, operation: str, lines: Sequence[str], counts: Mapping[str, int], *, dry_run: bool
-) -> None:
-    audit.record(
-        run.control,
-        run.settings.keyspace,
-        application=APPLICATION,
-        operation=operation,
-        subject=run.settings.journal_keyspace,
-        owner=run.owner,
-        run_id=run.run_id,
-        dry_run=dry_run,
-        plan="\n".join(lines),
-        counts=counts,
-    )
 
 
 def _how_to_apply(doomed: int) -> str:
