@@ -17,9 +17,8 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
-from tidemark.ledger.applications import PROJECT
-from tidemark.ledger.locks import Locks
 from tidemark.projection.definition import Definition
+from tidemark.projection.lock import lock_of
 from tidemark.settings import Settings
 
 TABLE = "projection_revision"
@@ -103,14 +102,7 @@ def run_change(
         lines = [*change.lines, *([HINT] if change.do else [])]
         return Outcome(PLANNED, {}, change.counts, lines, details=change.details)
     settings, subject = run.settings, definition.subject(run.settings.journal_keyspace)
-    with Locks(
-        run.control,
-        settings.keyspace,
-        [f"{PROJECT}/{subject}"],
-        owner=run.owner,
-        run_id=run.run_id,
-        ttl=settings.lock_ttl,
-    ) as locks:
+    with lock_of(run, definition) as locks:
         before = revision(run.control, settings, definition)
         change = plan()
         if change.do is None:

@@ -19,9 +19,10 @@ from tidemark.projection.done import Done
 from tidemark.projection.folding import run as folding
 from tidemark.projection.intake import Intake, Policy
 from tidemark.projection.limit import postpone
+from tidemark.projection.lock import resource_of
 from tidemark.projection.modes import registry as modes
 from tidemark.projection.modes.base import Batch, Counted
-from tidemark.projection.plan import APPLICATION, Work
+from tidemark.projection.plan import Work
 
 
 def process(
@@ -51,7 +52,7 @@ def process(
         run.settings,
         work.ledger,
         work.pieces,
-        resource=f"{APPLICATION}/{work.definition.subject(run.settings.journal_keyspace)}",
+        resource=resource_of(run, work.definition),
         by_day=False,
         owner=run.owner,
         run_id=run.run_id,

@@ -14,6 +14,7 @@ from tidemark.ledger.applications import PROJECT
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection import catalog, releases, skips, slices_store
 from tidemark.projection.definition import Definition
+from tidemark.projection.lock import lock_of
 from tidemark.projection.plan import ledger, validated
 
 
@@ -84,7 +85,7 @@ def drop(run: Run, name: str, version: int, *, apply: bool) -> Outcome:
     if not apply:
         return Outcome(PLANNED, counts=counts, lines=[f"{plan}; with --apply it is done"])
     subject = former.subject(run.settings.journal_keyspace)
-    with releases.lock_of(run, former):
+    with lock_of(run, former):
         _require_not_live(run, former)
         audit.record(run, "drop-release started", subject, [plan], {})
         _delete(run, former)

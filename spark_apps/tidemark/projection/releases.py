@@ -19,10 +19,10 @@ from tidemark.cassandra.schema import table
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.ledger.applications import PROJECT
-from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Entry, Pieces, State
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
+from tidemark.projection.lock import lock_of
 from tidemark.projection.target import require_target
 from tidemark.settings import Settings
 
@@ -240,18 +240,6 @@ def _swap(run: Run, definition: Definition, before: Live | None, passed: Collect
             [f"{before or 'nothing is live'}; {now}"],
             {"buckets": len(done)},
         )
-
-
-def lock_of(run: Run, definition: Definition) -> Locks:
-    """The lock that a run over this version holds."""
-    return Locks(
-        run.control,
-        run.settings.keyspace,
-        [f"{PROJECT}/{definition.subject(run.settings.journal_keyspace)}"],
-        owner=run.owner,
-        run_id=run.run_id,
-        ttl=run.settings.lock_ttl,
-    )
 
 
 def _entries(control: Control, settings: Settings, subject: str) -> list[Entry]:

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from tidemark.application import Run
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.ledger.locks import Locks
 from tidemark.projection import slices, slices_store
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
 from tidemark.projection.done import Done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import postpone
-from tidemark.projection.plan import APPLICATION, Work
+from tidemark.projection.lock import lock_of
+from tidemark.projection.plan import Work
 from tidemark.projection.slices import ALL, Slicing
 from tidemark.projection.slices_session import Session, known
 
@@ -80,16 +80,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
         WrongData: the policy is strict and there is a gap.
         TidemarkError: the result contradicts the rules of the projection's mode.
     """
-    resource = f"{APPLICATION}/{work.definition.subject(run.settings.journal_keyspace)}"
-    with Locks(
-        run.control,
-        run.settings.keyspace,
-        slices.locked(work.slices, resource),
-        owner=run.owner,
-        run_id=run.run_id,
-        ttl=run.settings.lock_ttl,
-        on_lost=run.stop_jobs,
-    ) as locks:
+    with lock_of(run, work.definition, work.slices) as locks:
         postpone(work, run.owner)
         session = Session(run, work, locks)
         try:
