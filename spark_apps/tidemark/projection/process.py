@@ -25,9 +25,7 @@ from tidemark.projection.modes.base import Batch, Counted
 from tidemark.projection.plan import Work
 
 
-def process(
-    run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done | None = None
-) -> Done:
+def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done) -> None:
     """Record the held pieces, do the others and those that turn out to be late, batch by batch.
 
     Args:
@@ -36,7 +34,7 @@ def process(
         checked: its definition as Spark understands it; None if all of its pieces are held.
         policy: what to do about events that are missing. If it is strict all is one batch:
             nothing is written before the last gap is known.
-        done: what is returned, filled batch by batch, so that it is known if a later one fails.
+        done: is filled batch by batch, so that it is known if a later one fails.
 
     Raises:
         LockHeld: another run works on this projection.
@@ -46,7 +44,6 @@ def process(
         TidemarkError: the result contradicts the rules of the projection's mode; or an event cannot
             be read or folded, and on-error is fail.
     """
-    done = done if done is not None else Done()
     with claim(
         run.control,
         run.settings,
@@ -63,7 +60,6 @@ def process(
             claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:
             process_claimed(run, claimed, work, checked, policy, done)
-    return done
 
 
 def process_claimed(

@@ -238,7 +238,7 @@ def last_of_series(rows: DataFrame) -> DataFrame:
     )
 
 
-def whole_series(events: DataFrame, counted: Sequence[str] = ()) -> DataFrame:
+def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
     """The lengths of series of which the first event is there, and of what is untagged.
 
     Without numbering them: counts and highest sequence nrs take no sort, whatever their number.
