@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.integration.both_sources import (
+    BOTH,
+    both,
+    both_sources,
+    pieces,
+    reached,
+    red,
+    results,
+)
 from tests.integration.projections import (
-    HOUR_MS,
     START_MS,
-    TOTALS,
-    TOTALS_TABLE,
-    Event,
     Projections,
     counts,
-    event,
     totals,
 )
 from tests.integration.support import Journal
-from tidemark.cassandra.control import Row
-
-EVERY = TOTALS.replace("totals", "every").replace("tags red, blue", "messages")
-EVERY_TABLE = TOTALS_TABLE.replace("totals", "every")
-BOTH = ("every", "totals")
 
 
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
     """The same result from both sources: every event has a tag."""
-    # A search for a missing number goes back to here.
-    journal = make_journal(EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
-    both = Projections(journal, tmp_path)
-    both.define(TOTALS, TOTALS_TABLE)
-    both.define(EVERY, EVERY_TABLE, file="two.sql")
-    return both
-
-
-def red(pid: str, number: int, hours: float) -> Event:
-    return event(pid, number, hours, "red", kind="in", amount=10**number)
-
-
-def pieces(projections: Projections) -> dict[tuple[str, int], tuple[str, str, int]]:
-    """State, reason and attempt of project's pieces, by projection and hour."""
-    return {
-        (row["subject"].partition("/")[2], (row["time_bucket"] - START_MS) // HOUR_MS): (
-            row["state"],
-            row["reason"],
-            row["attempt"],
-        )
-        for row in projections.journal.own_rows("piece")
-        if row["application"] == "project"
-    }
-
-
-def results(projections: Projections) -> dict[str, list[Row]]:
-    return {name: projections.journal.rows(name) for name in BOTH}
-
-
-def both(events: Iterable[Event]) -> dict[str, list[Row]]:
-    return dict.fromkeys(BOTH, totals(events))
-
-
-def reached(projections: Projections) -> dict[tuple[str, str], int]:
-    return {key[:2]: number for key, (_, number, _) in projections.offsets().items()}
+    return both_sources(make_journal, tmp_path)
 
 
 def test_late_events_in_done_buckets_reopen_those_buckets_only(projections: Projections) -> None:

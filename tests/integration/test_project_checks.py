@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.both_sources import both_sources
 from tests.integration.projections import (
     SOME_EVENTS,
     TOTALS,
@@ -22,8 +23,6 @@ from tests.integration.support import Journal
 CHECKED = TOTALS.replace(
     "-- event", "-- checks: warn n > 1, total < 1000,\n--   unique (time_bucket, kind)\n-- event"
 )
-EVERY = TOTALS.replace("totals", "every").replace("tags red, blue", "messages")
-EVERY_TABLE = TOTALS_TABLE.replace("totals", "every")
 
 
 def test_a_failing_check_writes_nothing_and_a_warning_is_counted(projections: Projections) -> None:
@@ -95,12 +94,10 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
     missing = event("c|1", 2, 0.4, "red", kind="in", amount=100)
     ends = []
     for rows in ("1", "1000000"):
-        journal = make_journal(PROJECT_MAX_ROWS=rows, EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
         directory = tmp_path / rows
         directory.mkdir()
-        projections = Projections(journal, directory)
-        projections.define(TOTALS, TOTALS_TABLE)
-        projections.define(EVERY, EVERY_TABLE, file="two.sql")
+        projections = both_sources(make_journal, directory, PROJECT_MAX_ROWS=rows)
+        journal = projections.journal
         projections.history.add(missing)
         projections.insert(*skewed())
         if progress:

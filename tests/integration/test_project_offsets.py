@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.both_sources import (
+    BOTH,
+    both,
+    both_sources,
+    pieces,
+    reached,
+    red,
+    results,
+)
 from tests.integration.projections import (
-    TOTALS,
-    TOTALS_TABLE,
     Event,
     Projections,
     counts,
@@ -17,16 +24,6 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
-from tests.integration.test_project_acceptance import (
-    BOTH,
-    EVERY,
-    EVERY_TABLE,
-    both,
-    pieces,
-    reached,
-    red,
-    results,
-)
 from tidemark.ledger.locks import Locks
 from tidemark.projection import offsets
 from tidemark.projection.offsets import Offset
@@ -39,11 +36,7 @@ SERIES = {"every": ID, "totals": (*ID, "--tag", "red")}
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
     """The same result from both sources: every event has a tag."""
-    journal = make_journal(EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
-    two = Projections(journal, tmp_path)
-    two.define(TOTALS, TOTALS_TABLE)
-    two.define(EVERY, EVERY_TABLE, file="two.sql")
-    return two
+    return both_sources(make_journal, tmp_path)
 
 
 def six_events() -> list[Event]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.both_sources import pieces
 from tests.integration.projections import (
     HOUR_MS,
     LATEST,
@@ -18,7 +19,6 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
-from tests.integration.test_project_acceptance import pieces
 from tidemark.partitioning.keys import slice_of
 
 WINDOW = ("--window-start", "2024-03-01T00:00", "--window-end", "2024-03-01T04:00")
