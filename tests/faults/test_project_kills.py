@@ -18,6 +18,9 @@ from typing import Any
 import pytest
 
 from tests.faults.test_manage_crashes import kill
+from tests.integration.books import TABLE as BOOKS_TABLE
+from tests.integration.books import books
+from tests.integration.books import define as define_books
 from tests.integration.projections import (
     GREGORIAN,
     LATEST,
@@ -33,9 +36,6 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
-from tests.integration.test_project_fold import TABLE as BOOKS_TABLE
-from tests.integration.test_project_fold import books
-from tests.integration.test_project_fold import define as define_books
 from tests.integration.test_project_modes import LAKE, LOG, LOG_TABLE, exported, logged
 
 AFTER_THE_RESULT = "tidemark.projection.modes.registry:write"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.integration.books import FOLD, POISON_AT, TABLE, books, define, fold
 from tests.integration.projections import (
     HOUR_MS,
     LATEST,
@@ -19,31 +20,6 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 
-FOLD = """\
-from tidemark.projection.python import projection
-
-
-@projection(
-    name="books",
-    version=1,
-    source="messages",
-    mode="fold",
-    target="KEYSPACE.books",
-    event="kind STRING, amount INT",
-    state="balance BIGINT, folded ARRAY<BIGINT>",
-)
-def fold(state, events):
-    book = dict(state or {"balance": 0, "folded": []})
-    for event in events.itertuples():
-        if event.kind == "poison":
-            raise ValueError("this is poison")
-        book["balance"] += int(event.amount) * 1
-        book["folded"].append(event.sequence_nr)
-    return book
-"""
-TABLE = """\
-CREATE TABLE {keyspace}.books (persistence_id text PRIMARY KEY, sequence_nr bigint,
-    balance bigint, folded list<bigint>, note text)"""
 SUMS = """\
 from pyspark.sql import functions as F
 
@@ -61,30 +37,10 @@ def sums(events):
     return events.groupBy("time_bucket").agg(F.sum(inverse("amount")).alias("total"))
 """
 SUMS_TABLE = "CREATE TABLE {keyspace}.sums (time_bucket bigint PRIMARY KEY, total bigint)"
-POISON_AT = "ValueError: this is poison (books.py:17)"
-
-
-def define(projections: Projections, text: str = FOLD, table: str | None = None) -> None:
-    keyspace = projections.journal.keyspace
-    (projections.directory / "books.py").write_text(text.replace("KEYSPACE", keyspace))
-    if table is not None:
-        projections.journal.control.execute_ddl(table.format(keyspace=keyspace))
-
-
-def changed(factor: int, version: int) -> str:
-    return FOLD.replace("* 1", f"* {factor}").replace("version=1", f"version={version}")
 
 
 def move(pid: str, number: int, hours: float, amount: int = 1, kind: str = "in") -> Any:
     return event(pid, number, hours, "red", kind=kind, amount=amount)
-
-
-def books(projections: Projections) -> dict[str, tuple[int, int, list[int]]]:
-    """(sequence nr, balance, folded sequence nrs) by persistence id."""
-    return {
-        row["persistence_id"]: (row["sequence_nr"], row["balance"], row["folded"])
-        for row in projections.journal.rows("books")
-    }
 
 
 def letters(projections: Projections, name: str = "books") -> dict[tuple[str, int], str]:
@@ -132,12 +88,12 @@ def test_a_changed_fold_begins_with_the_first_event_of_what_it_touches(
     projections.list_persistence_ids()
     projections.validated(0, 1, 2, 3)
     ran(projections.run(0, 3))
-    define(projections, changed(10, 1))
+    define(projections, fold(factor=10))
     (refusal,) = projections.run(0, 3).error_lines
     assert "books has changed, but version 1 was used before" in refusal
 
     # Hour 1 alone: a|1 is folded anew up to what is accepted, in hours 0 and 2; the others wait.
-    define(projections, changed(10, 2))
+    define(projections, fold(factor=10, version=2))
     assert ran(projections.run(1, 2))["rows_written"] == 1
     assert books(projections) == {
         "a|1": (3, 30, [1, 2, 3]), "a|2": (1, 1, [1]), "a|3": (1, 1, [1]),
@@ -154,7 +110,7 @@ def test_a_changed_fold_begins_with_the_first_event_of_what_it_touches(
         " WHERE persistence_id = ? AND partition_nr = ? AND sequence_nr = ?",
         ("a|1", 0, 1),
     )
-    define(projections, changed(100, 3))
+    define(projections, fold(factor=100, version=3))
     purged = projections.run(3, 4)
     assert purged.status == 1
     assert (
@@ -201,7 +157,9 @@ def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> N
     assert states == {("books", "failed"), ("latest", "done"), ("sums", "failed")}
     assert {name for name, _, _ in projections.offsets()} == {"latest"}
 
-    retrying = changed(1, 2).replace('mode="fold"', 'mode="fold", on_error="retry-and-skip 3 1ms"')
+    retrying = fold(version=2).replace(
+        'mode="fold"', 'mode="fold", on_error="retry-and-skip 3 1ms"'
+    )
     define(projections, retrying)
     assert ran(projections.run(0, 1, "--projection", "books"))["quarantined"] == 2
     assert books(projections) == {"a|1": (6, 4, [1, 2, 5, 6]), "a|2": (1, 0, [1])}

@@ -8,38 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.integration.books import TABLE, books, define, fold
 from tests.integration.projections import LATEST, LATEST_TABLE, START_MS, Projections, event
 from tests.integration.support import Result
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
 STATES = LATEST.replace("-- mode", "-- start: snapshot\n-- mode").replace("latest", "states")
 STATES_TABLE = LATEST_TABLE.replace("latest", "states")
-FOLD = """\
-from tidemark.projection.python import projection
-
-
-@projection(
-    name="books",
-    version=1,
-    source="persistence-ids a|1, a|2, a|3",
-    mode="fold",
-    start="snapshot",
-    target="KEYSPACE.books",
-    event="kind STRING, amount INT",
-    state="balance BIGINT, folded ARRAY<BIGINT>",
-)
-def fold(state, events):
-    book = dict(state or {"balance": 0, "folded": []})
-    for event in events.itertuples():
-        if event.is_snapshot:
-            book = {"balance": 0, "folded": [-1]}
-        book["balance"] += int(event.amount) * 1
-        book["folded"].append(event.sequence_nr)
-    return book
-"""
-BOOKS_TABLE = """\
-CREATE TABLE {keyspace}.books (persistence_id text PRIMARY KEY, sequence_nr bigint,
-    balance bigint, folded list<bigint>)"""
 
 
 def move(pid: str, number: int, hours: float) -> Any:
@@ -91,13 +66,6 @@ def states(projections: Projections) -> dict[str, tuple[int, str, int]]:
     return {
         row["persistence_id"]: (row["sequence_nr"], row["kind"], row["amount"])
         for row in projections.journal.rows("states")
-    }
-
-
-def books(projections: Projections) -> dict[str, tuple[int, int, list[int]]]:
-    return {
-        row["persistence_id"]: (row["sequence_nr"], row["balance"], row["folded"])
-        for row in projections.journal.rows("books")
     }
 
 
@@ -195,9 +163,8 @@ def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
     snapshots: Projections,
 ) -> None:
     journal = snapshots.journal
-    text = FOLD.replace("KEYSPACE", journal.keyspace)
-    (snapshots.directory / "books.py").write_text(text)
-    journal.control.execute_ddl(BOOKS_TABLE.format(keyspace=journal.keyspace))
+    source = "persistence-ids a|1, a|2, a|3"
+    define(snapshots, fold(source=source, start="snapshot"), TABLE)
     create_table(snapshots)
     snapshots.insert(
         *(move("a|1", number, 0.1 * number) for number in (1, 2, 3)),
@@ -230,9 +197,7 @@ def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
     # A new version reads no history from before the snapshots: there is none any more.
     delete_messages(snapshots, "a|1", 2)
     delete_messages(snapshots, "a|2", 4)
-    (snapshots.directory / "books.py").write_text(
-        text.replace("* 1", "* 10").replace("version=1", "version=2")
-    )
+    define(snapshots, fold(source=source, start="snapshot", factor=10, version=2))
     snapshots.insert(*(move(pid, number, 2.1) for pid, number in (("a|1", 5), ("a|2", 6))))
     ran(snapshots.run(2, 3))
     assert books(snapshots) == {
