@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pyspark
 
-from embedded import homes
+from embedded import homes, spark_home
 from embedded.java import java_home
 from embedded.paths import JARS
 from embedded.progress import Progress
@@ -62,9 +62,7 @@ def _make(archive: Path) -> None:
         made = Path(directory) / archive.name
         environment = {
             **os.environ,
-            "JAVA_HOME": str(java_home()),
-            "SPARK_HOME": str(Path(pyspark.__file__).parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            **spark_home.variables(),
             "SPARK_SUBMIT_OPTS": " ".join(
                 [shlex.quote(f"-XX:ArchiveClassesAtExit={made}"), _SILENT]
             ),

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
-import pyspark
-
-from embedded import class_archive, jars
-from embedded.java import java_home
+from embedded import class_archive, jars, spark_home
 
 _JVM_OPTIONS = (
     "-XX:+UseParallelGC",
@@ -25,14 +21,12 @@ _JVM_OPTIONS = (
 def environment() -> dict[str, str]:
     """Return the variables for spark-submit and for applications run by hand.
 
-    A spark-submit from a virtual environment finds Spark only by SPARK_HOME, and its workers the
-    right Python only by PYSPARK_PYTHON. SPARK_SUBMIT_OPTS reaches the JVM of both.
+    Spark's workers find the right Python only by PYSPARK_PYTHON. SPARK_SUBMIT_OPTS reaches the JVM
+    either way.
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     return {
-        "JAVA_HOME": str(java_home()),
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **spark_home.variables(),
         "SPARK_SUBMIT_OPTS": " ".join([*_JVM_OPTIONS, class_archive.options(), given]).strip(),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
