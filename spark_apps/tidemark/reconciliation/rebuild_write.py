@@ -10,7 +10,6 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.journal.tables import PAYLOAD_COLUMNS
-from tidemark.ledger import applications, quarantine
 from tidemark.tagging import events, rules, store, transform
 from tidemark.tagging.rules import Rule
 
@@ -51,7 +50,7 @@ def write_series(
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     if found.cause:
         check()
-        _quarantine(run, messages, tag_rules)
+        store.quarantine_unwritable(run, messages, tag_rules)
     run.say("numbering, writing the tag views")
     rows = transform.ranked(kept).where(F.col("tag").isNotNull())
     rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
@@ -84,17 +83,6 @@ def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
         return tagged.withColumn("tags", of_these).where(has_one | F.col("cause").isNotNull())
     has_tags = F.col("tags").isNotNull()
     return tagged.withColumns({name: F.when(has_tags, F.col(name)) for name in PAYLOAD_COLUMNS})
-
-
-def _quarantine(run: Run, messages: DataFrame, tag_rules: Sequence[Rule]) -> None:
-    settings = run.settings
-    quarantine.write(
-        events.unwritable(messages, tag_rules),
-        settings,
-        source=f"{settings.journal_keyspace}.{settings.journal_table}",
-        application=applications.RECONCILE,
-        run_id=run.run_id,
-    )
 
 
 def _write_scanning(run: Run, series: DataFrame, version: str, check: Callable[[], None]) -> None:

@@ -14,14 +14,13 @@ from pyspark.sql import functions as F
 
 from tidemark.application import Run
 from tidemark.journal.tables import PAYLOAD_COLUMNS
-from tidemark.ledger import quarantine
 from tidemark.reconciliation import findings, kinds, payload, repair_store
 from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.find import Found, find
-from tidemark.reconciliation.operation import APPLICATION, Operation, Plan
+from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.read import Kept
 from tidemark.reconciliation.scope import Scope, require_known
-from tidemark.tagging import events, layout, rules, store, tails, transform
+from tidemark.tagging import layout, rules, store, tails, transform
 
 FORGOTTEN_BY_ID = 1000
 """Up to so many persistence ids are forgotten one by one, more as a whole."""
@@ -112,8 +111,11 @@ def _plan(run: Run, scope: Scope) -> RepairPlan:
 
 def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str, int]:
     settings, found = run.settings, plan.found
+    tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
-        "events_quarantined": lambda part: _quarantine(run, _messages(run, found, part)),
+        "events_quarantined": lambda part: store.quarantine_unwritable(
+            run, _messages(run, found, part), tag_rules
+        ),
         "tag_rows_written": lambda part: store.write_tag_views(
             view_rows(part, _messages(run, found, part)), settings
         ),
@@ -126,7 +128,7 @@ def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str
     check()
     _forget(run, found.findings)
     layout.record_bucket_size(run.control, settings)
-    rules.record(run.control, settings, rules.load(settings.tagging_dir))
+    rules.record(run.control, settings, tag_rules)
     for name, condition in ACTIONS.items():
         if plan.counts[name]:
             run.say(f"{plan.counts[name]:,} {name.replace('_', ' ')}")
@@ -145,13 +147,3 @@ def _forget(run: Run, found: DataFrame) -> None:
 def _messages(run: Run, found: Found, part: DataFrame) -> DataFrame:
     wanted = part.select(*payload.MESSAGE, F.col("expected_time_bucket").alias("time_bucket"))
     return payload.messages_of(run, wanted, found.read["messages_checked"])
-
-
-def _quarantine(run: Run, messages: DataFrame) -> None:
-    quarantine.write(
-        events.unwritable(messages, rules.load(run.settings.tagging_dir)),
-        run.settings,
-        source=f"{run.settings.journal_keyspace}.{run.settings.journal_table}",
-        application=APPLICATION,
-        run_id=run.run_id,
-    )

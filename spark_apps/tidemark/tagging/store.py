@@ -1,4 +1,4 @@
-"""The writes of tag-write, one function for each kind, in the order in which they are promised.
+"""The writes of tag views, one function for each kind, in the order in which they are promised.
 
 Data, then progress, then scanning, then our own tails: a crash between any two leaves progress
 that lags, and the next run writes the same keys again (facts: pekko-cassandra §3, "progress may
@@ -7,13 +7,30 @@ lag, never lead").
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import tables
+from tidemark.ledger import quarantine
 from tidemark.settings import Settings
-from tidemark.tagging import tails
+from tidemark.tagging import events, tails
+from tidemark.tagging.rules import Rule
+
+
+def quarantine_unwritable(run: Run, messages: DataFrame, tag_rules: Sequence[Rule]) -> None:
+    """Before them: the events that no reader of their tags could read, see `events.unwritable`."""
+    settings = run.settings
+    quarantine.write(
+        events.unwritable(messages, tag_rules),
+        settings,
+        source=f"{settings.journal_keyspace}.{settings.journal_table}",
+        application=run.application,
+        run_id=run.run_id,
+    )
 
 
 def write_tag_views(rows: DataFrame, settings: Settings) -> None:

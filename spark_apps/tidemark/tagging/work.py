@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 
 from tidemark.application import Run
 from tidemark.journal import frames
-from tidemark.ledger import applications, quarantine
 from tidemark.ledger.claim import Claim
 from tidemark.tagging import events, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
@@ -105,7 +104,9 @@ class Work:
             quarantined=int(seen.get["quarantined"]),
         )
         self._hold(result, ranked, series)
-        self._quarantine(result, source)
+        if result.quarantined:
+            self._claimed.check()
+            store.quarantine_unwritable(self._run, source.messages, self._rules)
         self._write_rows(result, source, series)
         self._write_completeness(marked, source)
         return result
@@ -125,18 +126,6 @@ class Work:
         of_held = ranked.join(bad, on="persistence_id", how="left_semi")
         buckets = of_held.select("time_bucket").distinct().collect()  # no more than pieces + done
         result.held_buckets = {row.time_bucket for row in buckets} & self._planned
-
-    def _quarantine(self, result: Result, source: read.Source) -> None:
-        if result.quarantined:
-            self._claimed.check()
-            settings = self._run.settings
-            quarantine.write(
-                events.unwritable(source.messages, self._rules),
-                settings,
-                source=f"{settings.journal_keyspace}.{settings.journal_table}",
-                application=applications.TAG_WRITE,
-                run_id=self._run.run_id,
-            )
 
     def _write_rows(self, result: Result, source: read.Source, series: DataFrame) -> None:
         settings = self._run.settings
