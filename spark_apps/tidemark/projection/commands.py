@@ -5,13 +5,14 @@ None of them needs anything to run, and only `status --exact` starts Spark.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemark import options
-from tidemark.application import run_application
+from tidemark.application import Outcome, Run, run_application
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.clear import clear as clear_projection
 from tidemark.projection.get_offset import get_offset as show_offset
@@ -94,36 +95,21 @@ def status(
     A piece is open if validate has passed its time bucket and the present definition has not
     processed it. Spark is not started, unless --exact is given, and nothing has to run.
     """
-    run_application(
-        APPLICATION,
-        lambda run: run_status(run, projection or [], exact=exact, ranges=ranges),
-        run_id=run_id,
-        report_file=report,
-    )
+    _run(lambda run: run_status(run, projection or [], exact=exact, ranges=ranges), run_id, report)
 
 
 def pause(
     projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
 ) -> None:
     """Leave projections out of every run to come, until they are resumed."""
-    run_application(
-        APPLICATION,
-        lambda run: set_paused(run, projection, paused=True),
-        run_id=run_id,
-        report_file=report,
-    )
+    _run(lambda run: set_paused(run, projection, paused=True), run_id, report)
 
 
 def resume(
     projection: Named, run_id: options.RunId = None, report: options.ReportFile = None
 ) -> None:
     """Let paused projections run again; the next run takes up what was left out."""
-    run_application(
-        APPLICATION,
-        lambda run: set_paused(run, projection, paused=False),
-        run_id=run_id,
-        report_file=report,
-    )
+    _run(lambda run: set_paused(run, projection, paused=False), run_id, report)
 
 
 def get_offset(
@@ -147,8 +133,7 @@ def get_offset(
 
     Without a persistence id: how many series have an offset, the newest and the oldest cursor.
     """
-    run_application(
-        APPLICATION,
+    _run(
         lambda run: show_offset(
             run,
             projection,
@@ -157,8 +142,8 @@ def get_offset(
             slice_number=slice_number,
             everything=everything,
         ),
-        run_id=run_id,
-        report_file=report,
+        run_id,
+        report,
     )
 
 
@@ -182,13 +167,12 @@ def set_offset(
     they lie in are planned again. 0 forgets the series. Refused while a run works on the
     projection.
     """
-    run_application(
-        APPLICATION,
+    _run(
         lambda run: move_offset(
             run, projection, persistence_id, tag, to, expected=expected, apply=apply
         ),
-        run_id=run_id,
-        report_file=report,
+        run_id,
+        report,
         dry_run=not apply,
     )
 
@@ -206,11 +190,10 @@ def skip(
     The event, if it is there, goes to quarantine and is in no result. Refused while a run works
     on the projection.
     """
-    run_application(
-        APPLICATION,
+    _run(
         lambda run: skip_next(run, projection, persistence_id, tag, apply=apply),
-        run_id=run_id,
-        report_file=report,
+        run_id,
+        report,
         dry_run=not apply,
     )
 
@@ -226,11 +209,10 @@ def clear(
     The target is left alone; rows are replaced when their time bucket is processed. Refused while
     a run works on the projection.
     """
-    run_application(
-        APPLICATION,
+    _run(
         lambda run: clear_projection(run, projection, apply=apply),
-        run_id=run_id,
-        report_file=report,
+        run_id,
+        report,
         dry_run=not apply,
     )
 
@@ -241,29 +223,28 @@ def releases(
     report: options.ReportFile = None,
 ) -> None:
     """Say which version of each projection is live, which one is built, and which are over."""
-    run_application(
-        APPLICATION,
-        lambda run: run_releases(run, projection or []),
-        run_id=run_id,
-        report_file=report,
-    )
+    _run(lambda run: run_releases(run, projection or []), run_id, report)
 
 
 def drop_release(
-    projection: Annotated[str, typer.Argument(metavar="PROJECTION")],
+    projection: Name,
     version: Annotated[int, typer.Option(min=1, help="The version to drop.")],
     apply: options.Apply = False,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
     """Drop the table of a blue/green version that is not live, and what is stored about it."""
-    run_application(
-        APPLICATION,
-        lambda run: drop(run, projection, version, apply=apply),
-        run_id=run_id,
-        report_file=report,
-        dry_run=not apply,
-    )
+    _run(lambda run: drop(run, projection, version, apply=apply), run_id, report, dry_run=not apply)
+
+
+def _run(
+    work: Callable[[Run], Outcome],
+    run_id: str | None,
+    report: Path | None,
+    *,
+    dry_run: bool = False,
+) -> None:
+    run_application(APPLICATION, work, run_id=run_id, report_file=report, dry_run=dry_run)
 
 
 COMMANDS = {
