@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from cassandra import (
-    AuthenticationFailed,
-    ConsistencyLevel,
-    DriverException,
-    OperationTimedOut,
-    RequestExecutionException,
-    Unauthorized,
-    Unavailable,
-)
+from cassandra import ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
 from cassandra.query import (
     BatchStatement,
@@ -28,7 +19,8 @@ from cassandra.query import (
     dict_factory,
 )
 
-from tidemark.errors import CassandraUnavailable, InvalidInput
+from tidemark.cassandra.failures import Failures
+from tidemark.errors import InvalidInput
 from tidemark.settings import Settings
 
 Row = dict[str, Any]
@@ -47,8 +39,7 @@ class Control:
         """
         # The driver repeats on its logger, with a trace, what we say in one line.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
-        self._hosts = settings.cassandra_hosts
-        self._username = settings.cassandra_username
+        self._failures = Failures(settings.cassandra_hosts, settings.cassandra_username)
         self._prepared: dict[str, PreparedStatement] = {}
         profile = ExecutionProfile(
             consistency_level=_consistency(settings.cassandra_consistency),
@@ -73,7 +64,7 @@ class Control:
             schema_metadata_enabled=False,
         )
         try:
-            with self._one_line_errors():
+            with self._failures.in_one_line():
                 self._session = self._cluster.connect()
         except BaseException:
             self._cluster.shutdown()
@@ -104,7 +95,7 @@ class Control:
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
-        with self._one_line_errors():
+        with self._failures.in_one_line():
             return list(self._session.execute(self._prepare(cql), values))
 
     def stream(self, cql: str, values: Sequence[object] = ()) -> Iterator[Row]:
@@ -113,7 +104,7 @@ class Control:
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
-        with self._one_line_errors():
+        with self._failures.in_one_line():
             yield from self._session.execute(self._prepare(cql), values)
 
     def execute_ddl(self, cql: str) -> None:
@@ -122,7 +113,7 @@ class Control:
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
-        with self._one_line_errors():
+        with self._failures.in_one_line():
             self._session.execute(SimpleStatement(cql))
 
     def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
@@ -142,7 +133,7 @@ class Control:
         Raises:
             CassandraUnavailable: at the first statement that failed or timed out.
         """
-        with self._one_line_errors():
+        with self._failures.in_one_line():
             results = execute_concurrent_with_args(
                 self._session, self._prepare(cql), list(values), concurrency=concurrency
             )
@@ -156,7 +147,7 @@ class Control:
         Raises:
             CassandraUnavailable: at the first batch that failed or timed out.
         """
-        with self._one_line_errors():
+        with self._failures.in_one_line():
             prepared = self._prepare(cql)
             statements = []
             for values_of_batch in batches:
@@ -213,61 +204,6 @@ class Control:
         if cql not in self._prepared:
             self._prepared[cql] = self._session.prepare(cql)
         return self._prepared[cql]
-
-    @contextmanager
-    def _one_line_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except NoHostAvailable as error:
-            raise self._unavailable(error) from error
-        except (Unauthorized, AuthenticationFailed) as error:
-            raise self._refused(error) from error
-        except OperationTimedOut as error:
-            raise CassandraUnavailable(
-                "Cassandra did not answer in time", where=self._hosts, do="try again"
-            ) from error
-        except Unavailable as error:
-            raise self._too_few_replicas(error) from error
-        except (DriverException, RequestExecutionException) as error:
-            raise CassandraUnavailable(
-                f"Cassandra refused a statement: {error}", where=self._hosts
-            ) from error
-
-    def _unavailable(self, error: NoHostAvailable) -> CassandraUnavailable:
-        causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
-        for cause in causes:
-            if isinstance(cause, AuthenticationFailed | Unauthorized):
-                return self._refused(cause)
-            if isinstance(cause, Unavailable):
-                return self._too_few_replicas(cause)
-        detail = f": {causes[0]}" if causes else ""
-        return CassandraUnavailable(
-            f"cannot reach Cassandra{detail}",
-            where=self._hosts,
-            do="check TIDEMARK_CASSANDRA_HOSTS and that the server is up",
-        )
-
-    def _too_few_replicas(self, error: Unavailable) -> CassandraUnavailable:
-        level = ConsistencyLevel.value_to_name.get(error.consistency, error.consistency)
-        return CassandraUnavailable(
-            f"consistency level {level} needs {error.required_replicas} replicas,"
-            f" {error.alive_replicas} are alive",
-            where=self._hosts,
-            do="start the missing nodes, or lower TIDEMARK_CASSANDRA_CONSISTENCY, or the"
-            " replication factor of the keyspace (TIDEMARK_REPLICATION for Tidemark's own)",
-        )
-
-    def _refused(self, error: Exception) -> CassandraUnavailable:
-        if isinstance(error, Unauthorized):
-            problem = f"Cassandra does not permit this to user {self._username!r}: {error}"
-        else:
-            user = f"user {self._username!r} with this password" if self._username else "no user"
-            problem = f"Cassandra refuses {user}"
-        return CassandraUnavailable(
-            problem,
-            where=self._hosts,
-            do="check TIDEMARK_CASSANDRA_USERNAME and TIDEMARK_CASSANDRA_PASSWORD",
-        )
 
 
 def _consistency(name: str) -> int:
