@@ -9,39 +9,25 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.partitioning import keys
+from tidemark.errors import TidemarkError
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection import analysis, checking, snapshots, target, transform, trial
 from tidemark.projection.analysis import IS_SNAPSHOT, Checked
 from tidemark.projection.checking import Finding
 from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.definition_file import read
+from tidemark.projection.given_events import COLUMNS, TIME_BUCKET, Event, rows_of
 from tidemark.projection.modes.registry import HANDLINGS
-from tidemark.projection.source import Messages, PersistenceIds
 from tidemark.session import FETCHED_JARS, require_java
-from tidemark.window import EPOCH
-
-Event = Mapping[str, Any]
-
-_REQUIRED = ("persistence_id", "sequence_nr", "timestamp")
-_OPTIONAL = {"tags": (), "ser_id": 0, "ser_manifest": "", "event": None}
-_SOURCE = (
-    "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
-    " tags array<string>, ser_id int, ser_manifest string, event binary, is_snapshot boolean"
-)
-"""As `Reader.rows` has them, and is_snapshot."""
-_BUCKET = 4
 
 
 def run_projection(
@@ -156,14 +142,14 @@ def _decoded(
     rows = [
         row
         for number, event in enumerate(events)
-        for row in _source_rows(event, number, checked.definition, size)
+        for row in rows_of(event, number, checked.definition, size)
     ]
-    frame = session.createDataFrame(rows, _SOURCE)
+    frame = session.createDataFrame(rows, COLUMNS)
     starts = checked.definition.starts_from_snapshots
     frame = _from_snapshots(frame) if starts else frame.drop(IS_SNAPSHOT)
     distinct = transform.distinct_events(frame)
     decoded = transform.decode(distinct, checked.event, checked.decoders)
-    return checked, decoded, sorted({row[_BUCKET] for row in rows})
+    return checked, decoded, sorted({row[TIME_BUCKET] for row in rows})
 
 
 def _from_snapshots(rows: DataFrame) -> DataFrame:
@@ -193,69 +179,6 @@ def _read(definition: Path | str) -> Definition:
         file = Path(directory) / f"definition.{kind}"
         file.write_text(definition, "utf-8")
         return read(file)
-
-
-def _source_rows(
-    event: Event, number: int, definition: Definition, size: BucketSize
-) -> list[tuple[Any, ...]]:
-    """The event as the projection's source has it: from tag views, once for each of its tags."""
-    missing = [name for name in _REQUIRED if name not in event]
-    if missing:
-        raise InvalidInput(
-            f"event {number} has no {', '.join(missing)}", do=f"give it {', '.join(_REQUIRED)}"
-        )
-    is_snapshot = False
-    if definition.starts_from_snapshots:
-        is_snapshot = bool(event.get(IS_SNAPSHOT))
-        event = {name: value for name, value in event.items() if name != IS_SNAPSHOT}
-    given = {name: event.get(name, default) for name, default in _OPTIONAL.items()}
-    microseconds = _microseconds(event["timestamp"], number)
-    ticks = microseconds * 10 + keys.UUID_EPOCH_TICKS
-    bucket = microseconds // 1000 // size.milliseconds * size.milliseconds
-    key = (
-        event["persistence_id"],
-        event["sequence_nr"],
-        keys.ticks_timeuuid(ticks, clock_sequence=0, node=1),
-        ticks,
-        bucket,
-    )
-    payload = (given["ser_id"], given["ser_manifest"], _payload(event, number), is_snapshot)
-    tags = sorted(given["tags"])
-    source = definition.source
-    if isinstance(source, Messages | PersistenceIds) and not source.reads(event["persistence_id"]):
-        return []
-    if definition.tags is None:
-        return [(*key, tags, *payload)]
-    return [(*key, [tag], *payload) for tag in tags if tag in definition.tags]
-
-
-def _payload(event: Event, number: int) -> bytes:
-    fields = {name: value for name, value in event.items() if name not in {*_REQUIRED, *_OPTIONAL}}
-    payload = event.get("event")
-    if payload is None:
-        return json.dumps(fields, default=_as_json).encode()
-    if fields:
-        raise InvalidInput(
-            f"event {number} has bytes in `event` and the fields {', '.join(fields)}",
-            do="give the payload in one form",
-        )
-    return bytes(payload)
-
-
-def _as_json(value: object) -> object:
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    raise InvalidInput(f"a field is {type(value).__name__}", do="give what JSON has, or bytes")
-
-
-def _microseconds(moment: datetime | str, number: int) -> int:
-    """Since 1970."""
-    when = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    if when.tzinfo is None:
-        raise InvalidInput(
-            f"the timestamp of event {number} has no time zone", do="end it with Z, or give it UTC"
-        )
-    return (when - EPOCH) // timedelta(microseconds=1)
 
 
 def _causes(failed: DataFrame) -> list[tuple[str, int, str]]:
