@@ -188,15 +188,10 @@ class Pieces:
             CassandraUnavailable: a statement failed.
         """
         now = datetime.now(UTC)
-        results = self._control.execute_many(
-            f"UPDATE {self._table} SET state = ?, reason = ?, planned_at = ?"
-            " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
-            [
-                (State.PLANNED, piece.reason, now, *self._key, piece.time_bucket, piece.attempt)
-                for piece in pieces
-            ],
-        )
-        self._require_applied(pieces, [rows[0] for rows in results], owner)
+        planned = [
+            {"state": State.PLANNED, "reason": piece.reason, "planned_at": now} for piece in pieces
+        ]
+        self._write(pieces, planned, owner)
 
     def start(self, pieces: Sequence[Piece], *, owner: str, run_id: str) -> list[Piece]:
         """Write every piece as planned, then as running; returns them with their new attempt.
@@ -207,28 +202,21 @@ class Pieces:
         """
         self.note(piece for piece in pieces if piece.reason is Reason.NEW)
         now = datetime.now(UTC)
-        results = self._control.execute_many(
-            f"UPDATE {self._table} SET state = ?, reason = ?, attempt = ?, owner = ?, run_id = ?,"
-            " code_version = ?, definition_version = ?, started_at = ?, error = null"
-            " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
-            [
-                (
-                    State.RUNNING,
-                    piece.reason,
-                    piece.attempt + 1,
-                    owner,
-                    run_id,
-                    __version__,
-                    self._version,
-                    now,
-                    *self._key,
-                    piece.time_bucket,
-                    piece.attempt,
-                )
-                for piece in pieces
-            ],
-        )
-        self._require_applied(pieces, [rows[0] for rows in results], owner)
+        running = [
+            {
+                "state": State.RUNNING,
+                "reason": piece.reason,
+                "attempt": piece.attempt + 1,
+                "owner": owner,
+                "run_id": run_id,
+                "code_version": __version__,
+                "definition_version": self._version,
+                "started_at": now,
+                "error": None,
+            }
+            for piece in pieces
+        ]
+        self._write(pieces, running, owner)
         return [Piece(piece.time_bucket, piece.reason, piece.attempt + 1) for piece in pieces]
 
     def finish(
@@ -247,28 +235,33 @@ class Pieces:
             CassandraUnavailable: a statement failed.
         """
         now = datetime.now(UTC)
-        results = self._control.execute_many(
-            f"UPDATE {self._table} SET state = ?, counts = ?, error = ?, finished_at = ?"
+        ended = [
+            {
+                "state": state,
+                "counts": dict((counts or {}).get(piece.time_bucket, {})),
+                "error": error,
+                "finished_at": now,
+            }
+            for piece in pieces
+        ]
+        self._write(pieces, ended, owner)
+
+    def _write(
+        self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
+    ) -> None:
+        """Write those columns of each piece, unless another run has started it."""
+        if not pieces:
+            return
+        columns = ", ".join(f"{name} = ?" for name in values[0])
+        answers = self._control.execute_many(
+            f"UPDATE {self._table} SET {columns}"
             " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
             [
-                (
-                    state,
-                    dict((counts or {}).get(piece.time_bucket, {})),
-                    error,
-                    now,
-                    *self._key,
-                    piece.time_bucket,
-                    piece.attempt,
-                )
-                for piece in pieces
+                (*row.values(), *self._key, piece.time_bucket, piece.attempt)
+                for piece, row in zip(pieces, values, strict=True)
             ],
         )
-        self._require_applied(pieces, [rows[0] for rows in results], owner)
-
-    def _require_applied(
-        self, pieces: Sequence[Piece], answers: Sequence[Mapping[str, object]], owner: str
-    ) -> None:
-        for piece, answer in zip(pieces, answers, strict=True):
+        for piece, [answer] in zip(pieces, answers, strict=True):
             if not answer["[applied]"]:
                 raise LockLost(
                     f"another run has taken the piece {from_millis(piece.time_bucket)}",
