@@ -39,10 +39,7 @@ def run_releases(run: Run, names: Sequence[str]) -> Outcome:
         is_live = now is not None and now.table == definition.target
         if not is_live:
             done, left = releases.standing(run.control, run.settings, definition, passed)
-            lines.append(
-                f"  version {definition.version} is built in {definition.target},"
-                f" {len(done):,} buckets done, {len(left):,} to do"
-            )
+            lines.append(f"  {releases.building(definition, done, left)}")
         for version in _versions(run, definition):
             known = releases.at_version(definition, version).target
             if known != definition.target and (now is None or known != now.table):

@@ -178,7 +178,8 @@ def settle(
         done, left = standing(run.control, run.settings, definition, passed)
         if left or not done:
             if done:
-                lines.append(_building(definition, done, left) + (f"; {before}" if before else ""))
+                beside = f"; {before}" if before else ""
+                lines.append(f"{definition.name}: {building(definition, done, left)}{beside}")
             continue
         _swap(run, definition, before, passed)
         lines.append(f"{definition.name}: version {definition.version} is live now")
@@ -203,9 +204,10 @@ def standing(
     return done, (wanted & set(passed)) - done
 
 
-def _building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:
+def building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:
+    """How far the version is by what `standing` says, for people."""
     return (
-        f"{definition.name}: version {definition.version} is built in {definition.target},"
+        f"version {definition.version} is built in {definition.target},"
         f" {len(done):,} buckets done, {len(left):,} to do"
     )
 
