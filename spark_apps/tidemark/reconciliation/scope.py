@@ -87,17 +87,14 @@ def require_known(run: Run, scope: Scope) -> None:
         InvalidInput: naming those that are unknown.
         CassandraUnavailable: a statement failed.
     """
-    unknown_ids = _unknown_ids(run, scope.persistence_ids or frozenset())
-    if unknown_ids:
+    _refuse(run, "persistence id", _unknown_ids(run, scope.persistence_ids or frozenset()))
+    _refuse(run, "tag", _unknown_tags(run, scope.tags or frozenset()))
+
+
+def _refuse(run: Run, kind: str, unknown: Iterable[str]) -> None:
+    if names := frozenset(unknown):
         raise InvalidInput(
-            f"no such persistence id in messages: {_some(frozenset(unknown_ids))}",
-            where=run.settings.journal_keyspace,
-            do="nothing was touched; see `reconcile tags` for what there is",
-        )
-    unknown_tags = _unknown_tags(run, scope.tags or frozenset())
-    if unknown_tags:
-        raise InvalidInput(
-            f"no such tag in messages: {_some(frozenset(unknown_tags))}",
+            f"no such {kind} in messages: {_some(names)}",
             where=run.settings.journal_keyspace,
             do="nothing was touched; see `reconcile tags` for what there is",
         )
