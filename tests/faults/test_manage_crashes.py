@@ -25,7 +25,7 @@ COMMANDS = {
 }
 CHANGES = [
     ("clear", "tidemark.projection.change:_raise_revision"),
-    ("clear", "tidemark.projection.change:_record"),
+    ("clear", "tidemark.ledger.audit:record"),
     ("clear", "tidemark.ledger.pieces:Pieces.restate"),
     ("clear", "tidemark.projection.offsets:forget_offsets"),
     ("clear", "tidemark.projection.offsets:forget_cursors"),
