@@ -158,6 +158,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from embedded import spark as embedded_spark
+    from tidemark.session import remember_classes
 
     environment = embedded_spark.environment()
     with pytest.MonkeyPatch.context() as patched:
@@ -180,6 +181,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
+        remember_classes(session)
         # It says goodbye after pytest has closed the streams that it captured.
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session
