@@ -57,6 +57,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
     # What is kept for a minute is not worth the statistics by which it would be compressed.
     spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
+    # The rows of `tidemark.local_rows` come that way.
+    spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
     # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
     remember_classes(spark)
