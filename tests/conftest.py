@@ -30,6 +30,10 @@ SPARK_OPTIONS = (
     "-XX:-UseParallelGC",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    # As much as with both compilers: at the 48 MB of one, code is thrown out and compiled again.
+    "-XX:ReservedCodeCacheSize=240m",
+    "-XX:MetaspaceSize=256m",
+    "-Xmn256m",
     "-Dspark.default.parallelism=1",
     "-Dspark.sql.adaptive.enabled=false",
     "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
@@ -38,6 +42,13 @@ SPARK_OPTIONS = (
 )
 """A handful of rows in many short runs: compiling, whether a plan or the JVM's own code, costs more
 than it saves."""
+CASSANDRA_OPTIONS = (
+    "-XX:Tier4InvocationThreshold=100000",
+    "-XX:Tier4MinInvocationThreshold=12000",
+    "-XX:Tier4CompileThreshold=300000",
+    "-XX:Tier4BackEdgeThreshold=800000",
+)
+"""As for the applications: compiling took half of a server's CPU in its first minutes."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 
@@ -149,7 +160,9 @@ def cassandra(state: Path) -> Endpoint:
     """
     from embedded.cassandra import Cassandra
 
-    return Cassandra(state / "cassandra").start()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JDK_JAVA_OPTIONS", " ".join(CASSANDRA_OPTIONS))
+        return Cassandra(state / "cassandra").start()
 
 
 @pytest.fixture(scope="session")
