@@ -51,6 +51,8 @@ CASSANDRA_OPTIONS = (
 """As for the applications: compiling took half of a server's CPU in its first minutes."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
+ROOMS = (*SHARING, "faults", "integration", "unit")
+"""Directories in the order in which they are begun: what takes longest must not begin last."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,24 +62,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each worker a whole group of tests at a time.
+    """Gives each worker a whole group of tests at a time, in the order of ROOMS.
 
     What shares an Airflow or the Pekko client is one group, every other file is one of its own.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        room = Path(file).parts[1]
-        return room if room in SHARING else file
+        room = _room(nodeid)
+        return room if room in SHARING else nodeid.partition("::")[0]
+
+
+def _room(nodeid: str) -> str:
+    """The directory below `tests` that a test is in."""
+    return Path(nodeid.partition("::")[0]).parts[1]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
     """With `--numprocesses`, instead of what `--dist` names."""
+    # By itself it begins with the groups of many tests, which are those of short ones.
+    config.option.loadscopereorder = False
     return Groups(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked soak to `make soak`; a sample of each such test has no mark."""
+    items.sort(key=lambda item: ROOMS.index(_room(item.nodeid)))
     if config.getoption("soak"):
         return
     left_out = [item for item in items if item.get_closest_marker("soak")]
