@@ -30,6 +30,10 @@ SPARK_OPTIONS = (
     "-XX:-UseParallelGC",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
+    # As much as with both compilers: at the 48 MB of one, code is thrown out and compiled again.
+    "-XX:ReservedCodeCacheSize=240m",
+    "-XX:MetaspaceSize=256m",
+    "-Xmn256m",
     "-Dspark.default.parallelism=1",
     "-Dspark.sql.adaptive.enabled=false",
     "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
@@ -38,8 +42,17 @@ SPARK_OPTIONS = (
 )
 """A handful of rows in many short runs: compiling, whether a plan or the JVM's own code, costs more
 than it saves."""
+CASSANDRA_OPTIONS = (
+    "-XX:Tier4InvocationThreshold=100000",
+    "-XX:Tier4MinInvocationThreshold=12000",
+    "-XX:Tier4CompileThreshold=300000",
+    "-XX:Tier4BackEdgeThreshold=800000",
+)
+"""As for the applications: compiling took half of a server's CPU in its first minutes."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
+ROOMS = (*SHARING, "faults", "integration", "unit")
+"""Directories in the order in which they are begun: what takes longest must not begin last."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,24 +62,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each worker a whole group of tests at a time.
+    """Gives each worker a whole group of tests at a time, in the order of ROOMS.
 
     What shares an Airflow or the Pekko client is one group, every other file is one of its own.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        room = Path(file).parts[1]
-        return room if room in SHARING else file
+        room = _room(nodeid)
+        return room if room in SHARING else nodeid.partition("::")[0]
+
+
+def _room(nodeid: str) -> str:
+    """The directory below `tests` that a test is in."""
+    return Path(nodeid.partition("::")[0]).parts[1]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
     """With `--numprocesses`, instead of what `--dist` names."""
+    # By itself it begins with the groups of many tests, which are those of short ones.
+    config.option.loadscopereorder = False
     return Groups(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked soak to `make soak`; a sample of each such test has no mark."""
+    items.sort(key=lambda item: ROOMS.index(_room(item.nodeid)))
     if config.getoption("soak"):
         return
     left_out = [item for item in items if item.get_closest_marker("soak")]
@@ -149,7 +169,9 @@ def cassandra(state: Path) -> Endpoint:
     """
     from embedded.cassandra import Cassandra
 
-    return Cassandra(state / "cassandra").start()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JDK_JAVA_OPTIONS", " ".join(CASSANDRA_OPTIONS))
+        return Cassandra(state / "cassandra").start()
 
 
 @pytest.fixture(scope="session")
@@ -158,6 +180,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from embedded import spark as embedded_spark
+    from tidemark.session import remember_classes
 
     environment = embedded_spark.environment()
     with pytest.MonkeyPatch.context() as patched:
@@ -180,6 +203,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
+        remember_classes(session)
         # It says goodbye after pytest has closed the streams that it captured.
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session

@@ -15,6 +15,8 @@ from tidemark.errors import InvalidInput
 from tidemark.settings import REPOSITORY, Settings
 
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
+_NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
+"""What pyspark takes from its view of the JVM, by a bare name, for nearly every column."""
 
 
 def open_session(application: str, settings: Settings) -> SparkSession:
@@ -55,10 +57,24 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
     # What is kept for a minute is not worth the statistics by which it would be compressed.
     spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
+    # The rows of `tidemark.local_rows` come that way.
+    spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
     # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
+    remember_classes(spark)
     spark_io.connect(spark, settings)
     return spark
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Look up once what pyspark looks up at each use.
+
+    For a bare name the gateway tries every imported package, and each miss goes through all of
+    Spark's jars: a third of the driver's CPU, where plans are large and data is small.
+    """
+    view = spark._jvm
+    for name in _NAMED_OFTEN:
+        setattr(view, name, getattr(view, name))
 
 
 def _jars(settings: Settings) -> list[str]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.continuity.tag_sequence import absent_events
 from tidemark.continuity.transform import Keys, all_findings
+from tidemark.local_rows import local_rows
 from tidemark.retention.purged import Removed
 
 Found = tuple[str, str, int, int | None, int]
@@ -198,8 +198,7 @@ def _keys(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
 
     def frame(rows: list[tuple[object, ...]], *columns: str) -> DataFrame:
         schema = ", ".join(["persistence_id string", *columns])
-        names = [column.split()[0] for column in schema.split(", ")]
-        return spark.createDataFrame(pd.DataFrame(rows, columns=names, dtype=object), schema)
+        return local_rows(spark, rows, schema)
 
     return Keys(
         index=frame(

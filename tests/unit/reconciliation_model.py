@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation import kinds
@@ -161,7 +162,8 @@ def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) 
 
 def repaired(spark: SparkSession, journal: Journal, found: list[Finding]) -> tuple[Journal, int]:
     """The journal after what repair does with those findings, and its number of tag-row changes."""
-    frame = spark.createDataFrame(
+    frame = local_rows(
+        spark,
         [tuple(one[name] for name in kinds.COLUMNS) for one in found],
         ", ".join(f"{name} {kind}" for name, kind in kinds.COLUMNS.items()),
     )
@@ -202,4 +204,4 @@ def _tags(event: Event) -> list[str] | None:
 
 
 def _frame(spark: SparkSession, schema: str, rows: Iterable[tuple[Any, ...]]) -> DataFrame:
-    return spark.createDataFrame(list(rows), schema)
+    return local_rows(spark, list(rows), schema)

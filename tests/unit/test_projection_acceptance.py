@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit import acceptance_model as model
 from tests.unit.acceptance_model import Seen, Series, seen
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
 from tidemark.projection import acceptance, gaps
 from tidemark.projection.acceptance import Result
@@ -126,7 +127,8 @@ def test_several_runs_accept_every_event_exactly_once(spark: SparkSession) -> No
 
 def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSession) -> None:
     """green 1 is missing, so a|1 6 waits; red must not pass it, nor blue what red holds."""
-    rows = spark.createDataFrame(
+    rows = local_rows(
+        spark,
         [
             _row("a|1", "red", 1, 4),
             _row("a|1", "red", 2, 5),
@@ -154,7 +156,8 @@ def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSessi
 
 
 def test_gaps_are_named_by_time_bucket(spark: SparkSession) -> None:
-    rows = spark.createDataFrame(
+    rows = local_rows(
+        spark,
         [
             *[_row("p|1", "red", number, number, bucket=1) for number in (1, 2, 3, 7)],
             _row("p|1", "red", 9, 9, bucket=2),
@@ -163,7 +166,7 @@ def test_gaps_are_named_by_time_bucket(spark: SparkSession) -> None:
         ],
         SEEN,
     )
-    waiting = spark.createDataFrame([_row("w|1", "", 1, 1, there=False)], SEEN)
+    waiting = local_rows(spark, [_row("w|1", "", 1, 1, there=False)], SEEN)
     everything = rows.unionByName(waiting)
     reached = acceptance.reach(everything, _empty(spark, STORED), _empty(spark, DELETED))
     marked = acceptance.judge(rows, reached, rows.is_back)
@@ -194,11 +197,13 @@ def test_what_was_deleted_before_it_was_consumed(
     deleted_to: int,
     expected: list[tuple[int, int]],
 ) -> None:
-    rows = spark.createDataFrame(
-        [_row("p|1", tag, number, sequence_nr) for number, sequence_nr in numbers.items()], SEEN
+    rows = local_rows(
+        spark,
+        [_row("p|1", tag, number, sequence_nr) for number, sequence_nr in numbers.items()],
+        SEEN,
     )
-    known = spark.createDataFrame([("p|1", tag, *stored)] if stored else [], STORED)
-    deleted = spark.createDataFrame([("p|1", deleted_to)], DELETED)
+    known = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
+    deleted = local_rows(spark, [("p|1", deleted_to)], DELETED)
     reached = acceptance.reach(rows, known, deleted)
     found = gaps.purged(reached, rows).select("first_number", "last_number").collect()
     assert found == expected
@@ -208,7 +213,8 @@ def judged(
     spark: SparkSession, histories: Mapping[str, Series]
 ) -> dict[str, list[tuple[int, Result]]]:
     """What Spark says of each event that is there, by history."""
-    rows = spark.createDataFrame(
+    rows = local_rows(
+        spark,
         [
             _row(name, "", one.number, one.number, one.there, one.before, one.back)
             for name, series in histories.items()
@@ -216,7 +222,8 @@ def judged(
         ],
         SEEN,
     )
-    stored = spark.createDataFrame(
+    stored = local_rows(
+        spark,
         [
             (name, "", series.stored, series.stored)
             for name, series in histories.items()
@@ -224,7 +231,8 @@ def judged(
         ],
         STORED,
     )
-    deleted = spark.createDataFrame(
+    deleted = local_rows(
+        spark,
         [(name, series.deleted_to) for name, series in histories.items() if series.deleted_to],
         DELETED,
     )
@@ -251,4 +259,4 @@ def _row(
 
 
 def _empty(spark: SparkSession, schema: str) -> DataFrame:
-    return spark.createDataFrame([], schema)
+    return local_rows(spark, [], schema)

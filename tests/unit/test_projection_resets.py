@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from tests.unit.acceptance_model import Life, judge_lives
 from tidemark.errors import DefinitionError
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
 from tidemark.projection import acceptance, resets
 from tidemark.projection.acceptance import Result
@@ -105,7 +106,8 @@ def judged(
     spark: SparkSession, lives: Mapping[str, Life]
 ) -> dict[str, list[tuple[tuple[int, int], Result]]]:
     """What Spark says of each event, by id."""
-    rows = spark.createDataFrame(
+    rows = local_rows(
+        spark,
         [
             (name, "", number, number, timeuuid(at), ticks(at), True, False, at)
             for name, life in lives.items()
@@ -114,7 +116,8 @@ def judged(
         "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
         " ticks bigint, is_there boolean, is_before boolean, at bigint",
     )
-    stored = spark.createDataFrame(
+    stored = local_rows(
+        spark,
         [
             (name, "", life.stored[0], life.stored[0], timeuuid(life.stored[1]))
             for name, life in lives.items()
@@ -123,7 +126,8 @@ def judged(
         "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint,"
         " stored_timestamp string",
     )
-    deleted = spark.createDataFrame(
+    deleted = local_rows(
+        spark,
         [(name, life.deleted_to) for name, life in lives.items() if life.deleted_to],
         "persistence_id string, deleted_to bigint",
     )

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemark.local_rows import local_rows
 from tidemark.reconciliation import propagate_rows
 
 YOUNG = 100
@@ -68,7 +69,7 @@ def found_by_spark(
     named = {f"p{place}": series for place, series in enumerate(all_series)}
 
     def frame(rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
-        return spark.createDataFrame(rows, f"persistence_id string, {schema}")
+        return local_rows(spark, rows, f"persistence_id string, {schema}")
 
     rows = [
         (pid, pid, 10 * number, number, f"t{number}", number, bucket)

@@ -9,6 +9,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.local_rows import local_rows
+
 KEY = ("time_bucket", "check_name", "persistence_id", "tag", "number")
 
 
@@ -66,7 +68,7 @@ def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     """
     found = reduce(DataFrame.unionByName, parts)
     spark = found.sparkSession
-    wanted = spark.createDataFrame([(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
+    wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
     return (
         found.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
         # Two rules of one check can meet in the same number.

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
+from tidemark.local_rows import local_rows
 from tidemark.settings import Settings
 
 
@@ -18,5 +19,5 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     """The persistence ids that all_persistence_ids lists, as persistence_id; it may be absent."""
     name = settings.all_persistence_ids_table
     if control.table_columns(settings.journal_keyspace, name) is None:
-        return spark.createDataFrame([], "persistence_id string")
+        return local_rows(spark, [], "persistence_id string")
     return spark_io.read(spark, settings.journal_keyspace, name, "persistence_id")

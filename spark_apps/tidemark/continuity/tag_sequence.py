@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity import checks
 from tidemark.continuity.findings import Rule, findings_of
+from tidemark.local_rows import local_rows
 from tidemark.retention.purged import Removed
 
 _TAGGED = ["persistence_id", "tag"]
@@ -175,8 +176,10 @@ def _with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFra
     )
     if not removed.buckets:
         return frame.withColumn("is_removed", is_expired)
-    purged = frame.sparkSession.createDataFrame(
-        [(one, True) for one in sorted(removed.buckets)], f"{bucket} bigint, is_purged boolean"
+    purged = local_rows(
+        frame.sparkSession,
+        [(one, True) for one in sorted(removed.buckets)],
+        f"{bucket} bigint, is_purged boolean",
     )
     return (
         frame.join(F.broadcast(purged), on=bucket, how="left")

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
 from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 
@@ -25,8 +26,8 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    segments = spark.createDataFrame(
-        [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
+    segments = local_rows(
+        spark, [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
     )
     found = spark_io.read_partitions(
         segments,

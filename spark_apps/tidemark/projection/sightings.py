@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames, tails
+from tidemark.local_rows import local_rows
 from tidemark.projection import acceptance, read, resets, selection
 from tidemark.projection.acceptance import SERIES
 from tidemark.projection.plan import Work
@@ -229,7 +230,8 @@ def _placed(run: Run, work: Work, planned: DataFrame, elsewhere: DataFrame) -> D
 
 def _with_place(run: Run, work: Work, rows: DataFrame) -> DataFrame:
     planned = work.planned
-    places = run.spark.createDataFrame(
+    places = local_rows(
+        run.spark,
         [(bucket, bucket in planned) for bucket in sorted(planned | work.done)],
         "time_bucket bigint, is_planned boolean",
     )

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.local_rows import local_rows
 from tidemark.projection.acceptance import SERIES
 from tidemark.projection.series import Series
 from tidemark.settings import Settings
@@ -131,7 +132,8 @@ def uncounted(reached: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
 
 
 def _ranges(frame: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
-    return frame.sparkSession.createDataFrame(
+    return local_rows(
+        frame.sparkSession,
         [
             (one.series.persistence_id, one.series.tag, one.first_number, one.last_number)
             for one in skipped

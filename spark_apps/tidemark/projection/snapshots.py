@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames, snapshots, tails
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import columns
 from tidemark.projection import read, selection, sightings
 from tidemark.projection.acceptance import NO_TAG, SERIES
@@ -47,7 +48,7 @@ def _index(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataF
     """The snapshots of what may be new; by key where it is known what that is."""
     spark, settings, source = run.spark, run.settings, work.definition.source
     if isinstance(source, PersistenceIds):
-        ids = spark.createDataFrame([(each,) for each in source.ids], "persistence_id string")
+        ids = local_rows(spark, [(each,) for each in source.ids], "persistence_id string")
     elif sightings.is_listed(run, stored):
         listed = spark_io.read(
             spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"

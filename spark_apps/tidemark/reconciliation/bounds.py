@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import Run
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
 from tidemark.retention.purged import emptied_buckets
 from tidemark.settings import Settings
@@ -72,7 +73,8 @@ class Bounds:
         marked = expected.join(deleted, on="persistence_id", how="left")
         if not self.emptied_buckets:
             return marked.withColumn("is_required", is_required)
-        emptied = expected.sparkSession.createDataFrame(
+        emptied = local_rows(
+            expected.sparkSession,
             [(one, True) for one in sorted(self.emptied_buckets)],
             "expected_time_bucket bigint, is_emptied boolean",
         )

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.local_rows import local_rows
+
 MAX_MISSING_TO_SEARCH = 5000
 """`events-by-tag.max-missing-to-search`: a reader without an offset fails at once if the first
 number that it meets is more than this above 1."""
@@ -119,7 +121,7 @@ def series(rows: DataFrame) -> DataFrame:
 def _needed_from(rows: DataFrame, needed_from: Mapping[str, int]) -> DataFrame:
     if not needed_from:
         return rows.withColumn("needed_from", F.lit(None).cast("bigint"))
-    by_tag = rows.sparkSession.createDataFrame(
-        sorted(needed_from.items()), "tag string, needed_from bigint"
+    by_tag = local_rows(
+        rows.sparkSession, sorted(needed_from.items()), "tag string, needed_from bigint"
     )
     return rows.join(F.broadcast(by_tag), on="tag", how="left")

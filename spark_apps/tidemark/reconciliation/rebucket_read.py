@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
+from tidemark.local_rows import local_rows
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.rebucket_rows import KEY
 from tidemark.retention import store as retention_store
@@ -47,5 +48,5 @@ def rows(
     ]
     if not partitions:
         return spark_io.read(run.spark, keyspace, name, *columns, ttl_of=ttl_of).limit(0)
-    wanted = run.spark.createDataFrame(partitions, "tag_name string, timebucket bigint")
+    wanted = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
     return spark_io.read_partitions(wanted, keyspace, name, *columns, ttl_of=ttl_of)

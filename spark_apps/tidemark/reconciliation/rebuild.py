@@ -18,6 +18,7 @@ from tidemark.application import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
 from tidemark.reconciliation import delete, rebuild_window, truncate
 from tidemark.reconciliation.operation import Operation, Plan
@@ -103,5 +104,5 @@ def _messages(run: Run, scope: Scope) -> DataFrame:
     spark, settings = run.spark, run.settings
     if scope.persistence_ids is None:
         return frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
-    ids = spark.createDataFrame([(one,) for one in scope.persistence_ids], "persistence_id string")
+    ids = local_rows(spark, [(one,) for one in scope.persistence_ids], "persistence_id string")
     return frames.messages_of_ids(ids, settings, *PAYLOAD_COLUMNS)

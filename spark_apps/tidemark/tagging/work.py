@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from tidemark.application import Run
 from tidemark.journal import frames
 from tidemark.ledger.claim import Claim
+from tidemark.local_rows import local_rows
 from tidemark.tagging import events, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
@@ -74,7 +75,8 @@ class Work:
         self._rules = tag_rules
         self._strategy = strategy
         self._planned = {piece.time_bucket for piece in claimed.pieces}
-        self._buckets = run.spark.createDataFrame(
+        self._buckets = local_rows(
+            run.spark,
             [(bucket, bucket in self._planned) for bucket in sorted(self._planned | done)],
             "time_bucket bigint, is_planned boolean",
         )

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.application import Run
 from tidemark.journal import frames
+from tidemark.local_rows import local_rows
 from tidemark.projection import read, selection, sightings
 from tidemark.projection.plan import Work
 from tidemark.projection.sightings import Sightings
@@ -53,4 +54,4 @@ class PersistenceIdsReader(Reader):
         )
 
     def _frame(self, spark: SparkSession) -> DataFrame:
-        return spark.createDataFrame([(each,) for each in self._ids], "persistence_id string")
+        return local_rows(spark, [(each,) for each in self._ids], "persistence_id string")
