@@ -17,6 +17,7 @@ from tidemark.projection import slices, slices_store
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
 from tidemark.projection.done import Done
+from tidemark.projection.halving import require_done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.plan import APPLICATION, Work
@@ -78,7 +79,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
         LockLost: our own lock ran out while we worked.
         HistoryPurged: events were deleted before they were consumed.
         WrongData: the policy is strict and there is a gap.
-        TidemarkError: the result contradicts the rules of the projection's mode.
+        TidemarkError: as there; all ranges were tried.
     """
     resource = f"{APPLICATION}/{work.definition.subject(run.settings.journal_keyspace)}"
     with Locks(
@@ -101,3 +102,4 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
                 session.settle()
             raise
         session.settle()
+    require_done(work, done)
