@@ -25,7 +25,8 @@ test: lint typing  ## lint, type-check and run every test on servers of its own
 soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, check a whole year
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 \
 	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 \
-	  tests/faults tests/integration/test_flights_year.py $(PYTEST_ARGS)
+	  tests/faults tests/integration/test_flights_year.py tests/unit/test_projection_histories.py \
+	  $(PYTEST_ARGS)
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
 	@$(PY) -m embedded up

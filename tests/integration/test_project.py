@@ -227,6 +227,20 @@ def test_purge_is_told_what_is_processed_by_the_present_definition(
             " the table has no column m (int in the result)",
         ),
         (
+            "-- event",
+            "-- key: time_bucket, n\n-- event",
+            2,
+            "the key of totals is (time_bucket, n), the primary key of {keyspace}.totals is"
+            " (time_bucket, kind) ({file}:6:22); write `time_bucket, kind`, or change the table",
+        ),
+        (
+            "-- event",
+            "-- release: blue-green\n-- key: kind\n-- event",
+            2,
+            "the key of totals is (kind), the primary key of {keyspace}.totals is"
+            " (time_bucket, kind) ({file}:7:9);",
+        ),
+        (
             ".totals\n",
             ".sums\n",
             3,

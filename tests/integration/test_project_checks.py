@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.both_sources import both_sources
 from tests.integration.projections import (
+    LATEST,
+    LATEST_TABLE,
     SOME_EVENTS,
     TOTALS,
     TOTALS_TABLE,
@@ -142,3 +144,67 @@ def test_a_failed_batch_leaves_those_before_it_done(projections: Projections) ->
     assert failed.report["counts"]["events_read"] == 2
     assert projections.journal.rows("totals") == totals(SOME_EVENTS[:3])
     assert [state for _, _, state, _ in projections.states()] == ["done", "failed"]
+
+
+RAISES = TOTALS.replace("count(*)", "count(CASE WHEN amount < 0 THEN raise_error('boom') END)")
+POISON = event("q|1", 1, 2.5, "red", kind="in", amount=-1, odd="x")
+GOOD = event("q|1", 1, 2.5, "red", kind="in", amount=1)
+
+
+def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
+    projections: Projections,
+) -> None:
+    """By tags with a SELECT that raises, and by messages in mode upsert with on-error fail."""
+    others = [event(f"p|{hour}", 1, hour + 0.1, "red", kind="in", amount=1) for hour in range(6)]
+    behind = event("q|1", 2, 4.5, "red", kind="in", amount=5)
+    projections.define(RAISES, TOTALS_TABLE)
+    stops = LATEST.replace("-- event", "-- on-error: fail\n-- event").replace(
+        " INT", " INT, odd INT"
+    )
+    projections.define(stops, LATEST_TABLE, file="two.sql")
+    projections.insert(*others, POISON, behind)
+    projections.validated(*range(6))
+    strict = projections.run(0, 6, "--strict", "--projection", "latest")
+    assert strict.report["pieces"] == {"planned": 6, "done": 0, "held": 0, "failed": 6}
+    assert projections.offsets() == {}
+
+    failed = projections.run(0, 6)
+    assert failed.status == 1
+    assert failed.report["pieces"] == {"planned": 12, "done": 8, "held": 2, "failed": 2}
+    [line] = failed.error_lines
+    assert "projection totals failed: 1 of 6 buckets, 2024-03-01 02:00: " in line
+    poison = "on-error is fail, and the event q|1 1 cannot be processed"
+    assert f"projection latest failed: 1 of 6 buckets, 2024-03-01 02:00: {poison}" in line
+    assert "boom" in line
+    states = {(name, hour): (state, error) for name, hour, state, error in projections.states()}
+    for name, held in (("totals", "gap: q|1 red 1 held"), ("latest", "gap: q|1 1 held")):
+        assert [states[name, hour][0] for hour in range(6)] == [
+            *("done", "done", "failed", "done", "held", "done")
+        ]
+        assert states[name, 4][1] == held
+        assert f"{name}: 2024-03-01 04:00 held: {held}" in failed.stdout
+    assert "boom" in (states["totals", 2][1] or "")
+    assert len(projections.offsets()) == 10
+    done = [one for one in others if int(one.hours) != 2]
+    assert projections.journal.rows("totals") == without_n(done)
+    assert {row["persistence_id"] for row in projections.journal.rows("latest")} == {
+        one.persistence_id for one in done
+    }
+
+    # Corrected, the next run does these two, and no others.
+    assert GOOD.timestamp == POISON.timestamp
+    projections.insert(GOOD)
+    healed = projections.run(0, 6)
+    assert healed.status == 0, healed.stderr
+    assert healed.report["pieces"] == {"planned": 4, "done": 4, "held": 0, "failed": 0}
+    assert projections.journal.rows("totals") == without_n([*others, GOOD, behind])
+    newest = {
+        row["persistence_id"]: row["sequence_nr"] for row in projections.journal.rows("latest")
+    }
+    assert newest == {one.persistence_id: 1 for one in others} | {"q|1": 2}
+
+
+def without_n(events: list[Event]) -> list[dict[str, object]]:
+    """What RAISES makes of them: it counts nothing."""
+    rows = [row | {"n": 0} for row in totals(events)]
+    return sorted(rows, key=lambda row: str(sorted(row.items())))

@@ -204,6 +204,29 @@ def test_require_target_names_what_append_needs(spark: SparkSession, define: Def
     target.require_target(Table(columns, (["kind"], ["persistence_id", "sequence_nr"])), fitting)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("stated", "column"),
+    [("kind, time_bucket", 9), ("time_bucket", 9), ("time_bucket, kind, n", 28)],
+)
+def test_require_target_compares_the_key_that_is_stated(
+    spark: SparkSession, define: Define, stated: str, column: int
+) -> None:
+    sql = "SELECT time_bucket, kind, count(*) AS n FROM events GROUP BY time_bucket, kind"
+    table = Table(
+        {"time_bucket": "bigint", "kind": "text", "n": "bigint"}, (["time_bucket"], ["kind"])
+    )
+    right = define(sql, event=f"{EVENT}\n-- key: time_bucket, kind\n-- guarantee: exactly-once")
+    target.require_target(table, analysis.check(spark, right))  # type: ignore[arg-type]
+    wrong = analysis.check(spark, define(sql, event=f"{EVENT}\n-- key: {stated}"))
+    with pytest.raises(DefinitionError) as refused:
+        target.require_target(table, wrong)  # type: ignore[arg-type]
+    assert str(refused.value) == (
+        f"the key of punctuality is ({stated}), the primary key of flights.punctuality is"
+        f" (time_bucket, kind) ({right.file}:7:{column});"
+        " write `time_bucket, kind`, or change the table"
+    )
+
+
 def test_require_target_names_a_missing_table(spark: SparkSession, define: Define) -> None:
     definition = define("SELECT time_bucket FROM events")
     assert differences(Table(None, ([], [])), analysis.check(spark, definition)) == (

@@ -31,7 +31,7 @@ FROM events;
 KNOWN_MODES = "known are bucket, upsert, fold, append, export"
 KNOWN_HEADERS = (
     "known are name, version, source, mode, target, event, start, decoder, on-error, state,"
-    " accept-sequence-number-reset-after, look-back, checks, release"
+    " accept-sequence-number-reset-after, look-back, checks, release, key, guarantee"
 )
 ADD_MODE = "add a line such as `-- mode: bucket`"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
@@ -49,6 +49,7 @@ IDS = (
 )
 TOPIC = "write `kafka-journal` and the name of a topic"
 TARGET = "write `keyspace.table`"
+KEY = "write the columns of the table's primary key in order, with commas between them"
 ONE_SELECT = "write one SELECT over the table events"
 
 
@@ -207,6 +208,24 @@ def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
     assert [check.text for check in definition.checks] == ["mark = ';'", "not null time_bucket"]
 
 
+def test_key_and_guarantee_are_stated_and_change_nothing(write: Path) -> None:
+    write.write_text(GOOD)
+    without = read(write)
+    stated = "-- key: time_bucket,\n--      mark\n-- guarantee: exactly-once\n"
+    write.write_text(GOOD.replace("-- event:", f"{stated}-- event:"))
+    definition = read(write)
+    assert without.key is None
+    assert definition.fingerprint == without.fingerprint
+    assert definition.key is not None
+    assert definition.key.columns == ("time_bucket", "mark")
+    assert definition.key.places == ((6, 9), (7, 9))
+    # The first that differs; the first too many; the last if there are too few.
+    assert definition.key.difference(["time_bucket", "kind"]) == (7, 9)
+    assert definition.key.difference(["time_bucket"]) == (7, 9)
+    assert definition.key.difference(["time_bucket", "mark", "kind"]) == (7, 9)
+    assert definition.key.difference(["kind"]) == (6, 9)
+
+
 def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
     write.write_text(GOOD)
     assert read(write).look_back is None
@@ -249,6 +268,31 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             ":5",
             "unknown release 'green'",
             "known are in-place, blue-green",
+        ),
+        ("-- event", "-- key: a,, b\n-- event", ":6:11", "the key cannot be read", KEY),
+        ("-- event", "-- key: a, b c\n-- event", ":6:12", "the key cannot be read", KEY),
+        ("-- event", "-- key: a, b, a\n-- event", ":6:15", "the key has a twice", KEY),
+        ("-- event", "-- key: a, 'b\n-- event", ":6:12", "the key has a quote in it", KEY),
+        (
+            "-- event",
+            "-- key: a,\n--   (b)\n-- event",
+            ":7:6",
+            "the key's '(b)' is not the name of a column",
+            KEY,
+        ),
+        (
+            "mode: bucket",
+            "mode: export\n-- key: a",
+            ":5:9",
+            "mode export writes files, which have no key",
+            "leave it out",
+        ),
+        (
+            "-- event",
+            "-- guarantee: at-least-once\n-- event",
+            ":6:15",
+            "there is no guarantee 'at-least-once', every mode keeps exactly-once",
+            "write `exactly-once`, or leave it out",
         ),
         (
             "mode: bucket",

@@ -14,6 +14,9 @@ from tidemark.settings import REPOSITORY, Settings
 
 SCHEMA_DIR = REPOSITORY / "include" / "sql" / "schema"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+_TABLE = re.compile(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+) \((.*)\)', re.DOTALL)
+_COLUMN = re.compile(r"^\s+([a-z_]+) ([a-z<>, ]+?)( PRIMARY KEY)?,?$", re.MULTILINE)
+_KEY = re.compile(r"^\s+PRIMARY KEY (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,14 @@ class TableShape:
     columns: Mapping[str, str]
     partition_key: tuple[str, ...]
     clustering: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StatedTable:
+    """A table as a schema file has it: CQL types by column, and which of them are its key."""
+
+    columns: Mapping[str, str]
+    key: frozenset[str]
 
 
 def identifier(name: str) -> str:
@@ -83,13 +94,15 @@ def create_keyspace(control: Control, keyspace: str, replication: Mapping[str, s
 
 
 def create_own_tables(control: Control, settings: Settings) -> None:
-    """Make Tidemark's own keyspace and tables unless they exist.
+    """Make Tidemark's own keyspace and tables unless they exist, and columns that they lack.
 
     Raises:
+        SchemaMismatch: a table of that name has another key, or a column another type.
         CassandraUnavailable: Cassandra refused a statement.
     """
     create_keyspace(control, settings.keyspace, settings.replication)
     create_tables(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
+    add_missing_columns(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
 
 
 def create_tables(control: Control, file: Path, keyspace: str) -> None:
@@ -111,6 +124,66 @@ def create_tables(control: Control, file: Path, keyspace: str) -> None:
         name = re.search(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+)', statement)
         if name is None or name.group(1) not in existing:
             control.execute_ddl(statement)
+
+
+def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
+    """The tables of a schema file of ours, which has a column a line.
+
+    Raises:
+        InvalidInput: the keyspace is not an identifier.
+    """
+    found = {}
+    for statement in schema_statements(file, keyspace):
+        if match := _TABLE.match(statement):
+            columns = _COLUMN.findall(match[2])
+            inline = [name for name, _, is_key in columns if is_key]
+            key = _KEY.search(match[2])
+            names = re.findall(r"\w+", key[1]) if key else inline
+            found[match[1]] = StatedTable(
+                {name: kind for name, kind, _ in columns}, frozenset(names)
+            )
+    return found
+
+
+def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
+    """Give the tables of a schema file that exist the columns that they lack; others stay.
+
+    A column that is added is null in the rows that are there, which is what it means to them.
+
+    Raises:
+        SchemaMismatch: a key column is missing, or a column has another type.
+        CassandraUnavailable: a statement failed.
+    """
+    actual: dict[str, dict[str, str]] = {}
+    for row in control.execute(
+        "SELECT table_name, column_name, type FROM system_schema.columns WHERE keyspace_name = ?",
+        (keyspace,),
+    ):
+        actual.setdefault(row["table_name"], {})[row["column_name"]] = row["type"]
+    stated = stated_tables(file, keyspace)
+    problems = [
+        f"{name} has no key column {column}"
+        if column not in actual[name]
+        else f"{name}.{column} is {actual[name][column]}, expected {kind}"
+        for name, one in stated.items()
+        if name in actual
+        for column, kind in one.columns.items()
+        if actual[name].get(column, "" if column in one.key else kind) != kind
+    ]
+    if problems:
+        raise SchemaMismatch(
+            "; ".join(problems),
+            where=keyspace,
+            do="these tables are not Tidemark's, or of a version that is too old; set another"
+            " TIDEMARK_KEYSPACE, or move them away",
+        )
+    for name, one in stated.items():
+        for column in one.columns.keys() - actual.get(name, one.columns).keys():
+            # Two runs may find it missing at once.
+            control.execute_ddl(
+                f"ALTER TABLE {table(keyspace, name)}"
+                f" ADD IF NOT EXISTS {identifier(column)} {one.columns[column]}"
+            )
 
 
 def require_tables(

@@ -12,6 +12,7 @@ from tidemark.projection.body import Body
 from tidemark.projection.checks import Check
 from tidemark.projection.decoding.rules import Rule
 from tidemark.projection.on_error import OnError
+from tidemark.projection.promised import Key
 from tidemark.projection.source import Messages, Source, Tags
 from tidemark.projection.start import Start
 from tidemark.sqlfile import error_in
@@ -83,6 +84,7 @@ class Definition:
         state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
             otherwise.
         checks: what must be true of the result.
+        key: the primary key that the target must have; None leaves it to the table.
         body: the SELECT, or the function.
         fingerprint: `<version>-<hash>` of the file, without what does not change the result, and
             of the files that its decoders name; the ledger keeps it with each piece.
@@ -107,6 +109,7 @@ class Definition:
     on_error: OnError
     state: str
     checks: tuple[Check, ...]
+    key: Key | None
     body: Body
     fingerprint: str
     header_lines: Mapping[str, int]

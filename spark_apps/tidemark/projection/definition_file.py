@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
-from tidemark.projection import body, checks, on_error
+from tidemark.projection import body, checks, on_error, promised
 from tidemark.projection.decoding.rules import Kind, Rule, parse
 from tidemark.projection.definition import MAX_VERSION, Definition, Mode, Release
 from tidemark.projection.source import KafkaJournal, Source, Tags
@@ -45,9 +45,11 @@ _DEFAULTS = {
     "look-back": _BY_SETTING,
     "checks": checks.NONE,
     "release": "in-place",
+    "key": promised.NO_KEY,
+    "guarantee": promised.EXACTLY_ONCE,
 }
 """The headers that may be left out, with the value that they have then."""
-_BESIDE = ("checks", "release", "look-back")
+_BESIDE = ("checks", "release", "look-back", "key", "guarantee")
 """The headers that do not change the result."""
 MAX_LOOK_BACK = 10_000
 """Time buckets: more of them are better searched by the gap that a late event leaves."""
@@ -72,6 +74,7 @@ def read(file: Path) -> Definition:
     decoders = parse(file, values["decoder"])
     runs_python = mode is Mode.FOLD or any(rule.kind is Kind.PYTHON for rule in decoders)
     _require_foldable(file, values, mode, source)
+    promised.require_guarantee(file, values["guarantee"])
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),
@@ -91,6 +94,7 @@ def read(file: Path) -> Definition:
         on_error=on_error.parse(file, values["on-error"], runs_python=runs_python),
         state=parts.padded("state") if mode is Mode.FOLD else "",
         checks=checks.parse(file, values["checks"]),
+        key=promised.parse_key(file, values["key"], has_table=mode is not Mode.EXPORT),
         body=body.of(parts, is_fold=mode is Mode.FOLD),
         fingerprint=f"{version}-{_hash(parts.without(_BESIDE), decoders)}",
         header_lines={key: value.line for key, value in values.items()},

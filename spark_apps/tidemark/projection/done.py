@@ -20,6 +20,7 @@ class Done:
     Attributes:
         counts: of each time bucket when it was last processed.
         gaps: the error of each that is processed, but for events held back.
+        failed: the error of each that could not be processed, while others were.
         totals: of COUNTS.
         beyond: late events behind a gap, in time buckets that were not processed.
         warnings: for people, the checks that fail but do not stop it.
@@ -27,6 +28,7 @@ class Done:
 
     counts: dict[int, Mapping[str, int]] = field(default_factory=dict)
     gaps: dict[int, str] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
     totals: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
     beyond: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -35,6 +37,12 @@ class Done:
     def buckets(self) -> int:
         """How many time buckets are done."""
         return len(self.counts) - len(self.gaps)
+
+    def fail(self, bucket: int, why: str) -> None:
+        """A time bucket that could not be processed, or not again because a late event is in it."""
+        self.failed[bucket] = why
+        self.counts.pop(bucket, None)
+        self.gaps.pop(bucket, None)
 
     def add(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
@@ -17,6 +18,7 @@ from tidemark.projection.batches import Batches
 from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.done import Done
 from tidemark.projection.folding import run as folding
+from tidemark.projection.halving import Halving, require_done
 from tidemark.projection.intake import Intake, Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.lock import resource_of
@@ -41,8 +43,9 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
         LockLost: our own lock ran out while we worked.
         HistoryPurged: events were deleted before they were consumed.
         WrongData: the policy is strict and there is a gap, or a blocking check fails.
-        TidemarkError: the result contradicts the rules of the projection's mode; or an event cannot
-            be read or folded, and on-error is fail.
+        TidemarkError: some pieces failed, the others are done: a blocking check fails, the result
+            contradicts the rules of the projection's mode, the user's code raises, or an event
+            cannot be read or folded and on-error is fail.
     """
     with claim(
         run.control,
@@ -60,17 +63,21 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
             claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:
             process_claimed(run, claimed, work, checked, policy, done)
+    require_done(work, done)
 
 
 def process_claimed(
     run: Run, claimed: Claim, work: Work, checked: Checked, policy: Policy, done: Done
 ) -> None:
-    """Do the pieces that are claimed, and those that turn out to be late; as `process` does."""
+    """Do the pieces that are claimed, and those that turn out to be late; as `process` does.
+
+    Pieces that their events make fail are in `done.failed`; it is for the caller to say so.
+    """
     # What is shared by several ranges of slices is in memory already.
     batches = Batches(run, work, whole=policy.strict or work.shared is not None)
+    halving = Halving(run, claimed, policy, done, partial(_Processing, run, claimed, checked))
     for batch in batches.each(unsettled=done.gaps):
-        rows, size = _Processing(run, claimed, checked, batch).run_all(policy, done)
-        batches.measured(rows, size)
+        batches.measured(*halving.work_off(batch))
 
 
 class _Processing:
@@ -81,6 +88,11 @@ class _Processing:
         self._time_buckets: Sequence[int] = work.time_buckets
         self._now = datetime.now(UTC)
         self._subject = checked.definition.subject(run.settings.journal_keyspace)
+
+    @property
+    def time_buckets(self) -> Sequence[int]:
+        """Those planned, and once they are known the late ones."""
+        return self._time_buckets
 
     @property
     def _definition(self) -> Definition:

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.projection import analysis, catalog, checking, management, releases, sliced
+from tidemark.projection import (
+    analysis,
+    catalog,
+    checking,
+    halving,
+    management,
+    releases,
+    sliced,
+)
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.done import COUNTS, Done
@@ -187,8 +195,8 @@ def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tall
         failure = root_cause(error)
     if failure is not None:
         _failed(work, done, failure, tally)
-    if failure is None or done.counts:
-        held = (len(work.held) if failure is None else 0) + len(done.gaps)
+    if failure is None or done.counts or done.failed:
+        held = len(work.held) + len(done.gaps)
         tally.pieces["planned"] += done.buckets + held
         tally.pieces["done"] += done.buckets
         tally.pieces["held"] += held
@@ -216,8 +224,13 @@ def _lines(work: Work, done: Done) -> list[str]:
 
 
 def _failed(work: Work, done: Done, why: str, tally: _Tally) -> None:
-    failed = {piece.time_bucket for piece in work.pieces} - set(done.counts)
+    failed = {piece.time_bucket for piece in work.pieces} | done.failed.keys()
+    failed -= done.counts.keys()
+    if done.counts or done.failed:
+        # The ledger was told before the first event was read.
+        failed -= work.held
     tally.pieces["planned"] += len(failed)
     tally.pieces["failed"] += len(failed)
     tally.errors.append(f"projection {work.definition.name} failed: {why}")
-    tally.lines.append(f"{work.definition.name}: failed")
+    name = work.definition.name
+    tally.lines += halving.lines(name, done) or [f"{name}: failed"]

@@ -16,6 +16,7 @@ from tidemark.projection import slices, slices_store
 from tidemark.projection.analysis import Checked
 from tidemark.projection.definition import Definition
 from tidemark.projection.done import Done
+from tidemark.projection.halving import require_done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.lock import lock_of
@@ -78,7 +79,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
         LockLost: our own lock ran out while we worked.
         HistoryPurged: events were deleted before they were consumed.
         WrongData: the policy is strict and there is a gap.
-        TidemarkError: the result contradicts the rules of the projection's mode.
+        TidemarkError: as there; all ranges were tried.
     """
     with lock_of(run, work.definition, work.slices) as locks:
         postpone(work, run.owner)
@@ -92,3 +93,4 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
                 session.settle()
             raise
         session.settle()
+    require_done(work, done)

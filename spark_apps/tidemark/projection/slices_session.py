@@ -242,5 +242,7 @@ def _together(parts: Sequence[Done], wanted: set[int], total: Done) -> None:
     for part in parts:
         total.totals.update(part.totals)
         total.gaps = part.gaps | total.gaps
+        total.failed = part.failed | total.failed
         total.warnings += part.warnings
-    total.counts = {bucket: {} for bucket in wanted | total.gaps.keys()}
+    total.gaps = {each: why for each, why in total.gaps.items() if each not in total.failed}
+    total.counts = {bucket: {} for bucket in (wanted | total.gaps.keys()) - total.failed.keys()}

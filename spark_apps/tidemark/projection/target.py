@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
 from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Mode
+from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.modes import export
 from tidemark.projection.modes.registry import HANDLINGS
 
@@ -36,6 +36,7 @@ def require_target(control: Control, checked: Checked) -> None:
 
     Raises:
         SchemaMismatch: naming every difference at once, with both types.
+        DefinitionError: the table would do, but has another key than the definition states.
     """
     if checked.definition.mode is Mode.EXPORT:
         require_columns(checked)
@@ -60,6 +61,19 @@ def require_target(control: Control, checked: Checked) -> None:
         ],
         f"change {checked.definition.body} or the table",
     )
+    _require_key(definition, [*partition_key, *clustering])
+
+
+def _require_key(definition: Definition, actual: list[str]) -> None:
+    """The mode accepts the table's key; its author may have expected another one."""
+    stated = definition.key
+    if stated is not None and list(stated.columns) != actual:
+        raise definition.error(
+            f"the key of {definition.name} is ({', '.join(stated.columns)}), the primary key of"
+            f" {definition.target} is ({', '.join(actual)})",
+            f"write `{', '.join(actual)}`, or change the table",
+            *stated.difference(actual),
+        )
 
 
 def require_columns(checked: Checked) -> None:
@@ -68,7 +82,8 @@ def require_columns(checked: Checked) -> None:
     Raises:
         SchemaMismatch: naming every difference at once.
     """
-    problems = [*_combined(checked), *_missing(checked, [])]
+    stated = checked.definition.key
+    problems = [*_combined(checked), *_missing(checked, list(stated.columns) if stated else [])]
     if checked.definition.mode is Mode.EXPORT:
         problems += export.column_problems(checked.result)
     _refuse(checked, problems, f"change {checked.definition.body}")

@@ -1,0 +1,256 @@
+"""A projection over several runs, in memory: what it stores, and crashes between any two writes.
+
+What is decided by Tidemark's own functions is left to them: ranges and what is left of them here,
+what may be consumed by the test, in Spark, for many worlds at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+
+from tidemark.ledger.pieces import Entry, Piece, Reason, State
+from tidemark.partitioning.keys import SliceRange, slice_of
+from tidemark.projection import slices, slices_store
+from tidemark.projection.acceptance import REJECTIONS, Result
+from tidemark.projection.slices import BLOCK, Portion
+from tidemark.projection.slices_store import Part
+
+RUNS = 6
+VERSION = "1-hash"
+_CRASHES = 0.6
+_LAST_BOUNDARY = 12
+
+
+@dataclass(frozen=True)
+class Event:
+    """A row of the journal; `seen_by` is the first run that can see it."""
+
+    persistence_id: str
+    number: int
+    bucket: int
+    seen_by: int
+
+
+Judged = tuple[Event, Result]
+
+
+def sequential(events: Iterable[Event]) -> dict[str, int]:
+    """How far a reader comes that takes one event after the other, by persistence id."""
+    numbers = {(one.persistence_id, one.number) for one in events}
+    reached = dict.fromkeys((one.persistence_id for one in events), 0)
+    for persistence_id in reached:
+        while (persistence_id, reached[persistence_id] + 1) in numbers:
+            reached[persistence_id] += 1
+    return reached
+
+
+class Crash(Exception):
+    """The run ends here."""
+
+
+@dataclass
+class Job:
+    """What a run does at once: slices, their time buckets, and those that are done."""
+
+    portion: Portion
+    done: frozenset[int]
+    rows: list[Event]
+
+    def is_there(self, one: Event) -> bool:
+        """Whether it may be consumed."""
+        return one.bucket in self.portion.time_buckets | self.done
+
+
+@dataclass
+class World:
+    """One journal, one projection on it, and what is stored: it survives every crash.
+
+    Attributes:
+        events: the journal.
+        ready_by: the run by which validate has passed each time bucket.
+        is_sliced: whether runs are cut by slices; then there is no result by time bucket.
+        random: chooses ranges and crashes.
+        states: mode fold, the numbers that were folded, a row for each persistence id.
+        rows: mode append.
+        buckets: mode bucket.
+        offsets: projection_offset.
+        cursors: projection_cursor; times are time buckets here.
+        entries: the ledger.
+        parts: projection_slices.
+        jobs: of the present run.
+        fuse: how many more writes it makes before it crashes; negative if it does not.
+        crashes: how many there were.
+    """
+
+    events: Sequence[Event]
+    ready_by: Sequence[int]
+    is_sliced: bool
+    random: Random
+    states: dict[str, list[int]] = field(default_factory=dict)
+    rows: set[tuple[str, int]] = field(default_factory=set)
+    buckets: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)
+    cursors: dict[int, int] = field(default_factory=dict)
+    entries: dict[int, Entry] = field(default_factory=dict)
+    parts: dict[tuple[int, SliceRange], Part] = field(default_factory=dict)
+    jobs: list[Job] = field(default_factory=list)
+    fuse: int = -1
+    crashes: int = 0
+
+    @classmethod
+    def make(cls, name: str, random: Random) -> World:
+        """Late, doubled, skewed and lost events of a few persistence ids."""
+        is_sliced, events = random.random() < 0.7, list[Event]()
+        for number in range(random.randint(1, 4)):
+            pid = f"{name}|{number}"
+            skew, bucket = random.choice([0, 0, 1, 3]), 0.0
+            for sequence_nr in range(1, random.randint(2, 9)):
+                bucket = min(bucket + random.choice([0, 0.5, 1]), RUNS - 1)
+                place = min(max(int(bucket) + random.randint(-skew, skew), 0), RUNS - 1)
+                late = random.choice([0, 0, 0, 1, 3])
+                if random.random() > 0.03:
+                    events.append(Event(pid, sequence_nr, place, min(place + late, RUNS)))
+                if random.random() < 0.2:
+                    again = random.randint(0, RUNS - 1) if is_sliced else place
+                    events.append(Event(pid, sequence_nr, again, random.randint(again, RUNS)))
+        ready_by = [random.choice([one, one, random.randint(one, RUNS)]) for one in range(RUNS)]
+        return cls(events, [*ready_by, RUNS], is_sliced, random)
+
+    def seen(self, run: int) -> list[Event]:
+        """What has been written by then, and validated."""
+        return [one for one in self.events if one.seen_by <= run >= self.ready_by[one.bucket]]
+
+    def begin(self, run: int) -> list[Job]:
+        """Plan a run, and cut it; a fuse is set that may end it between any two writes."""
+        ends = run < RUNS and self.random.random() < _CRASHES
+        self.fuse = self.random.randint(0, _LAST_BOUNDARY) if ends else -1
+        ready = [bucket for bucket in range(min(run, RUNS) + 1) if self.ready_by[bucket] <= run]
+        wanted = [one for one in ready if not self._is_done(one)]
+        for bucket in wanted:
+            entry = self.entries.get(bucket)
+            if not (self.is_sliced and entry and slices_store.is_open(entry, VERSION)):
+                self._start(bucket)
+        done = frozenset(bucket for bucket in self.entries if self._is_done(bucket))
+        visible = [one for one in self.events if one.seen_by <= run]
+        self.jobs = [
+            Job(
+                one,
+                done | self._finished(one.slices),
+                [each for each in visible if _inside(each.persistence_id, one.slices)],
+            )
+            for one in self._portions(run, wanted, visible)
+        ]
+        return self.jobs
+
+    def _is_done(self, bucket: int) -> bool:
+        return bucket in self.entries and self.entries[bucket].is_done(VERSION)
+
+    def _start(self, bucket: int) -> None:
+        attempt = self.entries[bucket].attempt if bucket in self.entries else 0
+        running = Entry(bucket, State.RUNNING, attempt + 1, definition_version=VERSION)
+        self.entries[bucket] = running
+
+    def _counting(self) -> dict[int, list[Part]]:
+        return slices_store.counting(self.parts.values(), self.entries, VERSION)
+
+    def _finished(self, own: SliceRange) -> frozenset[int]:
+        done = slices_store.done(self._counting())
+        return frozenset(one for one, each in done.items() if not slices.missing(own, each))
+
+    def _portions(self, run: int, wanted: list[int], visible: list[Event]) -> list[Portion]:
+        """The slices cut anew in each run, and perhaps only some of them."""
+        if not self.is_sliced:
+            return [Portion(slices.ALL, frozenset(wanted))] if wanted else []
+        done = slices_store.done(self._counting())
+        own, counted = slices.ALL, dict[int, int]()
+        if run < RUNS and self.random.random() < 0.4:
+            first = self.random.randint(0, 31)
+            last = self.random.randint(first, 31)
+            own = SliceRange(first * BLOCK, (last + 1) * BLOCK - 1)
+        for one in visible:
+            place = slice_of(one.persistence_id)
+            counted[place] = counted.get(place, 0) + 1
+        ranges = slices.cut(counted, own, self.random.randint(1, 8))
+        return slices.portions(ranges, {bucket: done.get(bucket, []) for bucket in wanted})
+
+    def finish(self, judged: Sequence[Sequence[Judged]], moved: dict[str, int]) -> None:
+        """Write what came of each job, up to the crash if there is one."""
+        if not self.jobs:
+            return
+        with suppress(Crash):
+            for job, rows in zip(self.jobs, judged, strict=True):
+                self._write(job, rows, moved)
+            self.fuse = -1
+        self.crashes += self.fuse == 0
+        is_killed = self.fuse == 0 and self.random.random() < 0.5
+        if self.is_sliced and not is_killed:
+            self._settle()
+
+    def _boundary(self) -> None:
+        if self.fuse == 0:
+            raise Crash
+        self.fuse -= 1
+
+    def _write(self, job: Job, judged: Sequence[Judged], moved: dict[str, int]) -> None:
+        """Result, then offsets, then cursors, then the ledger."""
+        planned = job.portion.time_buckets
+        late = {each.bucket for each, result in judged if result is Result.ACCEPTED} - planned
+        if not self.is_sliced:
+            for bucket in late:
+                self._start(bucket)
+        inside = [(each, result) for each, result in judged if each.bucket in planned | late]
+        kept = [each for each, result in inside if result not in REJECTIONS]
+        held = {each.bucket for each, result in inside if result in REJECTIONS}
+        self._write_result(kept, planned | late)
+        for persistence_id in sorted({each.persistence_id for each in job.rows} & moved.keys()):
+            self._boundary()
+            assert moved[persistence_id] > self.offsets.get(persistence_id, 0)
+            self.offsets[persistence_id] = moved[persistence_id]
+        self._boundary()
+        for each in kept:
+            place = slice_of(each.persistence_id)
+            self.cursors[place] = max(self.cursors.get(place, 0), each.bucket)
+        for bucket in sorted(planned | late):
+            self._boundary()
+            self._end(bucket, job.portion.slices, State.HELD if bucket in held else State.DONE)
+
+    def _write_result(self, kept: Sequence[Event], processed: Iterable[int]) -> None:
+        for persistence_id in sorted({each.persistence_id for each in kept}):
+            numbers = {each.number for each in kept if each.persistence_id == persistence_id}
+            self._boundary()
+            before = self.states.get(persistence_id, [])
+            more = sorted(number for number in numbers if number > len(before))
+            self.states[persistence_id] = [*before, *more]
+            self._boundary()
+            self.rows |= {(persistence_id, number) for number in numbers}
+        for bucket in [] if self.is_sliced else sorted(processed):
+            self._boundary()
+            inside = [(one.persistence_id, one.number) for one in kept if one.bucket == bucket]
+            self.buckets[bucket] = frozenset(inside)
+
+    def _end(self, bucket: int, own: SliceRange, state: State) -> None:
+        entry = self.entries[bucket]
+        if not self.is_sliced:
+            self.entries[bucket] = Entry(bucket, state, entry.attempt, definition_version=VERSION)
+        elif slices_store.is_open(entry, VERSION):
+            now = slices_store.now()
+            part = Part(bucket, own, entry.attempt, VERSION, state, {}, None, now)
+            self.parts[bucket, own] = part
+
+    def _settle(self) -> None:
+        counting = self._counting()
+        for bucket, entry in list(self.entries.items()):
+            if slices_store.is_open(entry, VERSION):
+                piece = Piece(bucket, Reason.NEW, entry.attempt)
+                stands = slices_store.standing(piece, counting.get(bucket, ()))
+                attempt = entry.attempt + (stands.state is State.DONE)
+                self.entries[bucket] = Entry(
+                    bucket, stands.state, attempt, definition_version=VERSION
+                )
+
+
+def _inside(persistence_id: str, own: SliceRange) -> bool:
+    return own.first <= slice_of(persistence_id) <= own.last

@@ -1,0 +1,123 @@
+"""Random histories over several runs, against a reader that takes one event after the other.
+
+Events are late, doubled, skewed and lost; slices are cut anew in each run; runs crash between any
+two writes. Many worlds side by side are one Spark job a run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.unit.history_world import RUNS, Event, Job, Judged, World, sequential
+from tidemark.ledger.pieces import State
+from tidemark.partitioning.keys import slice_of
+from tidemark.projection import acceptance
+from tidemark.projection.acceptance import NO_TAG, Result
+
+WORLDS = 300
+SEEDS = 20
+"""All of them in the soak: 6,000 worlds, of up to 8 runs each."""
+SEEN = (
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint, row int"
+)
+STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"
+DELETED = "persistence_id string, deleted_to bigint"
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(one, marks=[pytest.mark.soak] if one else []) for one in range(SEEDS)]
+)
+def test_random_histories_end_as_one_event_after_the_other(spark: SparkSession, seed: int) -> None:
+    random = Random(seed)
+    worlds = [World.make(f"w{number}", random) for number in range(WORLDS)]
+    for run in range(RUNS):
+        run_all(spark, worlds, run)
+        for world in worlds:
+            assert_nothing_is_lost_doubled_or_early(world, run)
+    # All is written and validated, and nothing crashes any more.
+    run_all(spark, worlds, RUNS)
+    run_all(spark, worlds, RUNS + 1)
+    for world in worlds:
+        assert_all_is_there(world)
+    # The worlds are what they are meant to be.
+    assert sum(world.crashes for world in worlds) > WORLDS
+    assert sum(world.is_sliced for world in worlds) > WORLDS / 2
+
+
+def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
+    """One run of each world; what may be consumed is decided in two Spark jobs for all of them."""
+    jobs = [(world, job) for world in worlds for job in world.begin(run)]
+    rows = [(world, job, each) for world, job in jobs for each in job.rows]
+    if not rows:
+        return
+    seen = spark.createDataFrame(
+        [_row(job, each, number) for number, (_, job, each) in enumerate(rows)], SEEN
+    ).localCheckpoint()
+    known = [
+        (pid, NO_TAG, number, number) for world in worlds for pid, number in world.offsets.items()
+    ]
+    stored = spark.createDataFrame(known, STORED)
+    deleted = spark.createDataFrame([], DELETED)
+    reached = acceptance.reach(seen, stored, deleted).localCheckpoint()
+    judged = acceptance.judge(seen.where("is_there"), reached, seen.is_back)
+    by_job: dict[int, list[Judged]] = defaultdict(list)
+    for found in judged.select("row", "result").collect():
+        _, job, each = rows[found.row]
+        by_job[id(job)].append((each, Result(found.result)))
+    moved = {
+        found.persistence_id: found.sequence_nr
+        for found in acceptance.offset_rows(reached).collect()
+    }
+    for world in worlds:
+        world.finish([by_job[id(job)] for job in world.jobs], moved)
+
+
+def _row(job: Job, each: Event, number: int) -> tuple[object, ...]:
+    nr, bucket = each.number, each.bucket
+    there, back = job.is_there(each), bucket in job.done
+    return each.persistence_id, NO_TAG, nr, nr, f"t-{nr}", there, False, back, bucket, number
+
+
+def assert_nothing_is_lost_doubled_or_early(world: World, run: int) -> None:
+    """Whatever was stored when a run ended, or crashed."""
+    model = sequential(world.seen(run))
+    for pid, state in world.states.items():
+        assert state == list(range(1, len(state) + 1)), world
+        assert len(state) <= model.get(pid, 0), world
+        assert world.offsets.get(pid, 0) <= len(state), world
+    for pid, number in world.offsets.items():
+        assert {(pid, one) for one in range(1, number + 1)} <= world.rows, world
+    assert all(number <= model.get(pid, 0) for pid, number in world.rows), world
+
+
+def assert_all_is_there(world: World) -> None:
+    """What every mode has stored, the offsets, the cursors and the ledger."""
+    model = {pid: end for pid, end in sequential(world.events).items() if end}
+    taken = [one for one in world.events if one.number <= model.get(one.persistence_id, 0)]
+    assert {pid: len(state) for pid, state in world.states.items()} == model, world
+    assert world.offsets == model, world
+    assert world.rows == {(one.persistence_id, one.number) for one in taken}, world
+    newest: dict[int, int] = {}
+    by_bucket: dict[int, set[tuple[str, int]]] = defaultdict(set)
+    for one in taken:
+        place = slice_of(one.persistence_id)
+        newest[place] = max(newest.get(place, 0), one.bucket)
+        by_bucket[one.bucket].add((one.persistence_id, one.number))
+    # A range that dies before its cursors does not open the bucket of a late event again, whose
+    # result and offset are there: only the lag is shown from an older event then.
+    assert all(at <= newest[place] for place, at in world.cursors.items()), world
+    if not world.is_sliced:
+        assert world.cursors == newest, world
+        assert {bucket: set(rows) for bucket, rows in world.buckets.items() if rows} == by_bucket
+    behind = {one.bucket for one in world.events if one not in taken}
+    states = {bucket: entry.state for bucket, entry in world.entries.items()}
+    assert set(states) == set(range(RUNS + 1))
+    for bucket, state in states.items():
+        # An event behind a gap that comes late does not open a bucket that is done.
+        assert state is State.DONE or (bucket in behind and state is State.HELD), world
