@@ -52,53 +52,77 @@ def reach(
 
     Columns: persistence_id, tag, stored_number (null at the first encounter), base (what it begins
     behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
-    unless something is accepted), deleted_to (0 if nothing is).
+    unless something is accepted), deleted_to (0 if nothing is), highest_number (of what is there
+    and not before, accepted or not; null if nothing is), is_repeated (boolean: a number is there
+    twice, or an event has two of them).
     """
     numbered = _numbered(sightings, stored, deleted, is_beheaded)
-    rank = F.row_number().over(Window.partitionBy(*SERIES, "is_new").orderBy("number"))
-    is_accepted = F.col("is_new") & (F.col("number") - rank == F.col("base"))
-    last = F.max(F.when(F.col("is_accepted"), F.struct("number", "first"))).alias("last")
+    number, base = F.col("event.number"), F.col("base")
+    is_new = number > base
+    # What a series ends with if this event cannot follow it.
+    former = F.when(F.col("former.number") > base, F.col("former"))
+    is_hole = number > F.greatest(F.col("former.number"), base) + 1
+    is_repeated = (number == F.col("former.number")) | (
+        F.col("event.sequence_nr") <= F.col("former.sequence_nr")
+    )
     constants = ["stored_number", "base", "stored_sequence_nr", "deleted_to"]
-    sequence_nr = F.coalesce(F.col("last.first.sequence_nr"), F.col("stored_sequence_nr"))
-    return (
-        numbered.withColumn("is_accepted", is_accepted)
-        .groupBy(*SERIES)
-        .agg(*[F.first(name).alias(name) for name in constants], last)
-        .select(
-            *SERIES,
-            "stored_number",
-            "base",
-            F.coalesce(F.col("last.number"), F.col("base")).alias("reached_number"),
-            sequence_nr.alias("reached_sequence_nr"),
-            F.col("last.first.timestamp").alias("reached_timestamp"),
-            "deleted_to",
-        )
+    found = numbered.groupBy(*SERIES).agg(
+        *[F.first(name).alias(name) for name in constants],
+        F.min(F.when(is_hole, F.struct(number, former.alias("last")))).alias("hole"),
+        F.max(F.when(is_new, F.col("event"))).alias("newest"),
+        F.max(F.when(~F.col("is_before"), number)).alias("highest_number"),
+        F.coalesce(F.bool_or(is_repeated), F.lit(False)).alias("is_repeated"),
+    )
+    last = F.when(F.col("hole").isNull(), F.col("newest")).otherwise(F.col("hole.last"))
+    sequence_nr = F.coalesce(F.col("last.sequence_nr"), F.col("stored_sequence_nr"))
+    return found.withColumn("last", last).select(
+        *SERIES,
+        "stored_number",
+        "base",
+        F.coalesce(F.col("last.number"), F.col("base")).alias("reached_number"),
+        sequence_nr.alias("reached_sequence_nr"),
+        F.col("last.timestamp").alias("reached_timestamp"),
+        "deleted_to",
+        "highest_number",
+        "is_repeated",
     )
 
 
 def _numbered(
     sightings: DataFrame, stored: DataFrame, deleted: DataFrame, is_beheaded: bool
 ) -> DataFrame:
-    """The distinct numbers that are there, with the base of their series; one null if none is."""
-    by_number = sightings.where("is_there").groupBy(*SERIES, "number")
-    there = by_number.agg(
-        F.min(F.struct("timestamp", "sequence_nr")).alias("first"),
-        F.min("is_before").alias("is_before"),
-    )
+    """What is there, each with the event before it (former) and with the base of its series.
+
+    A series of which only something is stored has one row, without an event. All of it is one
+    shuffle and one sort: the events of a series are numbered where they lie.
+    """
+    event = F.struct("number", "timestamp", "sequence_nr").alias("event")
+    there = sightings.where("is_there").select(*SERIES, event, "is_before")
+    known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
+    rows = there.unionByName(known, allowMissingColumns=True).repartition("persistence_id")
+    in_order = Window.partitionBy(*SERIES).orderBy("event.number", "is_before", "event")
     by_series = Window.partitionBy(*SERIES)
     deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
-    before_all = F.min("number").over(by_series) - 1
+    before_all = F.min("event.number").over(by_series) - 1
     undeleted = before_all if is_beheaded else F.least(F.col("deleted_to"), before_all)
-    begins = F.min(F.when(~F.col("is_before"), F.col("number"))).over(by_series)
-    is_predecessor = F.col("is_before") & (F.col("number") == F.col("begins") - 1)
-    predecessor = F.max(F.when(is_predecessor, F.col("number"))).over(by_series)
+    begins = F.struct("event.number", F.col("former.number").alias("predecessor"))
+    first = F.min(F.when(~F.col("is_before"), begins)).over(by_series)
+    is_old = F.col("first.predecessor") == F.col("first.number") - 1
+    predecessor = F.when(is_old, F.col("first.predecessor"))
     return (
-        there.join(stored, on=[*SERIES], how="full")
+        rows.withColumn("former", F.lag("event").over(in_order))
+        .withColumns(
+            {
+                "first": first,
+                **{
+                    name: F.max(name).over(by_series)
+                    for name in ("stored_number", "stored_sequence_nr")
+                },
+            }
+        )
         .join(deleted, on="persistence_id", how="left")
         .withColumn("deleted_to", deleted_to)
-        .withColumn("begins", begins)
         .withColumn("base", F.coalesce(F.col("stored_number"), predecessor, undeleted))
-        .withColumn("is_new", F.coalesce(F.col("number") > F.col("base"), F.lit(False)))
     )
 
 
@@ -147,6 +171,8 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
         instead("reached_sequence_nr", F.col("last.sequence_nr")),
         instead("reached_timestamp", F.when(~is_base, F.col("last.timestamp"))),
         "deleted_to",
+        "highest_number",
+        "is_repeated",
     )
 
 

@@ -58,6 +58,7 @@ class Intake:
         counts: COUNTS by time bucket; only what is not 0.
         totals: of COUNTS, without `beyond`.
         gaps: the error of each time bucket that has an event held back.
+        is_single: no event is in two of the rows.
         beyond: the late events behind a gap, in time buckets that are not processed.
         cached: what `release` lets go.
     """
@@ -68,6 +69,7 @@ class Intake:
     counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     gaps: Mapping[int, str] = field(default_factory=dict)
+    is_single: bool = False
     beyond: int = 0
     cached: Sequence[DataFrame] = ()
 
@@ -98,17 +100,20 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         begin = snapshots.starts(run, work, rows, stored)
         consumed = snapshots.begun(stored, begin)
     seen = reader.sightings(run, work, rows.select(*KEYS), consumed)
-    first_encounters, suspects = _encounters(seen)
+    first_encounters, suspects, repeated = _encounters(seen)
     if suspects:
         seen = _without_purged(run, work, reader, seen, consumed, policy)
-    late, beyond = _late(seen)
+    late, beyond = _late(seen) if work.done - work.planned else ([], {})
     if late:
         if definition.tags is not None:
             require_rows(run, definition, late)
         more = selection.source_rows(run, work, reader, late)
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
-    taken = _judged(run, work, seen, rows, sorted({*work.time_buckets, *late}))
+    time_buckets = sorted({*work.time_buckets, *late})
+    # What was seen is neither the late rows, read afterwards, nor those of a former life.
+    is_repeated = bool(late or repeated) or seen.anew is not None
+    taken = _judged(run, work, seen, rows, time_buckets, is_repeated=is_repeated)
     taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
     if begin is not None:
         taken.rows = snapshots.take_in(run, taken.rows, seen, begin, stored)
@@ -118,6 +123,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     counted = work.unsettled.union(late)
     taken.beyond = sum(number for bucket, number in beyond.items() if bucket not in counted)
     taken.totals["first_encounters"] = first_encounters
+    # A snapshot is a row beside its event's, and so are the tags of an event.
+    is_one_row = begin is None and len(definition.tags or [NO_TAG]) == 1
+    taken.is_single = is_one_row and not is_repeated
     if policy.strict:
         _require_no_gap(definition, taken.gaps)
     taken.cached = cached
@@ -148,8 +156,8 @@ def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:
         )
 
 
-def _encounters(seen: Sightings) -> tuple[int, int]:
-    """How many series began behind deleted events, and how many may have lost some since."""
+def _encounters(seen: Sightings) -> tuple[int, int, int]:
+    """How many series began behind deleted events, may have lost some since, have some twice."""
     is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
     is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
     consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
@@ -157,9 +165,11 @@ def _encounters(seen: Sightings) -> tuple[int, int]:
     )
     is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
     found = seen.reached.agg(
-        F.count_if(is_new & is_deleted).alias("first"), F.count_if(is_suspect).alias("suspects")
+        F.count_if(is_new & is_deleted).alias("first"),
+        F.count_if(is_suspect).alias("suspects"),
+        F.count_if("is_repeated").alias("repeated"),
     ).collect()[0]
-    return found["first"], found["suspects"]
+    return found["first"], found["suspects"], found["repeated"]
 
 
 def _without_purged(
@@ -237,7 +247,13 @@ def _require_whole(
 
 
 def _judged(
-    run: Run, work: Work, seen: Sightings, rows: DataFrame, time_buckets: Sequence[int]
+    run: Run,
+    work: Work,
+    seen: Sightings,
+    rows: DataFrame,
+    time_buckets: Sequence[int],
+    *,
+    is_repeated: bool,
 ) -> Intake:
     again = run.spark.createDataFrame(
         [(bucket, bucket in work.done) for bucket in time_buckets],
@@ -246,7 +262,7 @@ def _judged(
     placed = rows.join(F.broadcast(again), on="time_bucket")
     judged = acceptance.judge(placed, seen.reached, F.col("is_back"))
     taken = Intake(rows, time_buckets, seen.reached)
-    taken.counts = _counts(judged)
+    taken.counts = _counts(judged, is_repeated=is_repeated)
     totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
     taken.totals = {name: totals[name] for name in COUNTS}
     if any(name in each for each in taken.counts.values() for name in REJECTED):
@@ -259,9 +275,11 @@ def _judged(
     return taken
 
 
-def _counts(judged: DataFrame) -> dict[int, dict[str, int]]:
+def _counts(judged: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, int]]:
     """Distinct numbers of series by time bucket."""
-    distinct = judged.select("time_bucket", *SERIES, "number", RESULT).distinct()
+    distinct = judged.select("time_bucket", *SERIES, "number", RESULT)
+    if is_repeated:
+        distinct = distinct.distinct()
     counts: dict[int, dict[str, int]] = {}
     for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
         counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n

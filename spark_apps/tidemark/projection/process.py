@@ -106,7 +106,8 @@ class _Processing:
         self._say(f"reading the events of {len(self._time_buckets)} buckets")
         taken = intake.take(self._run, self._claimed, self._work, self._subject, policy)
         self._time_buckets = taken.time_buckets
-        events = transform.distinct_events(taken.rows)
+        distinct = transform.single_events if taken.is_single else transform.distinct_events
+        events = distinct(taken.rows)
         decoded = transform.decode(events, self._checked.event, self._checked.decoders)
         decoded.persist(StorageLevel.MEMORY_AND_DISK)
         try:

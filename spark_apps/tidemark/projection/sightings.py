@@ -132,12 +132,13 @@ class _Search:
 
     def __init__(self, run: Run, work: Work, stored: DataFrame) -> None:
         self._run, self._work, self._stored = run, work, stored
-        self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint()
+        # Not eager: they are kept by the first job that needs them, without one of their own.
+        self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint(eager=False)
         tags = list(work.definition.tags or ())
         progress = frames.placed_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
         progress = selection.of_work(progress, work)
         progress = progress.withColumnRenamed("progress_bucket", "time_bucket")
-        self._progress = progress.localCheckpoint()
+        self._progress = progress.localCheckpoint(eager=False)
         self._seen: set[int] = set(work.time_buckets)
 
     def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
@@ -148,9 +149,9 @@ class _Search:
 
     def look_further(self) -> None:
         """Where the progress points, then back from the window's end, twice as far each time."""
-        lacking = self._lacking()
-        if lacking.isEmpty():
+        if self._is_complete():
             return
+        lacking = self._lacking()
         pointed = lacking.where(F.col("progress_bucket").isNotNull()).select("progress_bucket")
         self._add([row.progress_bucket for row in pointed.distinct().collect()], lacking)
         settings, work = self._run.settings, self._work
@@ -188,21 +189,29 @@ class _Search:
         )
         self.reached = reached.localCheckpoint()
 
+    def _is_complete(self) -> bool:
+        """Whether no series lacks anything: what most runs find, by one look at each series."""
+        is_hole = F.col("highest_number") > F.col("reached_number")
+        known = self.reached.join(self._reachable_progress(), on=[*SERIES], how="full")
+        found = known.agg(
+            F.bool_or(is_hole).alias("holes"), F.bool_or(_is_lost()).alias("lost")
+        ).collect()[0]
+        return not (found.holes or found.lost)
+
+    def _reachable_progress(self) -> DataFrame:
+        progress = _with_place(self._run, self._work, self._progress)
+        return progress.where(F.col("is_there") & ~F.col("is_before"))
+
     def _lacking(self) -> DataFrame:
         """Series whose next number is not found, though there are higher ones.
 
         Columns: SERIES, progress_bucket (that of the last event by the progress; may be null).
         """
-        next_number = F.coalesce(F.col("reached_number"), F.lit(0)) + 1
         limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
         beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
         holes = beyond.where(F.col("number") > F.col("reached_number"))
-        progress = _with_place(self._run, self._work, self._progress)
-        progress = progress.where(F.col("is_there") & ~F.col("is_before"))
-        lost = progress.join(limits, on=[*SERIES], how="left").where(
-            (F.col("progress_number") >= next_number) & ~_is_gone()
-        )
-        found = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == next_number)
+        lost = self._reachable_progress().join(limits, on=[*SERIES], how="left").where(_is_lost())
+        found = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
         bucket = F.col("time_bucket").alias("progress_bucket")
         nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
         return (
@@ -215,6 +224,16 @@ class _Search:
         )
 
 
+def _next() -> Column:
+    """The number that a series waits for."""
+    return F.coalesce(F.col("reached_number"), F.lit(0)) + 1
+
+
+def _is_lost() -> Column:
+    """A series whose progress knows more than was found."""
+    return (F.col("progress_number") >= _next()) & ~_is_gone()
+
+
 def _is_gone() -> Column:
     """A series of which nothing was consumed, and all that the progress knows was deleted."""
     is_deleted = F.col("deleted_to") >= F.col("progress_sequence_nr")
@@ -225,7 +244,7 @@ def _placed(run: Run, work: Work, planned: DataFrame, elsewhere: DataFrame) -> D
     """Both together; of the planned buckets only what was read to be processed."""
     others = _with_place(run, work, elsewhere).where(~F.col("is_planned"))
     rows = _with_place(run, work, planned).unionByName(others)
-    return rows.drop("is_planned").localCheckpoint()
+    return rows.drop("is_planned").localCheckpoint(eager=False)
 
 
 def _with_place(run: Run, work: Work, rows: DataFrame) -> DataFrame:

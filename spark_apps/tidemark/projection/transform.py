@@ -25,15 +25,24 @@ def distinct_events(rows: DataFrame) -> DataFrame:
     Columns in and out: those of `Reader.rows`, and is_snapshot if it is there; tags is empty when
     there is none.
     """
-    rest = ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event"]
-    rest += _mark(rows)
     return (
         rows.groupBy("persistence_id", "sequence_nr")
         .agg(
-            F.min(F.struct(*rest)).alias("first"),
+            F.min(F.struct(*_rest(rows))).alias("first"),
             F.array_sort(F.array_distinct(F.flatten(F.collect_set("tags")))).alias("tags"),
         )
         .select("persistence_id", "sequence_nr", "first.*", "tags")
+    )
+
+
+def single_events(rows: DataFrame) -> DataFrame:
+    """The same of rows none of which repeats an event: nothing is shuffled."""
+    tags = F.coalesce(F.col("tags"), F.array().cast("array<string>"))
+    return rows.select(
+        "persistence_id",
+        "sequence_nr",
+        *_rest(rows),
+        F.array_sort(F.array_distinct(tags)).alias("tags"),
     )
 
 
@@ -159,6 +168,11 @@ def newest_by_slice(decoded: DataFrame) -> DataFrame:
     by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))
     by_slice = by_id.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
     return by_slice.agg(F.unix_millis(F.max("timestamp")).alias("epoch_ms"))
+
+
+def _rest(rows: DataFrame) -> list[str]:
+    """The columns of an event beside its key and its tags, the one that orders them first."""
+    return ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event", *_mark(rows)]
 
 
 def _mark(rows: DataFrame) -> list[str]:
