@@ -14,6 +14,7 @@ from tidemark.application import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
+from tidemark.local_rows import local_rows
 from tidemark.projection import acceptance, gaps, resets, selection, skips, snapshots, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
@@ -255,7 +256,8 @@ def _judged(
     *,
     is_repeated: bool,
 ) -> Intake:
-    again = run.spark.createDataFrame(
+    again = local_rows(
+        run.spark,
         [(bucket, bucket in work.done) for bucket in time_buckets],
         "time_bucket bigint, is_back boolean",
     )

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
 from tidemark.journal import frames
+from tidemark.local_rows import local_rows
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance import NO_TAG
 from tidemark.settings import Settings
@@ -43,8 +44,8 @@ def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
 
     Columns in: COLUMNS and PAYLOAD without tag and number. Columns out: COLUMNS and PAYLOAD.
     """
-    wanted = events.sparkSession.createDataFrame(
-        [(bucket,) for bucket in time_buckets], "time_bucket bigint"
+    wanted = local_rows(
+        events.sparkSession, [(bucket,) for bucket in time_buckets], "time_bucket bigint"
     )
     rows = events.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
     return numbered(rows).select(*COLUMNS, *PAYLOAD)
@@ -69,7 +70,8 @@ def tag_view_rows(
 
     Columns: COLUMNS, and of the payload only what is named.
     """
-    keys = spark.createDataFrame(
+    keys = local_rows(
+        spark,
         [(tag, bucket) for bucket in time_buckets for tag in tags],
         "tag_name string, timebucket bigint",
     )

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.local_rows import local_rows
 from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.definition import Definition
 from tidemark.projection.transform import WRITE_TIME
@@ -101,7 +102,7 @@ def stored_offsets(
     """
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
     wanted = [(subject, number) for number in range(slices.first, slices.last + 1)]
-    keys = spark.createDataFrame(wanted, "projection string, slice int")
+    keys = local_rows(spark, wanted, "projection string, slice int")
     stored = spark_io.read_partitions(
         keys,
         settings.keyspace,
