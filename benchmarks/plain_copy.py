@@ -7,33 +7,16 @@ table of the same name in another keyspace. The last line of its output counts t
 from __future__ import annotations
 
 import json
-import os
 import sys
 
-from pyspark.sql import SparkSession
-
-_FORMAT = "org.apache.spark.sql.cassandra"
+from benchmarks.plain import FORMAT, session
 
 
 def main(keyspace: str, table: str, target: str) -> None:
     """Copy one table."""
-    spark = (
-        SparkSession.builder.appName("plain copy")
-        .master(os.environ["TIDEMARK_SPARK_MASTER"])
-        .config("spark.jars", os.environ["TIDEMARK_SPARK_JARS"])
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
-        .getOrCreate()
-    )
-    host, _, port = os.environ["TIDEMARK_CASSANDRA_HOSTS"].rpartition(":")
-    spark.conf.set("spark.cassandra.connection.host", host)
-    spark.conf.set("spark.cassandra.connection.port", port)
-    spark.conf.set("spark.cassandra.auth.username", os.environ["TIDEMARK_CASSANDRA_USERNAME"])
-    spark.conf.set("spark.cassandra.auth.password", os.environ["TIDEMARK_CASSANDRA_PASSWORD"])
-    rows = spark.read.format(_FORMAT).options(keyspace=keyspace, table=table).load()
-    rows.write.format(_FORMAT).options(keyspace=target, table=table).mode("append").save()
+    spark = session("plain copy")
+    rows = spark.read.format(FORMAT).options(keyspace=keyspace, table=table).load()
+    rows.write.format(FORMAT).options(keyspace=target, table=table).mode("append").save()
     print(json.dumps({"rows": rows.select(rows.columns[0]).count()}))
 
 

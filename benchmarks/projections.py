@@ -1,7 +1,8 @@
 """A bucket projection beside the real plugin's `currentEventsByTag`, on one fresh Cassandra.
 
-The plugin reads the events of a tag into nothing; Tidemark reads the same, decodes them and writes
-a result by persistence id and time bucket. `BENCH_EVENTS_PER_ID` (default `100,1000`) chooses the
+The plugin reads the events of a tag into nothing; so does Spark with the plain connector, which is
+the floor of whatever Spark does with them; Tidemark reads the same, decodes them and writes a
+result by persistence id and time bucket. `BENCH_EVENTS_PER_ID` (default `100,1000`) chooses the
 sizes, for 1,000 persistence ids each.
 """
 
@@ -77,8 +78,12 @@ def _compare(bench: Bench, events: int, table: Table) -> None:
     _define(bench)
     bench.fill(1, events, BUCKETS)
     bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
+    bench.run("spark_apps/validate.py", *window(*HISTORY))
     pekko = _read_by_pekko(bench, total)
     table.add_row("Pekko currentEventsByTag", *_figures(total, pekko, None, 1.0))
+    floor = _read_by_spark(bench, total)
+    ratio = pekko / floor.wall_s
+    table.add_row("plain Spark, into nothing", *_figures(total, floor.wall_s, floor, ratio))
     for master in ("local[1]", "local[2]"):
         cost = _project(bench, *HISTORY, "--force", TIDEMARK_SPARK_MASTER=master)
         if cost.report["counts"]["events_read"] != total:
@@ -125,6 +130,14 @@ def _read_by_pekko(bench: Bench, total: int) -> float:
     if counted.failure or counted.events != total:
         raise RuntimeError(f"Pekko read {counted} instead of {total} events")
     return seconds
+
+
+def _read_by_spark(bench: Bench, total: int) -> Cost:
+    bounds = map(str, (*HISTORY, HOUR_MS))
+    cost = bench.run("benchmarks/plain_read.py", bench.keyspace, "red", *bounds)
+    if cost.report["rows"] != total:
+        raise RuntimeError(f"Spark read {cost.report} instead of {total} events")
+    return cost
 
 
 def _figures(total: int, seconds: float, cost: Cost | None, ratio: float) -> tuple[str, ...]:
