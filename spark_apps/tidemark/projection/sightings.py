@@ -132,13 +132,14 @@ class _Search:
 
     def __init__(self, run: Run, work: Work, stored: DataFrame) -> None:
         self._run, self._work, self._stored = run, work, stored
-        # Not eager: they are kept by the first job that needs them, without one of their own.
+        # Not eager: kept by the first job that needs it, without one of its own.
         self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint(eager=False)
         tags = list(work.definition.tags or ())
         progress = frames.placed_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
         progress = selection.of_work(progress, work)
         progress = progress.withColumnRenamed("progress_bucket", "time_bucket")
-        self._progress = progress.localCheckpoint(eager=False)
+        # Read before the rows, since it is written after them: what it speaks of is among those.
+        self._progress = progress.localCheckpoint()
         self._seen: set[int] = set(work.time_buckets)
 
     def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
