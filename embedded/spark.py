@@ -7,15 +7,15 @@ import sys
 
 from embedded import class_archive, jars, spark_home
 
-_JVM_OPTIONS = (
-    "-XX:+UseParallelGC",
-    # A run lasts a minute or two. By default its optimizing compiler takes as much CPU as its
-    # tasks do; these wait until a method has been called twenty times as often.
+LATE_OPTIMIZING = (
     "-XX:Tier4InvocationThreshold=100000",
     "-XX:Tier4MinInvocationThreshold=12000",
     "-XX:Tier4CompileThreshold=300000",
     "-XX:Tier4BackEdgeThreshold=800000",
 )
+"""A run lasts a minute or two. By default its optimizing compiler takes as much CPU as its tasks
+do; these wait until a method has been called twenty times as often."""
+_JVM_OPTIONS = ("-XX:+UseParallelGC", *LATE_OPTIMIZING)
 
 
 def environment() -> dict[str, str]:

@@ -42,13 +42,6 @@ SPARK_OPTIONS = (
 )
 """A handful of rows in many short runs: compiling, whether a plan or the JVM's own code, costs more
 than it saves."""
-CASSANDRA_OPTIONS = (
-    "-XX:Tier4InvocationThreshold=100000",
-    "-XX:Tier4MinInvocationThreshold=12000",
-    "-XX:Tier4CompileThreshold=300000",
-    "-XX:Tier4BackEdgeThreshold=800000",
-)
-"""As for the applications: compiling took half of a server's CPU in its first minutes."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 ROOMS = (*SHARING, "faults", "integration", "unit")
@@ -168,9 +161,11 @@ def cassandra(state: Path) -> Endpoint:
     The first test that wants it starts it.
     """
     from embedded.cassandra import Cassandra
+    from embedded.spark import LATE_OPTIMIZING
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JDK_JAVA_OPTIONS", " ".join(CASSANDRA_OPTIONS))
+        # As for the applications: compiling took half of a server's CPU in its first minutes.
+        patched.setenv("JDK_JAVA_OPTIONS", " ".join(LATE_OPTIMIZING))
         return Cassandra(state / "cassandra").start()
 
 

@@ -121,8 +121,8 @@ def create_tables(control: Control, file: Path, keyspace: str) -> None:
         )
     }
     for statement in schema_statements(file, keyspace):
-        name = re.search(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+)', statement)
-        if name is None or name.group(1) not in existing:
+        made = _TABLE.match(statement)
+        if made is None or made[1] not in existing:
             control.execute_ddl(statement)
 
 
