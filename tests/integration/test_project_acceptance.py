@@ -17,6 +17,7 @@ from tests.integration.both_sources import (
     results,
 )
 from tests.integration.projections import (
+    HOUR_MS,
     START_MS,
     Projections,
     counts,
@@ -208,3 +209,22 @@ def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_ther
     result = projections.run(1, 2, *only, "--strict")
     assert result.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
     assert projections.journal.rows("totals") == totals(there)
+
+
+def test_what_waits_for_validate_is_not_taken_for_purged(projections: Projections) -> None:
+    """Event 2 lies in a time bucket that validate has passed, event 1 in one that it has not."""
+    first, second = red("p|1", 1, 1.1), red("p|1", 2, 3.1)
+    projections.insert(first, second, red("q|1", 2, 3.2))
+    projections.validated(0, 3)
+    journal, only = projections.journal, ("--projection", "totals")
+    journal.control.execute(
+        f"INSERT INTO {journal.own_keyspace}.piece"
+        " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
+        ("purge", journal.keyspace, START_MS - HOUR_MS, "done"),
+    )
+    waiting = projections.run(0, 4, *only)
+    assert waiting.report["pieces"] == {"planned": 4, "done": 1, "held": 3, "failed": 0}
+    assert waiting.report["counts"]["accepted"] == 1
+    projections.validated(1, 2)
+    assert projections.run(0, 4, *only, "--strict").report["counts"]["accepted"] == 2
+    assert journal.rows("totals") == totals([first, second, red("q|1", 2, 3.2)])

@@ -20,51 +20,47 @@ class Seen:
 
 @dataclass(frozen=True)
 class Series:
-    """What is stored of a series, what was deleted of it, and what is seen now."""
+    """What is stored of a series, what was deleted of it, and what is seen now.
+
+    `beheaded`: older events may have been purged.
+    """
 
     stored: int | None
     deleted_to: int
     events: tuple[Seen, ...]
+    beheaded: bool = False
 
 
 def reached(series: Series) -> int:
     """The highest number such that everything up to it is consumed."""
-    there = [one for one in series.events if one.there]
-    before = {one.number for one in there if one.before}
-    inside = {one.number for one in there} - before
-    # Of an event at two places the one inside counts.
-    inside |= {one.number for one in there if not one.before}
-    before -= inside
-    current = series.stored
-    if current is None:
-        current = _first(sorted(inside), before, series.deleted_to)
-    for number in sorted(inside | before):
+    current = _base(series)
+    for number in sorted({one.number for one in series.events if one.there}):
         if number == current + 1:
             current = number
     return current
 
 
-def _first(inside: list[int], before: set[int], deleted_to: int) -> int:
-    if inside and inside[0] - 1 in before:
-        return inside[0] - 1
-    lowest = min([*inside, *before], default=deleted_to + 1)
-    return min(deleted_to, lowest - 1)
-
-
 def judge(series: Series) -> list[Result]:
     """The result of each event that is there, in the order given."""
     there = [one for one in series.events if one.there]
-    end = reached(series)
-    base = series.stored
-    if base is None:
-        base = _base(series)
+    base, end = _base(series), reached(series)
     return [_result(one, base, end) for one in there]
 
 
 def _base(series: Series) -> int:
+    """What the first event that is consumed must follow."""
+    if series.stored is not None:
+        return series.stored
+    # Of an event at two places the one inside counts.
     inside = {one.number for one in series.events if one.there and not one.before}
     before = {one.number for one in series.events if one.there and one.before} - inside
-    return _first(sorted(inside), before, series.deleted_to)
+    if inside and min(inside) - 1 in before:
+        return min(inside) - 1
+    lowest = min(inside | before, default=series.deleted_to + 1)
+    if series.beheaded:
+        waiting = {one.number for one in series.events if not one.there}
+        return min(waiting | {lowest}) - 1
+    return min(series.deleted_to, lowest - 1)
 
 
 def _result(one: Seen, base: int, end: int) -> Result:

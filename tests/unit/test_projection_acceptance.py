@@ -71,17 +71,31 @@ CASES: dict[str, tuple[Series, Sequence[Result]]] = {
     "late ones close the gap": (Series(2, 0, (*seen([5, 6]), *seen([3, 4], back=True))), [A] * 4),
     "filtered and unreadable ones are numbers like others": (Series(2, 0, seen([3, 4])), [A, A]),
 }  # fmt: skip
+PURGED: dict[str, tuple[Series, Sequence[Result]]] = {
+    "begins with what is left": (Series(None, 0, seen([3, 4]), True), [A, A]),
+    "the first one is in a bucket that must wait": (
+        Series(None, 0, (*seen([2, 3]), *seen([1], there=False)), True),
+        [R, R],
+    ),
+    "a later one is in a bucket that must wait": (
+        Series(None, 0, (*seen([2, 4]), *seen([3], there=False)), True),
+        [A, R],
+    ),
+}
 
 
-def test_named_cases(spark: SparkSession) -> None:
-    found = judged(spark, {name: series for name, (series, _) in CASES.items()})
-    for name, (series, expected) in CASES.items():
+@pytest.mark.parametrize("cases", [CASES, PURGED], ids=["whole", "purged"])
+def test_named_cases(
+    spark: SparkSession, cases: Mapping[str, tuple[Series, Sequence[Result]]]
+) -> None:
+    found = judged(spark, {name: series for name, (series, _) in cases.items()})
+    for name, (series, expected) in cases.items():
         assert model.judge(series) == list(expected), name
         numbers = [one.number for one in series.events if one.there]
         assert found[name] == sorted(zip(numbers, expected, strict=True)), name
 
 
-def history(random: Random) -> Series:
+def history(random: Random, beheaded: bool) -> Series:
     """Late, repeated, skewed and deleted events of one series, in any order."""
     events = [
         Seen(
@@ -93,7 +107,7 @@ def history(random: Random) -> Series:
         for _ in range(random.randint(0, 14))
     ]
     stored = random.choice([None, random.randint(1, 8)])
-    return Series(stored, random.choice([0, 0, 1, 3, 6]), tuple(events))
+    return Series(stored, random.choice([0, 0, 1, 3, 6]), tuple(events), beheaded)
 
 
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
@@ -101,7 +115,8 @@ def history(random: Random) -> Series:
 def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: int) -> None:
     """Many in one frame, one persistence id each; drawn one by one they would take a minute."""
     random = Random(seed)
-    histories = [history(random) for _ in range(1000)]
+    beheaded = random.random() < 0.5
+    histories = [history(random, beheaded) for _ in range(1000)]
     named = {f"p|{number}": series for number, series in enumerate(histories)}
     found = judged(spark, named)
     for name, series in named.items():
@@ -212,7 +227,7 @@ def test_what_was_deleted_before_it_was_consumed(
 def judged(
     spark: SparkSession, histories: Mapping[str, Series]
 ) -> dict[str, list[tuple[int, Result]]]:
-    """What Spark says of each event that is there, by history."""
+    """What Spark says of each event that is there, by history; all are beheaded or none is."""
     rows = local_rows(
         spark,
         [
@@ -236,7 +251,8 @@ def judged(
         [(name, series.deleted_to) for name, series in histories.items() if series.deleted_to],
         DELETED,
     )
-    reached = acceptance.reach(rows, stored, deleted)
+    is_beheaded = next(iter(histories.values())).beheaded
+    reached = acceptance.reach(rows, stored, deleted, is_beheaded=is_beheaded)
     marked = acceptance.judge(rows.where("is_there"), reached, rows.is_back)
     found: dict[str, list[tuple[int, Result]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():

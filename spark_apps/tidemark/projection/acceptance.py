@@ -40,7 +40,8 @@ def reach(
 
     A series that nothing is stored of begins with its first number in the projection's time
     buckets if that is 1, if the event before it lies in an older bucket, or if all before it can
-    have been deleted or purged. Otherwise those come first.
+    have been deleted or purged. Otherwise those come first; what was seen in a bucket that may not
+    be consumed yet was not purged.
 
     Args:
         sightings: persistence_id, tag, number, sequence_nr (bigint), timestamp (timeuuid text),
@@ -99,12 +100,20 @@ def _numbered(
     event = F.struct("number", "timestamp", "sequence_nr").alias("event")
     there = sightings.where("is_there").select(*SERIES, event, "is_before")
     known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
-    rows = there.unionByName(known, allowMissingColumns=True).repartition("persistence_id")
+    waiting = sightings.where(~F.col("is_there") & F.lit(is_beheaded))
+    waiting = waiting.select(*SERIES, F.col("number").alias("waiting"))
+    rows = (
+        there.unionByName(known, allowMissingColumns=True)
+        .unionByName(waiting, allowMissingColumns=True)
+        .repartition("persistence_id")
+    )
     in_order = Window.partitionBy(*SERIES).orderBy("event.number", "is_before", "event")
     by_series = Window.partitionBy(*SERIES)
     deleted_to = F.coalesce(F.col("deleted_to"), F.lit(0)).cast("bigint")
     before_all = F.min("event.number").over(by_series) - 1
-    undeleted = before_all if is_beheaded else F.least(F.col("deleted_to"), before_all)
+    # Where one is null the other counts.
+    unpurged = F.least(before_all, F.min("waiting").over(by_series) - 1)
+    undeleted = unpurged if is_beheaded else F.least(F.col("deleted_to"), before_all)
     begins = F.struct("event.number", F.col("former.number").alias("predecessor"))
     first = F.min(F.when(~F.col("is_before"), begins)).over(by_series)
     is_old = F.col("first.predecessor") == F.col("first.number") - 1
@@ -123,6 +132,7 @@ def _numbered(
         .join(deleted, on="persistence_id", how="left")
         .withColumn("deleted_to", deleted_to)
         .withColumn("base", F.coalesce(F.col("stored_number"), predecessor, undeleted))
+        .where(F.col("waiting").isNull())
     )
 
 
@@ -154,7 +164,7 @@ def agree(reached: DataFrame, sightings: DataFrame) -> DataFrame:
 
 def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFrame:
     last = there.groupBy(*SERIES, F.col("number").alias("limit")).agg(
-        F.min(F.struct("timestamp", "sequence_nr")).alias("last")
+        F.max(F.struct("timestamp", "sequence_nr")).alias("last")
     )
     found = limits.join(last, on=[*SERIES, "limit"], how="left")
     is_lowered = F.col("limit").isNotNull()

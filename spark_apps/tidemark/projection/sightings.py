@@ -150,6 +150,8 @@ class _Search:
 
     def look_further(self) -> None:
         """Where the progress points, then back from the window's end, twice as far each time."""
+        if self._work.is_beheaded:
+            self._look_where_events_wait()
         if self._is_complete():
             return
         lacking = self._lacking()
@@ -162,6 +164,15 @@ class _Search:
             start = max(first, end - width)
             self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
             end, width = start, 2 * width
+
+    def _look_where_events_wait(self) -> None:
+        """For what seems to be purged, in the time buckets that may not be processed yet."""
+        work, size = self._work, self._run.settings.bucket_size.milliseconds
+        waiting = set(range(work.first, work.end, size)) - work.planned - work.done
+        is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+        begun = self.reached.where(is_new & (F.col("base") > F.col("deleted_to")))
+        if waiting and not begun.isEmpty():
+            self._add(waiting, begun)
 
     def _add(self, time_buckets: Iterable[int], lacking: DataFrame) -> None:
         wanted = self._unseen(time_buckets)
