@@ -25,7 +25,8 @@ test: lint typing  ## lint, type-check and run every test on servers of its own
 soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, check a whole year
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 \
 	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 \
-	  tests/faults tests/integration/test_flights_year.py tests/unit/test_projection_histories.py \
+	  tests/faults tests/integration/test_flights_year.py tests/integration/test_project_checks.py \
+	  tests/unit/test_projection_histories.py tests/unit/test_flights.py \
 	  $(PYTEST_ARGS)
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
@@ -43,6 +44,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.tag_views
 	@$(PY) -m benchmarks.projections
 	@$(PY) -m benchmarks.slices
+	@$(PY) -m benchmarks.payloads
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 	@$(PY) -m embedded jars

@@ -81,9 +81,11 @@ class Bench:
         command = [sys.executable, str(ROOT / script), *options]
         return measure(command, self.environment(**more), self.server)
 
-    def fill(self, first: int, events: int, buckets: int) -> None:
-        """Write events first..first+events-1 of every persistence id."""
-        numbers = map(str, (IDS, first, events, buckets))
+    def fill(
+        self, first: int, events: int, buckets: int, *, ids: int = IDS, size: int = 100
+    ) -> None:
+        """Write events first..first+events-1 of `size` bytes of every persistence id."""
+        numbers = map(str, (ids, first, events, buckets, size))
         self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
 
     def pekko(self, client: Client) -> Node:

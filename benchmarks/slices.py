@@ -8,6 +8,7 @@ the other within one process, and in as many processes, one after the other. `BE
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from rich.console import Console
 
@@ -53,7 +54,7 @@ def main() -> None:
         bench = Bench(endpoint, server, "sliced")
         bench.create()
         bench.fill(1, events, BUCKETS)
-        _define(bench)
+        define(bench, DEFINITIONS, WHOLE, ONE_SESSION, SESSIONS)
         whole = [_project(bench, WHOLE)]
         one = [_project(bench, ONE_SESSION, "--slice-ranges", str(number))]
         ranges = [slices.text(each) for each in keys.slice_ranges(number)]
@@ -77,13 +78,14 @@ def main() -> None:
     Console(width=120).print(table)
 
 
-def _define(bench: Bench) -> None:
-    DEFINITIONS.mkdir(parents=True, exist_ok=True)
+def define(bench: Bench, directory: Path, *names: str) -> None:
+    """Upsert projections of the bench's journal, and their tables."""
+    directory.mkdir(parents=True, exist_ok=True)
     with Control(settings_of(bench.environment())) as control:
-        for name in (WHOLE, ONE_SESSION, SESSIONS):
-            names = {"keyspace": bench.keyspace, "name": name}
-            (DEFINITIONS / f"{name}.sql").write_text(LATEST.format(**names))
-            control.execute_ddl(LATEST_TABLE.format(**names))
+        for name in names:
+            given = {"keyspace": bench.keyspace, "name": name}
+            (directory / f"{name}.sql").write_text(LATEST.format(**given))
+            control.execute_ddl(LATEST_TABLE.format(**given))
 
 
 def _project(bench: Bench, name: str, *options: str) -> Cost:

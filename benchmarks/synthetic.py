@@ -1,7 +1,7 @@
-"""A journal of any size: `synthetic.py KEYSPACE IDS FIRST EVENTS BUCKETS`, by Spark.
+"""A journal of any size: `synthetic.py KEYSPACE IDS FIRST EVENTS BUCKETS [BYTES]`, by Spark.
 
-Every persistence id p-0, p-1, … gets EVENTS events of 100 bytes from sequence nr FIRST on, each
-with the tags red and blue, spread over BUCKETS Hour buckets that end two days ago; events that
+Every persistence id p-0, p-1, … gets EVENTS events of BYTES (100) bytes from sequence nr FIRST on,
+each with the tags red and blue, spread over BUCKETS Hour buckets that end two days ago; events that
 follow others lie after them. The last line of the output is the number of events.
 """
 
@@ -26,7 +26,7 @@ HISTORY_END = to_millis(
 """Where the time of the first events ends; increments lie in the hours after it."""
 
 
-def main(keyspace: str, ids: int, first: int, events: int, buckets: int) -> None:
+def main(keyspace: str, ids: int, first: int, events: int, buckets: int, size: int = 100) -> None:
     """Write the messages."""
     settings = Settings.load()
     spark = open_session("synthetic", settings)
@@ -46,7 +46,7 @@ def main(keyspace: str, ids: int, first: int, events: int, buckets: int) -> None
         F.lit(20).alias("ser_id"),
         F.lit("").alias("ser_manifest"),
         F.lit("").alias("event_manifest"),
-        F.encode(F.rpad(F.concat(F.lit("event "), F.col("id")), 100, "x"), "utf-8").alias("event"),
+        F.encode(F.rpad(F.concat(F.lit("event "), F.col("id")), size, "x"), "utf-8").alias("event"),
         F.array(F.lit("red"), F.lit("blue")).alias("tags"),
     )
     spark_io.write(rows, keyspace, settings.journal_table)

@@ -76,6 +76,7 @@ class Run:
 
         Raises:
             InvalidInput: jars or Java are missing.
+            CassandraUnavailable: a statement failed.
         """
         return self._open_spark() if self._opening is None else self._opening.result()
 
@@ -86,10 +87,13 @@ class Run:
         pool.shutdown(wait=False)
 
     def _open_spark(self) -> SparkSession:
+        from tidemark import payloads
         from tidemark.session import open_session
 
         self.say("starting Spark")
-        return open_session(self.application, self.settings)
+        spark = open_session(self.application, self.settings)
+        payloads.measure(self.control, spark, self.settings)
+        return spark
 
     def stop_jobs(self) -> None:
         """Cancel what Spark is doing, because a lock was lost."""

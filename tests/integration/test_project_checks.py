@@ -88,7 +88,7 @@ def skewed() -> list[Event]:
     ]
 
 
-@pytest.mark.parametrize("progress", [False, True])
+@pytest.mark.parametrize("progress", [pytest.param(False, marks=pytest.mark.soak), True])
 def test_batches_of_a_bucket_make_what_one_batch_makes(
     make_journal: Callable[..., Journal], tmp_path: Path, progress: bool
 ) -> None:

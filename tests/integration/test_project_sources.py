@@ -12,11 +12,21 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.integration.projections import START, TOTALS, TOTALS_TABLE, Projections, counts, event
+from tests.integration.projections import (
+    HOUR_MS,
+    START,
+    START_MS,
+    TOTALS,
+    TOTALS_TABLE,
+    Projections,
+    counts,
+    event,
+)
 from tests.integration.projections import totals as totals_of
 from tests.integration.support import Journal
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+from tidemark.journal import frames
 from tidemark.partitioning.keys import java_hash
 
 SOME = TOTALS.replace("tags red, blue", "persistence-ids a|1, 'it''s |2'")
@@ -295,3 +305,53 @@ def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projec
     # Consumed once: another run takes them for what they are.
     again = projections.run(1, 2, "--force")
     assert again.report["counts"] == counts(events_read=2, rows_written=1, duplicate=2)
+
+
+def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
+    projections: Projections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the borders of time buckets, and with a late event in one that is done."""
+    history = [event("a|1", nr, nr - 1, "red", kind="in", amount=nr) for nr in range(1, 11)]
+    news = [
+        event("a|1", 11, 10.0, "red", kind="in", amount=1),
+        event("b|1", 1, 10.999_999, "red", kind="out", amount=2),
+    ]
+    late = event("b|1", 2, 4.5, "red", kind="in", amount=7)
+    journal = projections.journal
+    projections.define(TOTALS.replace("tags red, blue", "messages"), TOTALS_TABLE)
+    projections.insert(*history)
+    projections.list_persistence_ids()
+    _counted(projections, *range(11))
+    assert projections.run(0, 10).report["pieces"]["done"] == 10
+
+    journal.control.execute_ddl(
+        f"CREATE CUSTOM INDEX ON {journal.keyspace}.messages(timestamp)"
+        " USING 'StorageAttachedIndex'"
+    )
+    projections.insert(*news, late)
+    projections.list_persistence_ids()
+    monkeypatch.setattr(frames, "messages_between", _no_scan)
+    result = projections.run(10, 11)
+    assert result.status == 0, result.stderr
+    assert result.report["counts"]["accepted"] == 3
+    assert journal.rows("totals") == totals_of([*history, *news, late])
+
+    monkeypatch.undo()
+    whole = projections.run(0, 11, "--force")
+    assert whole.report["counts"]["events_read"] == 13
+    assert journal.rows("totals") == totals_of([*history, *news, late])
+
+
+def _no_scan(*arguments: object) -> DataFrame:
+    raise AssertionError("scans messages with their payloads")
+
+
+def _counted(projections: Projections, *hours: int) -> None:
+    """Validated, and one message in each."""
+    projections.validated(*hours)
+    for hour in hours:
+        projections.journal.control.execute(
+            f"UPDATE {projections.journal.own_keyspace}.piece SET counts = ?"
+            " WHERE application = 'validate' AND subject = ? AND time_bucket = ?",
+            ({"messages_checked": 1}, projections.journal.keyspace, START_MS + hour * HOUR_MS),
+        )

@@ -25,6 +25,8 @@ from tidemark.settings import Settings
 
 Row = dict[str, Any]
 CONCURRENCY = 32
+_STREAMED = 100
+"""Rows in a page."""
 
 
 class Control:
@@ -99,13 +101,16 @@ class Control:
             return list(self._session.execute(self._prepare(cql), values))
 
     def stream(self, cql: str, values: Sequence[object] = ()) -> Iterator[Row]:
-        """Run one prepared statement and yield its rows, a page of them in memory.
+        """Run one prepared statement and yield its rows, a small page of them in memory.
 
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
         with self._failures.in_one_line():
-            yield from self._session.execute(self._prepare(cql), values)
+            statement = self._prepare(cql).bind(values)
+            # Rows may be large: the server holds a page of whole ones.
+            statement.fetch_size = _STREAMED
+            yield from self._session.execute(statement)
 
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.

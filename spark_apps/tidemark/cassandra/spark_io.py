@@ -13,6 +13,17 @@ from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 
 _FORMAT = "org.apache.spark.sql.cassandra"
+_PAGE_ROWS = 5000
+_PAGE_BYTES = 4 << 20
+"""The most in one page of a scan: the server holds it several times."""
+_JOINED_PAGE_BYTES = 256 << 10
+_JOINED_BYTES = 16 << 20
+"""The most that one task of a direct join asks for at once."""
+_CONCURRENT_READS = 32
+_UNFINISHED_BATCHES = 1000
+_UNFINISHED_BATCH = 48 << 10
+_UNFINISHED_BYTES = 64 << 20
+"""The most that one task collects in batches, before the largest is written."""
 
 
 def connect(spark: SparkSession, settings: Settings) -> None:
@@ -28,7 +39,7 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         "spark.cassandra.input.consistency.level": settings.cassandra_consistency.upper(),
         "spark.cassandra.output.consistency.level": settings.cassandra_consistency.upper(),
         "spark.cassandra.input.split.sizeInMB": "64",
-        "spark.cassandra.input.fetch.sizeInRows": "5000",
+        "spark.cassandra.input.fetch.sizeInRows": str(_PAGE_ROWS),
         # The default of 1 KiB makes single-row batches of events; batches never span partitions.
         "spark.cassandra.output.batch.size.bytes": str(settings.cassandra_batch_size),
         "spark.cassandra.output.concurrent.writes": "16",
@@ -38,6 +49,29 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         conf["spark.cassandra.auth.password"] = settings.cassandra_password.get_secret_value()
     for key, value in conf.items():
         spark.conf.set(key, value)
+
+
+def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
+    """Tell how large the rows of a table are on average, in bytes.
+
+    Reads then ask for no more at once than a server can hold. It holds whole rows, whatever
+    columns are asked for.
+    """
+    spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
+
+
+def expected(spark: SparkSession, keyspace: str, table: str) -> float:
+    """What was told of a table; 1 if nothing was."""
+    return float(spark.conf.get(_size_key(keyspace, table), "1") or 1)
+
+
+def _size_key(keyspace: str, table: str) -> str:
+    return f"tidemark.rowSize.{keyspace}.{table}"
+
+
+def _page(limit: int, row_size: float) -> dict[str, str]:
+    rows = min(_PAGE_ROWS, max(1, int(limit / row_size)))
+    return {"spark.cassandra.input.fetch.sizeInRows": str(rows)}
 
 
 def read(
@@ -51,6 +85,7 @@ def read(
     # Left to itself the connector turns joins into direct joins by its estimates, and fails where
     # a condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
+    options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
     stored = spark.read.format(_FORMAT).options(**options).load()
     return stored.select(*columns, *_ttl(ttl_of))
 
@@ -78,10 +113,14 @@ def read_partitions(
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     spark = keys.sparkSession
+    row_size = expected(spark, keyspace, table)
+    reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
     written = [F.expr(f"writetime({write_time_of})").alias("write_time")] if write_time_of else []
     stored = (
         spark.read.format(_FORMAT)
         .options(keyspace=keyspace, table=table, directJoinSetting="on")
+        .options(**_page(_JOINED_PAGE_BYTES, row_size))
+        .option("spark.cassandra.concurrent.reads", str(reads))
         .load()
         .select(*dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written)
     )
@@ -155,11 +194,15 @@ def write(
         time_to_live: seconds until the rows expire; 0 leaves it to the table's default. Or a
             column that holds each row's, where 0 is for ever; it is not stored.
     """
+    # Unfinished ones; of rows larger than a batch each is one row.
+    row_size = max(_UNFINISHED_BATCH, expected(frame.sparkSession, keyspace, table))
+    batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / row_size)))
     writer = (
         frame.write.format(_FORMAT)
         .mode("append")
         .options(keyspace=keyspace, table=table)
         .option("spark.cassandra.output.ignoreNulls", str(not keep_nulls).lower())
+        .option("spark.cassandra.output.batch.grouping.buffer.size", str(batches))
     )
     if write_time is not None:
         writer = writer.option("writetime", write_time)

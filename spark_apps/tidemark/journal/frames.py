@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import spark_io
 from tidemark.journal import tables
-from tidemark.partitioning import columns
+from tidemark.partitioning import columns, keys
 from tidemark.settings import Settings
 
 _PARTITIONS = 4
@@ -137,24 +137,33 @@ def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     return scanned.select("persistence_id", F.col("sequence_nr").alias("scanned_to"))
 
 
-def between_timeuuids(spark: SparkSession, settings: Settings, first: str, end: str) -> DataFrame:
+def indexed_between(
+    spark: SparkSession, settings: Settings, first: int, end: int, *payload: str
+) -> DataFrame:
     """The messages of a time range by the storage-attached index on `messages(timestamp)`.
 
     Args:
         spark: the session.
         settings: where the journal is.
-        first: the lowest timeuuid wanted.
-        end: the lowest timeuuid that is not wanted any more.
+        first: epoch ms; of the millisecond before it there may be messages as well.
+        end: epoch ms; likewise of this millisecond.
+        payload: further columns to read.
 
-    Columns: those of `message_index`.
+    Columns: those of `message_index`, and `payload`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    is_wanted = (F.col("timestamp") >= first) & (F.col("timestamp") < end)
-    found = spark_io.read(spark, settings.journal_keyspace, settings.journal_table, *_INDEX).where(
-        is_wanted
+    # Cassandra compares timeuuids by time first, and then by bytes with a sign: this is not the
+    # lowest one of its 100 ns.
+    lowest, highest = (
+        keys.ticks_timeuuid(keys.epoch_ms_ticks(moment), clock_sequence=0, node=0)
+        for moment in (first - 1, end + 1)
     )
+    stored = spark_io.read(
+        spark, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
+    )
+    found = stored.where((F.col("timestamp") >= lowest) & (F.col("timestamp") < highest))
     spark_io.require_pushed(found, '"timestamp" >= ?')
     return _with_time(found, settings)
 

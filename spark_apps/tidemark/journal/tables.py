@@ -97,3 +97,20 @@ def require_journal(control: Control, settings: Settings) -> None:
 def lock_of(settings: Settings) -> str:
     """The resource that whoever writes or deletes tag views must hold, whole or by day."""
     return f"tag_views/{settings.journal_keyspace}"
+
+
+def has_time_index(control: Control, settings: Settings) -> bool:
+    """Whether messages has a storage-attached index on its timestamp.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    rows = control.execute(
+        "SELECT options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?",
+        (settings.journal_keyspace, settings.journal_table),
+    )
+    return any(
+        row["options"].get("target") == "timestamp"
+        and row["options"].get("class_name", "").endswith("StorageAttachedIndex")
+        for row in rows
+    )

@@ -19,7 +19,7 @@ from tidemark.projection.plan import Work
 from tidemark.projection.sources import registry
 from tidemark.window import from_millis
 
-_SAMPLE = 1000
+_SAMPLE = 200
 """Rows whose payloads are measured before the first batch is read."""
 
 

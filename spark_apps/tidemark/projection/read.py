@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.application import Run
 from tidemark.cassandra import spark_io
-from tidemark.journal import frames
+from tidemark.journal import frames, tables
 from tidemark.local_rows import local_rows
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance import NO_TAG
+from tidemark.projection.estimate import Estimates
 from tidemark.settings import Settings
 
 PAYLOAD = ("ser_id", "ser_manifest", "event")
@@ -32,11 +35,46 @@ the series that numbers it: tag ('' if that is the persistence id), number (bigi
 or the tag pid sequence nr)."""
 
 
-def message_rows(spark: SparkSession, settings: Settings, time_buckets: Sequence[int]) -> DataFrame:
-    """All messages in those time buckets. Columns: COLUMNS and PAYLOAD."""
-    end = max(time_buckets) + settings.bucket_size.milliseconds
+_FEW = 0.2
+"""The share of the journal up to which the index is cheaper than a scan."""
+_MOST_RANGES = 16
+
+
+def message_rows(run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    """All messages in those time buckets. Columns: COLUMNS and PAYLOAD.
+
+    By a scan of all messages, or, where they are few among all and there is an index on their time,
+    by that.
+
+    Raises:
+        CassandraUnavailable: a statement failed, or the index is not used.
+    """
+    spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
+    ranges = _ranges(set(time_buckets), size)
+    if len(ranges) <= _MOST_RANGES and _are_few(run, time_buckets):
+        found = [
+            frames.indexed_between(spark, settings, first, end, *PAYLOAD) for first, end in ranges
+        ]
+        return by_sequence_nr(reduce(DataFrame.unionByName, found), time_buckets)
+    end = max(time_buckets) + size
     messages = frames.messages_between(spark, settings, min(time_buckets), end)
     return by_sequence_nr(messages, time_buckets)
+
+
+def _are_few(run: Run, time_buckets: Sequence[int]) -> bool:
+    if not tables.has_time_index(run.control, run.settings):
+        return False
+    known = Estimates.read(run).by_bucket(is_by_tag=False)
+    wanted = sum(known.get(bucket, 0) for bucket in time_buckets)
+    is_known = all(bucket in known for bucket in time_buckets)
+    return is_known and wanted <= _FEW * sum(known.values())
+
+
+def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
+    """First and end of the time buckets that follow each other without a gap."""
+    firsts = sorted(each for each in time_buckets if each - size not in time_buckets)
+    ends = sorted(each + size for each in time_buckets if each + size not in time_buckets)
+    return list(zip(firsts, ends, strict=True))
 
 
 def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:

@@ -52,7 +52,7 @@ def _is_inside(number: Column, slices: SliceRange) -> Column:
 
 def source_rows(run: Run, work: Work, reader: Reader, time_buckets: Sequence[int]) -> DataFrame:
     """The source's rows of the work in those time buckets, see `Reader.rows`."""
-    return of_work(reader.rows(run.spark, run.settings, time_buckets), work)
+    return of_work(reader.rows(run, time_buckets), work)
 
 
 def planned_rows(run: Run, work: Work, reader: Reader) -> DataFrame:

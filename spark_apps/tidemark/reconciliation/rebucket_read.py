@@ -24,8 +24,16 @@ def settings_of(settings: Settings, table_name: str, size: BucketSize) -> Settin
 
 def keys(run: Run, views: Settings) -> DataFrame:
     """The keys of all rows. Columns: KEY."""
-    spark_io.await_table(run.spark, views.journal_keyspace, views.events_by_tag_table)
+    _await(run, views)
     return spark_io.read(run.spark, views.journal_keyspace, views.events_by_tag_table, *KEY)
+
+
+def _await(run: Run, views: Settings) -> None:
+    """Until the connector knows a table that was just made; its rows are as large as the old."""
+    keyspace, name = views.journal_keyspace, views.events_by_tag_table
+    spark_io.await_table(run.spark, keyspace, name)
+    size = spark_io.expected(run.spark, keyspace, run.settings.events_by_tag_table)
+    spark_io.expect(run.spark, keyspace, name, size)
 
 
 def rows(
@@ -36,7 +44,7 @@ def rows(
     Columns: all that the table has, and `with_ttl` ttl, the seconds they still live, or null.
     """
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
-    spark_io.await_table(run.spark, keyspace, name)
+    _await(run, views)
     columns = sorted(run.control.table_columns(keyspace, name) or {})
     ttl_of = NEVER_NULL if with_ttl else None
     if first_bucket is None:

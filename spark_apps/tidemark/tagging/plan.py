@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from tidemark.cassandra.control import Control
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.settings import Settings
 from tidemark.window import to_millis
 
 
@@ -88,20 +86,3 @@ def in_reach(pieces: Sequence[Piece], size: BucketSize, now: datetime) -> list[P
     """
     previous = keys.time_bucket(to_millis(now), size) - size.milliseconds
     return [piece for piece in pieces if piece.time_bucket >= previous]
-
-
-def has_time_index(control: Control, settings: Settings) -> bool:
-    """Whether messages has a storage-attached index on its timestamp.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
-    rows = control.execute(
-        "SELECT options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?",
-        (settings.journal_keyspace, settings.journal_table),
-    )
-    return any(
-        row["options"].get("target") == "timestamp"
-        and row["options"].get("class_name", "").endswith("StorageAttachedIndex")
-        for row in rows
-    )

@@ -14,11 +14,10 @@ from pyspark.sql import functions as F
 
 from tidemark.application import Run
 from tidemark.cassandra import spark_io
-from tidemark.journal import frames
+from tidemark.journal import frames, tables
 from tidemark.journal import tails as journal_tails
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
-from tidemark.partitioning import keys
 from tidemark.tagging import events, plan, rules, tails, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
@@ -90,7 +89,7 @@ def _journal(run: Run, known: DataFrame) -> plan.Journal:
         listed = spark_io.read(
             spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
         ).count()
-    has_index = plan.has_time_index(run.control, settings)
+    has_index = tables.has_time_index(run.control, settings)
     return plan.Journal(seen["ids"], seen["events"] or 0, listed, has_index)
 
 
@@ -99,14 +98,8 @@ def _with_news(run: Run, pieces: Sequence[Piece]) -> DataFrame:
     settings = run.settings
     first = min(piece.time_bucket for piece in pieces) - settings.tag_write_look_back * 1000
     end = max(piece.time_bucket for piece in pieces) + settings.bucket_size.milliseconds
-    # The lowest timeuuid of a millisecond; Cassandra compares timeuuids by time first.
-    bounds = [
-        keys.ticks_timeuuid(keys.epoch_ms_ticks(moment), clock_sequence=0, node=0)
-        for moment in (first, end)
-    ]
-    return (
-        frames.between_timeuuids(run.spark, settings, *bounds).select("persistence_id").distinct()
-    )
+    found = frames.indexed_between(run.spark, settings, first, end)
+    return found.select("persistence_id").distinct()
 
 
 def payload_in(messages: DataFrame, first_bucket: int, end_bucket: int) -> DataFrame:

@@ -21,9 +21,7 @@ class Reader(ABC):
         """The table that the events come from, as `keyspace.table`."""
 
     @abstractmethod
-    def rows(
-        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
-    ) -> DataFrame:
+    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
         """The source's rows in those time buckets; an event of several tags once for each.
 
         Columns: `read.COLUMNS` and `read.PAYLOAD`.

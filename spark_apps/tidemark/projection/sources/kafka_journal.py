@@ -29,11 +29,10 @@ class KafkaJournalReader(Reader):
         """That of kafka-journal's events."""
         return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
 
-    def rows(
-        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
-    ) -> DataFrame:
+    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
         """Found by a scan, restricted to the topic."""
-        events = frames.events(self._heads(spark, settings), settings, self._topic)
+        heads = self._heads(run.spark, run.settings)
+        events = frames.events(heads, run.settings, self._topic)
         return read.by_sequence_nr(events, time_buckets)
 
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:

@@ -22,11 +22,9 @@ class MessagesReader(Reader):
         """That of all messages."""
         return f"{settings.journal_keyspace}.{settings.journal_table}"
 
-    def rows(
-        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
-    ) -> DataFrame:
-        """Found by a scan."""
-        return read.message_rows(spark, settings, time_buckets)
+    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
+        """Found by a scan, or by the index on their time."""
+        return read.message_rows(run, time_buckets)
 
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """By a scan of the keys."""

@@ -27,11 +27,10 @@ class PersistenceIdsReader(Reader):
         """That of all messages."""
         return f"{settings.journal_keyspace}.{settings.journal_table}"
 
-    def rows(
-        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
-    ) -> DataFrame:
+    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
         """Of the persistence ids, whatever the time bucket, and then of those."""
-        return read.by_sequence_nr(self._messages(spark, settings, *read.PAYLOAD), time_buckets)
+        found = self._messages(run.spark, run.settings, *read.PAYLOAD)
+        return read.by_sequence_nr(found, time_buckets)
 
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """By direct joins."""

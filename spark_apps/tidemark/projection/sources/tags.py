@@ -27,11 +27,9 @@ class TagsReader(Reader):
         """That of the tag views."""
         return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
 
-    def rows(
-        self, spark: SparkSession, settings: Settings, time_buckets: Sequence[int]
-    ) -> DataFrame:
+    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
         """Of exactly the tags' time buckets."""
-        return read.tag_view_rows(spark, settings, self._tags, time_buckets, *read.PAYLOAD)
+        return read.tag_view_rows(run.spark, run.settings, self._tags, time_buckets, *read.PAYLOAD)
 
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """A row for each tag, with tag and tag_pid_sequence_nr."""

@@ -1,0 +1,59 @@
+"""Cassandra makes a page of whole rows in its heap: large events must come in small pages."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from tests.integration.support import Journal
+from tidemark import payloads
+from tidemark.cassandra import spark_io
+from tidemark.journal import frames
+from tidemark.journal import tables as journal_tables
+from tidemark.local_rows import local_rows
+
+EVENTS = 60
+SIZE = 200_000
+LARGEST_PAGE = 4 << 20
+
+
+def test_neither_a_scan_nor_a_direct_join_asks_for_more_than_a_page_of_4_mib(
+    make_journal: Callable[..., Journal], spark: SparkSession
+) -> None:
+    journal = make_journal()
+    settings = journal.settings()
+    for number in range(1, EVENTS + 1):
+        event = {
+            "persistence_id": "large",
+            "partition_nr": 0,
+            "sequence_nr": number,
+            "timestamp": uuid.uuid1(),
+            "timebucket": "0",
+            "ser_id": 1,
+            "event": b"x" * SIZE,
+        }
+        journal.insert("messages", [event])
+    spark_io.connect(spark, settings)
+    payloads.measure(journal.control, spark, settings)
+    pages = -(-EVENTS * SIZE // LARGEST_PAGE)
+
+    before = asked(journal, "scan")
+    assert len(frames.message_index(spark, settings).collect()) == EVENTS
+    assert asked(journal, "scan") - before >= pages
+
+    keys = local_rows(spark, [("large", 0)], "persistence_id string, partition_nr bigint")
+    before = asked(journal, "read")
+    assert len(frames.messages_of(keys, settings).collect()) == EVENTS
+    assert asked(journal, "read") - before >= pages
+
+
+def asked(journal: Journal, kind: str) -> int:
+    """How many pages of messages Cassandra was asked for, by a scan or by key."""
+    rows = journal.control.execute(
+        f"SELECT count FROM system_views.coordinator_{kind}_latency"
+        " WHERE keyspace_name = ? AND table_name = ?",
+        (journal.keyspace, journal_tables.MESSAGES),
+    )
+    return sum(row["count"] for row in rows)
