@@ -1,0 +1,23 @@
+"""Payloads that cannot be sampled; what can be is in test_large_payloads."""
+
+from __future__ import annotations
+
+from unittest.mock import create_autospec
+
+from pyspark.sql import SparkSession
+
+from tidemark import payloads
+from tidemark.cassandra import spark_io
+from tidemark.cassandra.control import Control
+from tidemark.errors import CassandraUnavailable
+from tidemark.settings import Settings
+
+
+def test_a_sample_that_fails_makes_pages_small_and_stops_nothing(spark: SparkSession) -> None:
+    """As where thousands of tombstones lie before the first row."""
+    control = create_autospec(Control, instance=True)
+    control.table_columns.return_value = {"event": "blob"}
+    control.execute.side_effect = CassandraUnavailable("ReadFailure", do="run again")
+    settings = Settings(journal_keyspace="unreadable")
+    payloads.measure(control, spark, settings)
+    assert spark_io.expected(spark, "unreadable", settings.journal_table) > 10_000
