@@ -45,6 +45,7 @@ def test_batches_hold_every_bucket_once_in_order_within_the_bounds(
         batches.append(bounds.first(rest))
         rest = rest[len(batches[-1]) :]
     assert [bucket for batch in batches for bucket in batch] == list(range(len(rows)))
+    assert bounds.batches(range(len(rows))) == len(batches)
     for batch in batches:
         expected = sum(rows[bucket] for bucket in batch)
         assert len(batch) == 1 or (expected <= limit and expected * row_size <= most_bytes)

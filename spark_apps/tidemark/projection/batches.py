@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.projection import selection
@@ -19,6 +20,8 @@ from tidemark.projection.plan import Work
 from tidemark.projection.sources import registry
 from tidemark.window import from_millis
 
+_FEW_SCANS = 4
+"""Batches that each scan their source; more of them rather look up the keys of all at once."""
 _SAMPLE = 200
 """Rows whose payloads are measured before the first batch is read."""
 
@@ -55,6 +58,13 @@ class Bounds:
             taken.append(bucket)
         return taken
 
+    def batches(self, time_buckets: Sequence[int]) -> int:
+        """How many batches there are as far as is known."""
+        rest, number = time_buckets, 0
+        while rest:
+            rest, number = rest[len(self.first(rest)) :], number + 1
+        return number
+
 
 class Batches:
     """The batches of one projection, one after the other."""
@@ -81,13 +91,26 @@ class Batches:
         """
         size = self._run.settings.bucket_size.milliseconds
         rest, number = list(self._work.time_buckets), 0
+        keys = self._keys()
+        work = replace(self._work, keys=keys)
         while rest:
             taken = rest if self._bounds is None else self._bounds.first(rest)
             rest, number = rest[len(taken) :], number + 1
             if rest or number > 1:
                 self._say(number, taken, len(rest))
             end = taken[-1] + size if rest else None
-            yield part(self._work, taken, rest, unsettled, end)
+            yield part(work, taken, rest, unsettled, end)
+        if keys is not None:
+            keys.unpersist()
+
+    def _keys(self) -> DataFrame | None:
+        work = self._work
+        if self._bounds is None or self._bounds.batches(work.time_buckets) <= _FEW_SCANS:
+            return None
+        keys = registry.reader(work.definition.source).keys(self._run, work.time_buckets)
+        if keys is None:
+            return None
+        return selection.of_work(keys, work).persist(StorageLevel.MEMORY_AND_DISK)
 
     def _say(self, number: int, taken: Sequence[int], left: int) -> None:
         expected = self._bounds.expected if self._bounds else {}

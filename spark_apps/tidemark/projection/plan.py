@@ -20,6 +20,8 @@ from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from tidemark.projection.selection import Shared
 
 APPLICATION = applications.PROJECT
@@ -45,6 +47,7 @@ class Work:
         batch_end: of a plan that is one batch of a larger one, the end of its newest time bucket;
             None for the last batch.
         unsettled: the time buckets of earlier batches that hold events back.
+        keys: of a plan that is one of many batches, `Reader.keys` of all of them, if there are any.
     """
 
     definition: Definition
@@ -60,6 +63,7 @@ class Work:
     postponed: Sequence[Piece] = ()
     batch_end: int | None = None
     unsettled: frozenset[int] = frozenset()
+    keys: DataFrame | None = None
 
     @property
     def slices(self) -> SliceRange:

@@ -61,6 +61,32 @@ def message_rows(run: Run, time_buckets: Sequence[int]) -> DataFrame:
     return by_sequence_nr(messages, time_buckets)
 
 
+def message_keys(run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+    """Where the messages in those time buckets are, by a scan; None if an index knows it.
+
+    Columns: persistence_id, partition_nr, sequence_nr, time_bucket (bigint).
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if tables.has_time_index(run.control, run.settings):
+        return None
+    messages = frames.message_index(run.spark, run.settings, "partition_nr")
+    wanted = _in_buckets(messages, time_buckets)
+    return wanted.select("persistence_id", "partition_nr", "sequence_nr", "time_bucket")
+
+
+def message_rows_of(run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    """The same as `message_rows`, by direct join with those of `message_keys`.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    # An event that is there at two times has one key.
+    wanted = _in_buckets(keys, time_buckets).drop("time_bucket").distinct()
+    return by_sequence_nr(frames.messages_of(wanted, run.settings, *PAYLOAD), time_buckets)
+
+
 def _are_few(run: Run, time_buckets: Sequence[int]) -> bool:
     if not tables.has_time_index(run.control, run.settings):
         return False
@@ -82,11 +108,14 @@ def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
 
     Columns in: COLUMNS and PAYLOAD without tag and number. Columns out: COLUMNS and PAYLOAD.
     """
+    return numbered(_in_buckets(events, time_buckets)).select(*COLUMNS, *PAYLOAD)
+
+
+def _in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
     wanted = local_rows(
-        events.sparkSession, [(bucket,) for bucket in time_buckets], "time_bucket bigint"
+        rows.sparkSession, [(bucket,) for bucket in time_buckets], "time_bucket bigint"
     )
-    rows = events.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
-    return numbered(rows).select(*COLUMNS, *PAYLOAD)
+    return rows.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
 
 
 def numbered(events: DataFrame) -> DataFrame:

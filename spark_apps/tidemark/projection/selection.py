@@ -57,6 +57,8 @@ def source_rows(run: Run, work: Work, reader: Reader, time_buckets: Sequence[int
 
 def planned_rows(run: Run, work: Work, reader: Reader) -> DataFrame:
     """The same of the time buckets to process."""
+    if work.keys is not None:
+        return of_work(reader.rows_of(run, work.keys, work.time_buckets), work)
     if work.shared is None:
         return source_rows(run, work, reader, work.time_buckets)
     is_planned = F.col("time_bucket").isin(work.time_buckets)

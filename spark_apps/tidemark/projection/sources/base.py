@@ -27,6 +27,20 @@ class Reader(ABC):
         Columns: `read.COLUMNS` and `read.PAYLOAD`.
         """
 
+    def keys(self, run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+        """The keys of the rows in those time buckets, where `rows` reads all of the source.
+
+        Columns: what `rows_of` needs, and persistence_id and time_bucket (bigint).
+
+        Raises:
+            CassandraUnavailable: a statement failed.
+        """
+        return None
+
+    def rows_of(self, run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+        """The same as `rows`, by the keys of these and other time buckets."""
+        raise NotImplementedError
+
     @abstractmethod
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """The keys of all of the source's events, whatever the time bucket.

@@ -26,6 +26,14 @@ class MessagesReader(Reader):
         """Found by a scan, or by the index on their time."""
         return read.message_rows(run, time_buckets)
 
+    def keys(self, run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+        """Without an index on their time."""
+        return read.message_keys(run, time_buckets)
+
+    def rows_of(self, run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+        """By direct join."""
+        return read.message_rows_of(run, keys, time_buckets)
+
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """By a scan of the keys."""
         return frames.message_index(spark, settings)
