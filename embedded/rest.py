@@ -131,7 +131,8 @@ def backfill(
 ) -> int:
     """Create a backfill of the buckets from `first` to `last` (both inclusive), one at a time.
 
-    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again.
+    On SQLite Airflow answers 503 when another process writes at that moment, to be tried again. If
+    its cleaning up meets that writer, too, a backfill without runs is left, and is in the way.
     """
     body = {
         "dag_id": dag_id,
@@ -143,9 +144,17 @@ def backfill(
         "dag_run_conf": conf or {},
     }
 
+    was_locked = False
+
     def probe() -> int | None:
+        nonlocal was_locked
         answer = client.post("backfills", json=body)
         if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            was_locked = True
+            return None
+        if answer.status_code == httpx.codes.CONFLICT and was_locked:
+            for left in call(client, "GET", f"backfills?dag_id={dag_id}")["backfills"]:
+                close_backfill(client, left["id"])
             return None
         if answer.is_error:
             raise RuntimeError(f"POST backfills: {answer.status_code} {answer.text}")
