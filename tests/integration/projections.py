@@ -143,14 +143,22 @@ class Projections:
         }
         return sum(number <= one.sequence_nr for number in before)
 
-    def validated(self, *hours: int) -> None:
-        """Tell the ledger that validate has passed these hours."""
+    def validated(self, *hours: int, **counts: int) -> None:
+        """Tell the ledger that validate has passed these hours, and what it counted in each."""
+        self._done("validate", *hours, **counts)
+
+    def purged(self, *hours: int) -> None:
+        """Tell the ledger that purge has taken the tag views of these hours."""
+        self._done("purge", *hours)
+
+    def _done(self, application: str, *hours: int, **counts: int) -> None:
         create_own_tables(self.journal.control, self.journal.settings())
         self.journal.control.execute_many(
             f"INSERT INTO {self.journal.own_keyspace}.piece"
-            " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
+            " (application, subject, time_bucket, state, attempt, counts)"
+            " VALUES (?, ?, ?, 'done', 1, ?)",
             [
-                ("validate", self.journal.keyspace, START_MS + hour * HOUR_MS, "done")
+                (application, self.journal.keyspace, START_MS + hour * HOUR_MS, counts)
                 for hour in hours
             ],
         )

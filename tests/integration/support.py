@@ -109,6 +109,13 @@ class Journal:
         know(self.control, *(environment[name] for name in KEYSPACE_VARIABLES))
         return run_inside(script, arguments, environment)
 
+    def index_timestamps(self) -> None:
+        """The opt-in index of docs/tagging.md."""
+        self.control.execute_ddl(
+            f"CREATE CUSTOM INDEX ON {self.keyspace}.messages(timestamp)"
+            " USING 'StorageAttachedIndex'"
+        )
+
     def start(self, script: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
         """Start a script in a process group of its own, so that all of it can be killed."""
         return subprocess.Popen(

@@ -17,7 +17,6 @@ from tests.integration.both_sources import (
     results,
 )
 from tests.integration.projections import (
-    HOUR_MS,
     START_MS,
     Projections,
     counts,
@@ -201,11 +200,7 @@ def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_ther
     )
     strict = projections.run(1, 2, *only, "--strict")
     assert "gap: p|1 red 1 missing" in strict.error_lines[0]
-    journal.control.execute(
-        f"INSERT INTO {journal.own_keyspace}.piece"
-        " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
-        ("purge", journal.keyspace, START_MS, "done"),
-    )
+    projections.purged(0)
     result = projections.run(1, 2, *only, "--strict")
     assert result.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
     assert projections.journal.rows("totals") == totals(there)
@@ -217,11 +212,7 @@ def test_what_waits_for_validate_is_not_taken_for_purged(projections: Projection
     projections.insert(first, second, red("q|1", 2, 3.2))
     projections.validated(0, 3)
     journal, only = projections.journal, ("--projection", "totals")
-    journal.control.execute(
-        f"INSERT INTO {journal.own_keyspace}.piece"
-        " (application, subject, time_bucket, state, attempt) VALUES (?, ?, ?, ?, 1)",
-        ("purge", journal.keyspace, START_MS - HOUR_MS, "done"),
-    )
+    projections.purged(-1)
     waiting = projections.run(0, 4, *only)
     assert waiting.report["pieces"] == {"planned": 4, "done": 1, "held": 3, "failed": 0}
     assert waiting.report["counts"]["accepted"] == 1

@@ -54,12 +54,7 @@ def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_mov
     projections: Projections, tmp_path: Path
 ) -> None:
     file = tmp_path / "plan.json"
-    counts = {"messages_checked": 12, "tag_rows_checked": 34}
-    projections.journal.control.execute(
-        f"UPDATE {projections.journal.own_keyspace}.piece SET counts = ?"
-        " WHERE application = 'validate' AND subject = ? AND time_bucket = ?",
-        (counts, projections.journal.keyspace, START_MS),
-    )
+    projections.validated(0, messages_checked=12, tag_rows_checked=34)
     plan = ("plan", *WINDOW, "--save", str(file))
     made = projections.manage(*plan)
     assert made.status == 0, made.stderr

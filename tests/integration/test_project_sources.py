@@ -13,9 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.integration.projections import (
-    HOUR_MS,
     START,
-    START_MS,
     TOTALS,
     TOTALS_TABLE,
     Projections,
@@ -321,13 +319,10 @@ def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
     projections.define(TOTALS.replace("tags red, blue", "messages"), TOTALS_TABLE)
     projections.insert(*history)
     projections.list_persistence_ids()
-    _counted(projections, *range(11))
+    projections.validated(*range(11), messages_checked=1)
     assert projections.run(0, 10).report["pieces"]["done"] == 10
 
-    journal.control.execute_ddl(
-        f"CREATE CUSTOM INDEX ON {journal.keyspace}.messages(timestamp)"
-        " USING 'StorageAttachedIndex'"
-    )
+    journal.index_timestamps()
     projections.insert(*news, late)
     projections.list_persistence_ids()
     monkeypatch.setattr(frames, "messages_between", _no_scan)
@@ -344,14 +339,3 @@ def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
 
 def _no_scan(*arguments: object) -> DataFrame:
     raise AssertionError("scans messages with their payloads")
-
-
-def _counted(projections: Projections, *hours: int) -> None:
-    """Validated, and one message in each."""
-    projections.validated(*hours)
-    for hour in hours:
-        projections.journal.control.execute(
-            f"UPDATE {projections.journal.own_keyspace}.piece SET counts = ?"
-            " WHERE application = 'validate' AND subject = ? AND time_bucket = ?",
-            ({"messages_checked": 1}, projections.journal.keyspace, START_MS + hour * HOUR_MS),
-        )

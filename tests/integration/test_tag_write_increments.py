@@ -22,14 +22,6 @@ def insert(journal: Journal, messages: list[dict[str, Any]]) -> None:
     journal.insert("all_persistence_ids", [{"persistence_id": one} for one in ids])
 
 
-def index_timestamps(journal: Journal) -> None:
-    """The opt-in index of docs/tagging.md."""
-    journal.control.execute_ddl(
-        f"CREATE CUSTOM INDEX ON {journal.keyspace}.messages(timestamp)"
-        " USING 'StorageAttachedIndex'"
-    )
-
-
 def history() -> list[dict[str, Any]]:
     """Two hours: a busy id, a quiet one, one without tags."""
     busy = [message("busy", nr, 0.05 * nr, {"red", "blue"}) for nr in range(1, 31)]
@@ -48,7 +40,7 @@ def news() -> list[dict[str, Any]]:
 def test_every_strategy_writes_the_same_rows(journal: Journal, strategy: str) -> None:
     """New events, a new persistence id, and a late last event of a quiet one are all found."""
     if strategy == "index":
-        index_timestamps(journal)
+        journal.index_timestamps()
     insert(journal, history())
     first = journal.run("tag_write", *window(0, 2))
     assert "strategy: scan, nothing is known of this journal yet" in first.stdout

@@ -13,6 +13,7 @@ from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 
 _FORMAT = "org.apache.spark.sql.cassandra"
+_BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 4 << 20
 """The most in one page of a scan: the server holds it several times."""
@@ -21,7 +22,6 @@ _JOINED_BYTES = 16 << 20
 """The most that one task of a direct join asks for at once."""
 _CONCURRENT_READS = 32
 _UNFINISHED_BATCHES = 1000
-_UNFINISHED_BATCH = 48 << 10
 _UNFINISHED_BYTES = 64 << 20
 """The most that one task collects in batches, before the largest is written."""
 
@@ -41,7 +41,7 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         "spark.cassandra.input.split.sizeInMB": "64",
         "spark.cassandra.input.fetch.sizeInRows": str(_PAGE_ROWS),
         # The default of 1 KiB makes single-row batches of events; batches never span partitions.
-        "spark.cassandra.output.batch.size.bytes": str(settings.cassandra_batch_size),
+        _BATCH_BYTES: str(settings.cassandra_batch_size),
         "spark.cassandra.output.concurrent.writes": "16",
     }
     if settings.cassandra_username:
@@ -194,9 +194,10 @@ def write(
         time_to_live: seconds until the rows expire; 0 leaves it to the table's default. Or a
             column that holds each row's, where 0 is for ever; it is not stored.
     """
+    spark = frame.sparkSession
     # Unfinished ones; of rows larger than a batch each is one row.
-    row_size = max(_UNFINISHED_BATCH, expected(frame.sparkSession, keyspace, table))
-    batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / row_size)))
+    batch_size = max(float(spark.conf.get(_BATCH_BYTES) or 0), expected(spark, keyspace, table))
+    batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / batch_size)))
     writer = (
         frame.write.format(_FORMAT)
         .mode("append")

@@ -93,15 +93,18 @@ class Batches:
         rest, number = list(self._work.time_buckets), 0
         keys = self._keys()
         work = replace(self._work, keys=keys)
-        while rest:
-            taken = rest if self._bounds is None else self._bounds.first(rest)
-            rest, number = rest[len(taken) :], number + 1
-            if rest or number > 1:
-                self._say(number, taken, len(rest))
-            end = taken[-1] + size if rest else None
-            yield part(work, taken, rest, unsettled, end)
-        if keys is not None:
-            keys.unpersist()
+        try:
+            while rest:
+                taken = rest if self._bounds is None else self._bounds.first(rest)
+                rest, number = rest[len(taken) :], number + 1
+                if rest or number > 1:
+                    self._say(number, taken, len(rest))
+                end = taken[-1] + size if rest else None
+                yield part(work, taken, rest, unsettled, end)
+        finally:
+            # A projection that fails must not keep them while the next one runs.
+            if keys is not None:
+                keys.unpersist()
 
     def _keys(self) -> DataFrame | None:
         work = self._work
