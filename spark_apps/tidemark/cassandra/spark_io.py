@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark import jvm
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 
@@ -224,9 +225,9 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
         table: its name.
     """
     session = keys.sparkSession
-    connector = _jvm(session, "com.datastax.spark.connector")
+    connector = jvm.named(session, "com.datastax.spark.connector")
     conf = session.sparkContext._jsc.sc().getConf()
-    converters = _jvm(session, "scala.collection.JavaConverters")
+    converters = jvm.named(session, "scala.collection.JavaConverters")
     settings = converters.mapAsJavaMapConverter(session._jsparkSession.conf().getAll()).asJava()
     for key, value in settings.items():
         if key.startswith("spark.cassandra."):
@@ -236,25 +237,17 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
         table,
         _columns(session, []),
         _columns(session, keys.columns),
-        _jvm(session, "com.datastax.spark.connector.writer.WriteConf$").fromSparkConf(conf),
-        _jvm(session, "com.datastax.spark.connector.cql.CassandraConnector$").apply(conf),
-        _jvm(session, "com.datastax.spark.connector.writer.SqlRowWriter$Factory$"),
+        jvm.named(session, "com.datastax.spark.connector.writer.WriteConf$").fromSparkConf(conf),
+        jvm.named(session, "com.datastax.spark.connector.cql.CassandraConnector$").apply(conf),
+        jvm.named(session, "com.datastax.spark.connector.writer.SqlRowWriter$Factory$"),
     )
 
 
 def _columns(session: SparkSession, names: Sequence[str]) -> Any:
-    converters = _jvm(session, "scala.collection.JavaConverters")
-    column = _jvm(session, "com.datastax.spark.connector.ColumnName$")
-    listed = _jvm(session, "java.util").ArrayList()
+    converters = jvm.named(session, "scala.collection.JavaConverters")
+    column = jvm.named(session, "com.datastax.spark.connector.ColumnName$")
+    listed = jvm.named(session, "java.util").ArrayList()
     for name in names:
-        listed.add(column.apply(name, _jvm(session, "scala").Option.empty()))
+        listed.add(column.apply(name, jvm.named(session, "scala").Option.empty()))
     buffer = converters.asScalaBufferConverter(listed).asScala()
-    return _jvm(session, "com.datastax.spark.connector.SomeColumns$").apply(buffer.toSeq())
-
-
-def _jvm(session: SparkSession, path: str) -> Any:
-    """A package, a class, or with a `$` at its end a Scala object of the session's JVM."""
-    found: Any = session._jvm
-    for part in path.split("."):
-        found = getattr(found, part)
-    return getattr(found, "MODULE$") if path.endswith("$") else found
+    return jvm.named(session, "com.datastax.spark.connector.SomeColumns$").apply(buffer.toSeq())

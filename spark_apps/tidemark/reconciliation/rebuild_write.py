@@ -10,6 +10,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.application import Run
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.shuffled import shuffled_once
 from tidemark.tagging import events, rules, store, transform
 from tidemark.tagging.rules import Rule
 
@@ -23,9 +24,8 @@ def write_series(
 ) -> Mapping[str, int]:
     """Write the series of these messages as if nothing had been there, numbered from 1.
 
-    Messages are read once and shuffled once, before each event is repeated for its tags. What came
-    out of the shuffle is kept on disk, not in memory: the progress is counted from the same events
-    as the rows, whatever is written meanwhile.
+    Messages are read once and shuffled once, before each event is repeated for its tags: the
+    progress is counted from the same events as the rows, whatever is written meanwhile.
 
     Args:
         run: the application's frame.
@@ -40,7 +40,7 @@ def write_series(
     """
     run.say("reading messages")
     tagged = _needed(events.tagged(messages, tag_rules), tags)
-    kept = tagged.repartition("persistence_id").persist(StorageLevel.DISK_ONLY)
+    kept = shuffled_once(tagged, "persistence_id")
     counted = ("cause", *PAYLOAD_COLUMNS)
     series = transform.whole_series(kept, counted).persist(StorageLevel.DISK_ONLY)
     length = F.when(F.col("tag").isNotNull(), F.col("tag_pid_sequence_nr"))
@@ -64,7 +64,6 @@ def write_series(
     if tags is None:
         _write_scanning(run, series, rules.version(tag_rules), check)
     series.unpersist()
-    kept.unpersist()
     return {
         "tag_rows_written": found.rows or 0,
         "progress_rows_written": found.series,

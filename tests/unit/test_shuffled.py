@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.shuffled import shuffled_once
+
+
+def test_what_a_frame_is_made_of_is_read_once(spark: SparkSession) -> None:
+    rows_read = spark.sparkContext.accumulator(0)
+
+    def counted(batches: Iterable[pd.DataFrame]) -> Iterable[pd.DataFrame]:
+        for batch in batches:
+            rows_read.add(len(batch))
+            yield batch
+
+    events = spark.range(100).selectExpr("id % 7 AS persistence_id", "id AS sequence_nr")
+    kept = shuffled_once(events.mapInPandas(counted, events.schema), "persistence_id")
+    assert sorted(map(tuple, kept.collect())) == sorted((n % 7, n) for n in range(100))
+    assert kept.where("sequence_nr < 10").count() == 10
+    last = kept.groupBy("persistence_id").agg(F.max("sequence_nr").alias("sequence_nr"))
+    assert kept.join(last, on=["persistence_id", "sequence_nr"]).count() == 7
+    assert rows_read.value == 100
+
+
+def test_what_counts_by_its_key_needs_no_other_shuffle(
+    spark: SparkSession, partitions: None
+) -> None:
+    numbers = spark.range(0, 100, 1, numPartitions=4)
+    events = numbers.selectExpr("id % 7 AS persistence_id", "'a' AS tag")
+    kept = shuffled_once(events, "persistence_id")
+    assert exchanges(events.groupBy("persistence_id", "tag").count()) == 1
+    assert exchanges(kept.groupBy("persistence_id", "tag").count()) == 0
+    again = kept.repartition("persistence_id")
+    assert exchanges(again.groupBy("persistence_id", "tag").count()) == 0
+    counted = kept.groupBy("persistence_id").count().collect()
+    assert sorted(map(tuple, counted)) == [(0, 15), (1, 15), *((n, 14) for n in range(2, 7))]
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_the_session_is_as_it_was(spark: SparkSession, adaptive: str) -> None:
+    key = "spark.sql.adaptive.enabled"
+    before = str(spark.conf.get(key))
+    try:
+        spark.conf.set(key, adaptive)
+        shuffled_once(spark.range(1), "id")
+        assert spark.conf.get(key) == adaptive
+        with pytest.raises(Exception, match="missing"):
+            shuffled_once(spark.range(1), "missing")
+        assert spark.conf.get(key) == adaptive
+    finally:
+        spark.conf.set(key, before)
+
+
+@pytest.fixture
+def partitions(spark: SparkSession) -> Iterator[None]:
+    """More than one: else any frame is partitioned by anything."""
+    key = "spark.sql.shuffle.partitions"
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, "3")
+    yield
+    spark.conf.set(key, before)
+
+
+def exchanges(frame: DataFrame) -> int:
+    return str(frame._jdf.queryExecution().executedPlan().toString()).count("Exchange")
