@@ -1,14 +1,23 @@
-"""Uses what the applications use of Spark, so that those classes get into the archive."""
+"""Uses what the applications use of Spark, so that those classes get into the archive.
+
+Its arguments are the jars of the connector.
+"""
 
 from __future__ import annotations
 
+import sys
+import zipfile
+from contextlib import suppress
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 
 def main() -> None:
-    """Read, shuffle, number, aggregate, join, keep and write a few rows."""
+    """Read, shuffle, number, aggregate, join, keep and write a few rows; load the connector."""
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -36,7 +45,24 @@ def main() -> None:
     kept.createOrReplaceTempView("events")
     query = "SELECT from_json(decode(event, 'UTF-8'), 'id BIGINT') AS event, count(*) AS n"
     spark.sql(f"{query} FROM events GROUP BY 1 ORDER BY 2 LIMIT 3").collect()
+    load_classes(spark, sys.argv[1:])
     spark.stop()
+
+
+def load_classes(spark: SparkSession, jars: list[str]) -> None:
+    """Load the classes of jars by name: there may be no server to use the connector on.
+
+    Of the libraries that are shaded into them few are used: they would cost more than they save.
+    """
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    for jar in jars:
+        for name in zipfile.ZipFile(jar).namelist():
+            is_own = "/shaded/" not in name and not name.startswith("META-INF")
+            if is_own and name.endswith(".class"):
+                # Some need libraries that are not there, and are never used.
+                with suppress(Py4JJavaError):
+                    jvm.java.lang.Class.forName(name[:-6].replace("/", "."), False, loader)
 
 
 if __name__ == "__main__":

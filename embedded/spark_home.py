@@ -1,21 +1,27 @@
-"""Where this machine's Spark is."""
+"""Where this machine's Spark is, and what is on its class path."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyspark
 
+from embedded import jars
 from embedded.java import java_home
 
 
 def variables() -> dict[str, str]:
     """Return what every spark-submit needs here.
 
-    From a virtual environment it finds Spark only by SPARK_HOME.
+    From a virtual environment it finds Spark only by SPARK_HOME. The connector is on the class path
+    of the JVM as well as among the jars of the applications: classes of jars that come later are
+    never taken from the class archive.
     """
+    class_path = [*map(str, jars.fetch("spark")), os.environ.get("SPARK_DIST_CLASSPATH", "")]
     return {
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DIST_CLASSPATH": os.pathsep.join(filter(None, class_path)),
     }

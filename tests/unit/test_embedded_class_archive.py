@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from embedded import class_archive
+from embedded import class_archive, spark_home
 from embedded.java import java_home
 
 
@@ -19,17 +19,21 @@ def java(options: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         str(java_home() / "bin" / "java"),
         *options.split(),
         "-cp",
-        f"{jars}/conf:{jars}/jars/*",
+        f"{jars}/conf:{jars}/jars/*:{spark_home.variables()['SPARK_DIST_CLASSPATH']}",
     ]
     return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
 
 
-def test_a_spark_jvm_takes_its_classes_from_the_archive() -> None:
-    options = class_archive.options()
-    spark_submit = "org.apache.spark.deploy.SparkSubmit"
-    loaded = java(f"{options} -Xlog:class+load", spark_submit, "--version")
-    assert loaded.returncode == 0, loaded.stderr
-    [line] = [line for line in loaded.stdout.splitlines() if f" {spark_submit} source" in line]
+@pytest.mark.parametrize(
+    "main",
+    [
+        ("org.apache.spark.deploy.SparkSubmit", "--version"),
+        ("com.datastax.spark.connector.cql.CassandraConnector",),
+    ],
+)
+def test_a_spark_jvm_takes_its_classes_from_the_archive(main: tuple[str, ...]) -> None:
+    loaded = java(f"{class_archive.options()} -Xlog:class+load", *main)
+    [line] = [line for line in loaded.stdout.splitlines() if f" {main[0]} source" in line]
     assert "shared objects file (top)" in line
 
 
