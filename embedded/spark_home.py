@@ -18,10 +18,12 @@ def variables() -> dict[str, str]:
     of the JVM as well as among the jars of the applications: classes of jars that come later are
     never taken from the class archive.
     """
-    class_path = [*map(str, jars.fetch("spark")), os.environ.get("SPARK_DIST_CLASSPATH", "")]
+    given = os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep)
+    # Each once: a process that was started with these variables gets the same ones.
+    class_path = dict.fromkeys([*map(str, jars.fetch("spark")), *filter(None, given)])
     return {
         "JAVA_HOME": str(java_home()),
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DIST_CLASSPATH": os.pathsep.join(filter(None, class_path)),
+        "SPARK_DIST_CLASSPATH": os.pathsep.join(class_path),
     }

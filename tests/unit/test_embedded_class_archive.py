@@ -25,15 +25,17 @@ def java(options: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "main",
+    ("name", "status"),
     [
-        ("org.apache.spark.deploy.SparkSubmit", "--version"),
-        ("com.datastax.spark.connector.cql.CassandraConnector",),
+        ("org.apache.spark.deploy.SparkSubmit", 0),
+        # It is loaded, and then has no main method.
+        ("com.datastax.spark.connector.cql.CassandraConnector", 1),
     ],
 )
-def test_a_spark_jvm_takes_its_classes_from_the_archive(main: tuple[str, ...]) -> None:
-    loaded = java(f"{class_archive.options()} -Xlog:class+load", *main)
-    [line] = [line for line in loaded.stdout.splitlines() if f" {main[0]} source" in line]
+def test_a_spark_jvm_takes_its_classes_from_the_archive(name: str, status: int) -> None:
+    loaded = java(f"{class_archive.options()} -Xlog:class+load", name, "--version")
+    assert loaded.returncode == status, loaded.stderr
+    [line] = [line for line in loaded.stdout.splitlines() if f" {name} source" in line]
     assert "shared objects file (top)" in line
 
 
@@ -41,6 +43,9 @@ def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = class_archive.options()
     monkeypatch.setattr(class_archive, "_make", lambda archive: pytest.fail("made again"))
     assert class_archive.options() == made
+    for name, value in spark_home.variables().items():
+        monkeypatch.setenv(name, value)
+    assert class_archive.options() == made, "not the same within its own environment"
 
 
 def test_an_archive_that_does_not_fit_is_ignored_in_silence(tmp_path: Path) -> None:
