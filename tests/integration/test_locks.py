@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.integration.support import Journal, wait_until
@@ -12,6 +14,7 @@ from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 
 DAY = 86_400_000
+HOUR = 3_600_000
 
 
 @pytest.fixture
@@ -92,6 +95,45 @@ def test_only_the_last_attempt_can_end_a_piece(ledger: Journal) -> None:
     pieces(ledger).finish(second, State.DONE, owner="second", counts={0: {"rows": 3}})
     [entry] = pieces(ledger).entries()
     assert (entry.state, entry.attempt, entry.counts) == (State.DONE, 2, {"rows": 3})
+
+
+def test_hundreds_of_pieces_are_written_together_but_for_those_that_others_took(
+    ledger: Journal,
+) -> None:
+    """A year of Hour buckets costs a hundredth of its transactions; each says which it lost."""
+    counts = {n * HOUR: {f"count_{i}": n for i in range(20)} for n in range(250)}
+    mine = pieces(ledger).start(
+        [Piece(n * HOUR, Reason.NEW) for n in range(250)], owner="first", run_id="1"
+    )
+    [heirs] = pieces(ledger).start(mine[130:131], owner="second", run_id="2")
+    with pytest.raises(LockLost, match=re.escape("the piece 1970-01-06 10:00:00")):
+        pieces(ledger).finish(mine, State.DONE, owner="first", counts=counts)
+    states = {entry.time_bucket // HOUR: entry.state for entry in pieces(ledger).entries()}
+    assert [n for n in range(250) if states[n] is State.RUNNING] == list(range(100, 200))
+    others = [*mine[:130], heirs, *mine[131:]]
+    pieces(ledger).finish(others, State.DONE, owner="second", error="e" * 5000, counts=counts)
+    entries = pieces(ledger).entries()
+    assert {entry.state for entry in entries} == {State.DONE}
+    assert [entry.counts["count_7"] for entry in entries] == list(range(250))
+
+
+def test_pieces_noted_again_stay_as_they_are_and_the_new_ones_are_added(ledger: Journal) -> None:
+    [first] = pieces(ledger).start([Piece(0, Reason.NEW)], owner="first", run_id="1")
+    pieces(ledger).note(Piece(n * HOUR, Reason.LATE) for n in range(3))
+    assert [(one.state, one.reason, one.attempt) for one in pieces(ledger).entries()] == [
+        (State.RUNNING, Reason.NEW, first.attempt),
+        (State.PLANNED, Reason.LATE, 0),
+        (State.PLANNED, Reason.LATE, 0),
+    ]
+
+
+def test_a_piece_whose_row_is_gone_is_not_started(ledger: Journal) -> None:
+    with pytest.raises(LockLost, match="another run has taken the piece 1970-01-01"):
+        pieces(ledger).start([Piece(0, Reason.UNFINISHED, 3)], owner="first", run_id="1")
+    assert pieces(ledger).entries() == []
+    known = pieces(ledger).start([Piece(HOUR, Reason.NEW)], owner="first", run_id="1")
+    with pytest.raises(LockLost, match="another run has taken the piece 1970-01-01 00:00:00"):
+        pieces(ledger).start([Piece(0, Reason.UNFINISHED), *known], owner="first", run_id="1")
 
 
 def test_failed_piece_says_why_and_is_planned_again(ledger: Journal) -> None:

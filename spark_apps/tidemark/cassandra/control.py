@@ -144,10 +144,14 @@ class Control:
             )
             return [list(result) for _, result in results]
 
-    def execute_batches(self, cql: str, batches: Iterable[Sequence[Sequence[object]]]) -> None:
+    def execute_batches(
+        self, cql: str, batches: Iterable[Sequence[Sequence[object]]]
+    ) -> list[list[Row]]:
         """Run one prepared statement for each set of values, as one unlogged batch per sequence.
 
         A batch must stay inside one partition and below the server's batch_size_fail_threshold.
+        With a condition in `cql` it is one lightweight transaction, applied as a whole or not at
+        all; the answer to one that is not are the rows that its conditions met.
 
         Raises:
             CassandraUnavailable: at the first batch that failed or timed out.
@@ -160,7 +164,8 @@ class Control:
                 for values in values_of_batch:
                     batch.add(prepared, values)
                 statements.append((batch, ()))
-            execute_concurrent(self._session, statements, concurrency=CONCURRENCY)
+            results = execute_concurrent(self._session, statements, concurrency=CONCURRENCY)
+            return [list(result) for _, result in results]
 
     def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
         """CQL type by column name; None without that table.

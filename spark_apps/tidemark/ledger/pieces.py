@@ -16,6 +16,7 @@ from tidemark import __version__
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockLost
+from tidemark.ledger.together import apply_each, refused
 from tidemark.window import from_millis
 
 
@@ -172,7 +173,8 @@ class Pieces:
             CassandraUnavailable: a statement failed.
         """
         now = datetime.now(UTC)
-        self._control.execute_many(
+        apply_each(
+            self._control,
             f"INSERT INTO {self._table} (application, subject, time_bucket, state, reason, attempt,"
             " planned_at) VALUES (?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
             [(*self._key, piece.time_bucket, State.PLANNED, piece.reason, now) for piece in pieces],
@@ -249,11 +251,12 @@ class Pieces:
     def _write(
         self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
     ) -> None:
-        """Write those columns of each piece, unless another run has started it."""
+        """Write those columns of each piece, unless another run has started one of them."""
         if not pieces:
             return
         columns = ", ".join(f"{name} = ?" for name in values[0])
-        answers = self._control.execute_many(
+        lost = refused(
+            self._control,
             f"UPDATE {self._table} SET {columns}"
             " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
             [
@@ -261,13 +264,16 @@ class Pieces:
                 for piece, row in zip(pieces, values, strict=True)
             ],
         )
-        for piece, [answer] in zip(pieces, answers, strict=True):
-            if not answer["[applied]"]:
-                raise LockLost(
-                    f"another run has taken the piece {from_millis(piece.time_bucket)}",
-                    where=f"owner {owner}",
-                    do="run again when it has ended",
-                )
+        for places, met in lost:
+            # Of rows that are gone the answer has no columns.
+            attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
+            batch = [pieces[place] for place in places]
+            taken = next(one for one in batch if attempts.get(one.time_bucket) != one.attempt)
+            raise LockLost(
+                f"another run has taken the piece {from_millis(taken.time_bucket)}",
+                where=f"owner {owner}",
+                do="run again when it has ended",
+            )
 
 
 def _reason_of_open(entry: Entry) -> Reason:

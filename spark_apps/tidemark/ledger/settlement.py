@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import State
+from tidemark.ledger.together import apply_each
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ def settle(
         CassandraUnavailable: a statement failed.
     """
     now = datetime.now(UTC)
-    control.execute_many(
+    apply_each(
+        control,
         f"UPDATE {table(keyspace, 'piece')} SET state = ?, attempt = ?, counts = ?, error = ?,"
         " owner = ?, finished_at = ?"
         " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
