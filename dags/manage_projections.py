@@ -28,7 +28,7 @@ with DAG(
     max_active_runs=1,
     params={
         "operation": Param("status", type="string", enum=[*LOOKING, *CHANGING], title="Operation"),
-        "projections": names_param("Projections"),
+        "projections": names_param("Projections", "all of them (status, plan, releases)"),
         "persistence_id": text_param("Persistence id (get-offset, set-offset, skip)"),
         "tag": text_param("Tag (get-offset, set-offset, skip)"),
         "slice": number_param("Slice (get-offset)", 0, 1023),

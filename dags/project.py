@@ -35,7 +35,7 @@ with DAG(
             title="Accept purged",
             description="Give up events that were deleted before they were consumed.",
         ),
-        projections=names_param("Projections"),
+        projections=names_param("Projections", "all of them"),
         slices=SLICES,
         slice_ranges=SLICE_RANGES,
         max_pieces=number_param("Most time buckets of each projection", 1),

@@ -25,8 +25,8 @@ with DAG(
     params=run_form(
         dry_run=True,
         operation=Param("check", type="string", enum=OPERATIONS, title="Operation"),
-        persistence_ids=names_param("Persistence ids"),
-        tags=names_param("Tags"),
+        persistence_ids=names_param("Persistence ids", "not chosen by persistence id"),
+        tags=names_param("Tags", "not chosen by tag"),
         all=Param(False, type="boolean", title="All", description="All ids and tags."),
         window_start=moment_param("First time bucket", "Empty: all of them."),
         window_end=moment_param("End of the time buckets", "Exclusive. Give both or neither."),

@@ -58,10 +58,11 @@ def moment_param(title: str, description: str) -> Param:
     return Param(None, type=types, format="date-time", title=title, description=description)
 
 
-def names_param(title: str) -> Param:
-    """A list of names, one a line."""
+def names_param(title: str, empty: str) -> Param:
+    """A list of names, one a line; `empty` says what none of them means."""
     items = {"type": "string"}
-    return Param([], type="array", items=items, title=title, description="One a line.")
+    description = f"One a line. Empty: {empty}."
+    return Param([], type="array", items=items, title=title, description=description)
 
 
 def text_param(title: str) -> Param:

@@ -12,15 +12,20 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
 from tests.integration.connections import know
 from tests.integration.pool import unique_names
+from tidemark import session
+from tidemark.application import Run
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
 from tidemark.settings import Settings
@@ -158,7 +163,8 @@ class Result:
 def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
     """Run a script as its own process would, but let it find the Spark session that is there.
 
-    A session costs ten seconds of the two cores that all tests share.
+    A session costs ten seconds of the two cores that all tests share. The script finds none before
+    it asks its `Run` for it: in a process of its own there would be none either.
     """
     stdout, stderr = io.StringIO(), io.StringIO()
     status: int | str | None = 0
@@ -168,6 +174,7 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
         patch.object(sys, "argv", [str(script), *arguments]),
         redirect_stdout(stdout),
         redirect_stderr(stderr),
+        _without_session_until_opened(),
     ):
         try:
             runpy.run_path(str(script), run_name="__main__")
@@ -176,6 +183,31 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
         finally:
             signal.signal(signal.SIGTERM, handler)
     return Result(int(status or 0), stdout.getvalue(), stderr.getvalue())
+
+
+@contextmanager
+def _without_session_until_opened() -> Iterator[None]:
+    """Hide from pyspark the session that is there; `open_session` finds it again."""
+    open_session = session.open_session
+    context, instance = SparkContext._active_spark_context, SparkSession._instantiatedSession
+
+    def show() -> None:
+        SparkContext._active_spark_context, SparkSession._instantiatedSession = context, instance
+
+    def opened(application: str, settings: Settings) -> SparkSession:
+        show()
+        return open_session(application, settings)
+
+    SparkContext._active_spark_context = SparkSession._instantiatedSession = None
+    try:
+        # Started beside other work it might be there in time, or might not.
+        with (
+            patch.object(Run, "start_spark", lambda run: None),
+            patch.object(session, "open_session", opened),
+        ):
+            yield
+    finally:
+        show()
 
 
 def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:

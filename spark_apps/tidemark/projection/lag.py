@@ -50,8 +50,8 @@ def exact(run: Run, definition: Definition, first_bucket: int | None) -> dict[in
         CassandraUnavailable: a statement failed.
     """
     subject = definition.subject(run.settings.journal_keyspace)
-    is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
-    stored = store.stored_offsets(run.spark, run.settings, subject, ALL).where(is_ours)
+    stored = store.stored_offsets(run.spark, run.settings, subject, ALL)
+    stored = stored.where(F.col("tag").isin(list(definition.tags or [NO_TAG])))
     numbers = _tag_numbers(run, definition) if definition.tags else _event_numbers(run, definition)
     found = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
     cursors = offsets.cursors(run.control, run.settings, subject)
