@@ -61,6 +61,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
     # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
+    # What a definition selects from is its events, and never a file that its SQL names.
+    spark.conf.set("spark.sql.runSQLOnFiles", "false")
     remember_classes(spark)
     spark_io.connect(spark, settings)
     return spark

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.integration.projections import (
     LATEST,
@@ -194,6 +196,30 @@ def test_nothing_but_held_buckets_starts_no_spark(projections: Projections) -> N
     assert idle.report["state"] == "nothing-to-do"
     assert idle.report["pieces"]["held"] == 2
     assert "starting Spark" not in idle.stderr
+
+
+def test_directory_without_definitions_is_named(projections: Projections) -> None:
+    idle = projections.run(0, 1)
+    assert (idle.status, idle.report["state"]) == (0, "nothing-to-do")
+    assert f"no projection is defined in {projections.directory}" in idle.stdout
+
+
+def test_sql_cannot_read_a_file(
+    projections: Projections, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    spark.range(1).selectExpr(
+        "'p' AS persistence_id", "id AS sequence_nr", "id AS total"
+    ).write.parquet(str(lake))
+    projections.define(
+        LATEST.partition("SELECT")[0] + f"SELECT * FROM parquet.`{lake}`", LATEST_TABLE
+    )
+    projections.validated(0)
+    result = projections.run(0, 1)
+    assert result.status == 2
+    [line] = result.error_lines
+    assert f"unknown table parquet.{lake}" in line
+    assert "the only table is events" in line
 
 
 def test_purge_is_told_what_is_processed_by_the_present_definition(

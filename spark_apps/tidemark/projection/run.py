@@ -102,7 +102,7 @@ def run_window(
     if slicing is not None:
         sliced.require_independent(definitions)
     preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
-    left_out: list[str] = []
+    left_out = [] if definitions else [f"no projection is defined in {settings.projections_dir}"]
     definitions = management.unpaused(run, definitions, left_out.append)
     releases.require_in_place(run.control, settings, definitions)
     works = [plan(run, definition, window, force=force) for definition in definitions]
