@@ -44,10 +44,14 @@ def next_write_time(control: Control, settings: Settings, subject: str) -> int:
     return write_time
 
 
-def write_bucket_rows(rows: DataFrame, definition: Definition, write_time: int) -> None:
-    """First of a bucket's replacement: the new rows beside the old ones."""
+def write_bucket_rows(
+    rows: DataFrame, definition: Definition, write_time: int, time_buckets: int
+) -> None:
+    """First of a bucket's replacement: the new rows of so many of them beside the old ones."""
     spark_io.write(
-        rows.withColumn(WRITE_TIME, F.lit(write_time)),
+        spark_io.gathered(rows, ("time_bucket",), time_buckets).withColumn(
+            WRITE_TIME, F.lit(write_time)
+        ),
         definition.keyspace,
         definition.table,
         write_time=WRITE_TIME,

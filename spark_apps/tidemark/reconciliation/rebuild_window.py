@@ -38,10 +38,11 @@ def operation(scope: Scope) -> Operation[Plan]:
 
     def apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         rows = _rows(run, scope)
+        doomed = _partitions(run, scope)
         check()
-        retention_store.delete_partitions(run.control, run.settings, _partitions(run, scope))
+        retention_store.delete_partitions(run.control, run.settings, doomed)
         check()
-        store.write_tag_views(transform.tag_view_rows(rows), run.settings)
+        store.write_tag_views(transform.tag_view_rows(rows), run.settings, len(doomed))
         return planned.counts
 
     return Operation("rebuild", str(scope), plan, apply)

@@ -43,8 +43,14 @@ def write_series(
     kept = shuffled_once(tagged, "persistence_id")
     counted = ("cause", *PAYLOAD_COLUMNS)
     series = transform.whole_series(kept, counted).persist(StorageLevel.DISK_ONLY)
-    length = F.when(F.col("tag").isNotNull(), F.col("tag_pid_sequence_nr"))
-    totals = {"rows": F.sum(length), "series": F.count("tag")}
+    is_tagged = F.col("tag").isNotNull()
+    totals = {
+        "rows": F.sum(F.when(is_tagged, F.col("tag_pid_sequence_nr"))),
+        "series": F.count("tag"),
+        "tags": F.approx_count_distinct("tag"),
+        "first": F.min(F.when(is_tagged, F.col("first_time_bucket"))),
+        "last": F.max(F.when(is_tagged, F.col("last_time_bucket"))),
+    }
     totals |= {name: F.sum(name) for name in counted}
     found = series.agg(*[total.alias(name) for name, total in totals.items()]).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
@@ -56,8 +62,12 @@ def write_series(
     rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
     # Columns that no event has would cost as much as the others, to leave them unset.
     absent = [name for name in PAYLOAD_COLUMNS if not found[name]]
+    span = (found.last or 0) - (found.first or 0)
+    time_buckets = span // run.settings.bucket_size.milliseconds + 1
     check()
-    store.write_tag_views(transform.tag_view_rows(rows).drop(*absent), run.settings)
+    store.write_tag_views(
+        transform.tag_view_rows(rows).drop(*absent), run.settings, found.tags * time_buckets
+    )
     run.say("writing tag_write_progress and tag_scanning")
     check()
     store.write_progress(transform.last_of_whole_series(series, kept), run.settings)

@@ -117,7 +117,7 @@ def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str
             run, _messages(run, found, part), tag_rules
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
-            view_rows(part, _messages(run, found, part)), settings
+            view_rows(part, _messages(run, found, part)), settings, plan.counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
         "progress_rows_written": lambda part: store.write_progress(progress_rows(part), settings),

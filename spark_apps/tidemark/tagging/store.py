@@ -33,10 +33,10 @@ def quarantine_unwritable(run: Run, messages: DataFrame, tag_rules: Sequence[Rul
     )
 
 
-def write_tag_views(rows: DataFrame, settings: Settings) -> None:
-    """First: the rows of `transform.tag_view_rows`."""
+def write_tag_views(rows: DataFrame, settings: Settings, partitions: int) -> None:
+    """First: the rows of `transform.tag_view_rows`, of at most about so many partitions."""
     spark_io.write(
-        rows,
+        spark_io.gathered(rows, ("tag_name", "timebucket"), partitions),
         settings.journal_keyspace,
         settings.events_by_tag_table,
         time_to_live=settings.events_by_tag_time_to_live,

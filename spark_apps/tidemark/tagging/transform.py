@@ -245,16 +245,19 @@ def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
 
     Columns in: those of `events.tagged`, partitioned by persistence id. Columns out:
     persistence_id, tag (null for the untagged events of an id), sequence_nr (the highest),
-    tag_pid_sequence_nr (bigint; of no meaning without a tag), and each of the columns `counted`
-    (bigint: how many of the series' events have a value there).
+    tag_pid_sequence_nr (bigint; of no meaning without a tag), first_time_bucket and
+    last_time_bucket (of any of its events), and each of the columns `counted` (bigint: how many of
+    the series' events have a value there).
     """
-    kept = ["persistence_id", "sequence_nr", *counted]
+    kept = ["persistence_id", "sequence_nr", "time_bucket", *counted]
     return (
         events.select(*kept, F.explode_outer("tags").alias("tag"))
         .groupBy(*SERIES)
         .agg(
             F.max("sequence_nr").alias("sequence_nr"),
             F.count("*").alias("tag_pid_sequence_nr"),
+            F.min("time_bucket").alias("first_time_bucket"),
+            F.max("time_bucket").alias("last_time_bucket"),
             *[F.count(name).alias(name) for name in counted],
         )
     )
@@ -331,7 +334,8 @@ def counts_by_bucket(marked: DataFrame) -> DataFrame:
     """What there is to do in each covered bucket that has something to do.
 
     Columns in: those of `mark_covered`. Columns out: time_bucket, events_read, tag_rows_written,
-    late_tag_rows (those among them that lie outside this run's buckets), lowest_number.
+    late_tag_rows (those among them that lie outside this run's buckets), tags (about how many
+    different ones its rows have).
     """
     has_row = F.col("tag").isNotNull() & (F.col("is_planned") | ~_is_written())
     is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
@@ -342,6 +346,7 @@ def counts_by_bucket(marked: DataFrame) -> DataFrame:
             F.count(F.when(is_event & F.col("is_planned"), True)).alias("events_read"),
             F.count(F.when(has_row, True)).alias("tag_rows_written"),
             F.count(F.when(has_row & ~F.col("is_planned"), True)).alias("late_tag_rows"),
+            F.approx_count_distinct(F.when(has_row, F.col("tag"))).alias("tags"),
         )
         .where((F.col("events_read") > 0) | (F.col("tag_rows_written") > 0))
     )

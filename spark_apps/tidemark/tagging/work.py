@@ -109,7 +109,7 @@ class Work:
         if result.quarantined:
             self._claimed.check()
             store.quarantine_unwritable(self._run, source.messages, self._rules)
-        self._write_rows(result, source, series)
+        self._write_rows(result, source, series, sum(row.tags for row in found))
         self._write_completeness(marked, source)
         return result
 
@@ -129,7 +129,9 @@ class Work:
         buckets = of_held.select("time_bucket").distinct().collect()  # no more than pieces + done
         result.held_buckets = {row.time_bucket for row in buckets} & self._planned
 
-    def _write_rows(self, result: Result, source: read.Source, series: DataFrame) -> None:
+    def _write_rows(
+        self, result: Result, source: read.Source, series: DataFrame, partitions: int
+    ) -> None:
         settings = self._run.settings
         with_rows = [bucket for bucket, n in result.counts.items() if n["tag_rows_written"]]
         if not with_rows:
@@ -145,7 +147,7 @@ class Work:
             messages = read.payload_in(messages, min(with_rows), end)
         rows = transform.to_write(self._marked(transform.ranked(messages), series))
         self._claimed.check()
-        store.write_tag_views(transform.tag_view_rows(rows), settings)
+        store.write_tag_views(transform.tag_view_rows(rows), settings, partitions)
 
     def _write_completeness(self, marked: DataFrame, source: read.Source) -> None:
         run, settings = self._run, self._run.settings

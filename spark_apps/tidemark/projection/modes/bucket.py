@@ -53,7 +53,7 @@ def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
     batch.claimed.check()
     write_time = store.next_write_time(control, settings, batch.subject)
     if counted.rows:
-        store.write_bucket_rows(rows, batch.definition, write_time)
+        store.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
         batch.claimed.check()
     store.delete_older_rows(control, batch.definition, batch.time_buckets, write_time)
 
