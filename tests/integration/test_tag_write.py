@@ -105,6 +105,26 @@ def test_rows_equal_those_of_the_real_plugin(journal: Journal) -> None:
     assert comparable(journal.rows("tag_scanning")) == comparable(sample["tag_scanning"])
 
 
+def test_rows_of_very_many_partitions_are_numbered_as_those_of_few(journal: Journal) -> None:
+    """More than a task collects batches for: they take a way of their own to the table."""
+    messages = [
+        message(pid, number, hours=number - 1, tags={"red", "blue"})
+        for pid in ("a|1", "a|2")
+        for number in range(1, 551)
+    ]
+    journal.insert("messages", messages)
+    journal.insert("all_persistence_ids", [{"persistence_id": pid} for pid in ("a|1", "a|2")])
+    result = journal.run("tag_write", *window(0, 550))
+    assert result.status == 0, result.stderr
+    expected = comparable(expected_tag_views(messages))
+    assert len(expected) == 2200
+    assert comparable(journal.rows("tag_views")) == expected
+    written = journal.tag_tables()
+    rebuilt = journal.run("reconcile", "rebuild", "--all", "--apply")
+    assert rebuilt.status == 0, rebuilt.stderr
+    assert journal.tag_tables() == written
+
+
 def test_window_is_numbered_from_one_and_progress_points_at_the_last_event(
     journal: Journal,
 ) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import pandas as pd
 import pytest
@@ -54,16 +54,6 @@ def test_the_session_is_as_it_was(spark: SparkSession, adaptive: str) -> None:
         assert spark.conf.get(key) == adaptive
     finally:
         spark.conf.set(key, before)
-
-
-@pytest.fixture
-def partitions(spark: SparkSession) -> Iterator[None]:
-    """More than one: else any frame is partitioned by anything."""
-    key = "spark.sql.shuffle.partitions"
-    before = str(spark.conf.get(key))
-    spark.conf.set(key, "3")
-    yield
-    spark.conf.set(key, before)
 
 
 def exchanges(frame: DataFrame) -> int:
