@@ -176,9 +176,9 @@ def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
 def gathered(frame: DataFrame, partition_key: Sequence[str], partitions: int) -> DataFrame:
     """Bring the rows of each of a table's partitions together, if a task would meet too many.
 
-    A task collects rows in a batch for each partition and, of too many, writes unfinished ones: a
-    row each in the end, of which the server spends more time on than on the rows. Shuffling costs
-    less than that. Of few partitions nothing is changed.
+    A task collects the rows of each partition in a batch of their own. Of too many partitions it
+    writes unfinished batches, in the end one for each row, which costs client and server more than
+    a shuffle. Of few partitions nothing is changed.
 
     Args:
         frame: the rows.

@@ -6,7 +6,7 @@ Hour buckets, piece by piece, would take longer than what is done with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tidemark.cassandra.control import Control, Row
 
@@ -15,10 +15,10 @@ _TOGETHER = 100
 
 def refused(
     control: Control, cql: str, rows: Sequence[Sequence[object]]
-) -> Iterator[tuple[range, list[Row]]]:
+) -> list[tuple[range, list[Row]]]:
     """Run a conditional statement for rows of one partition, a hundred at once.
 
-    Of each hundred all are applied, or none. Yields where in `rows` those stand of which none was,
+    Of each hundred all are applied, or none. Returns where in `rows` those stand of which none was,
     with what their conditions met.
 
     Raises:
@@ -27,9 +27,8 @@ def refused(
     places = range(len(rows))
     batches = [places[first : first + _TOGETHER] for first in places[::_TOGETHER]]
     answers = control.execute_batches(cql, ([rows[place] for place in batch] for batch in batches))
-    for batch, answer in zip(batches, answers, strict=True):
-        if not answer[0]["[applied]"]:
-            yield batch, answer
+    pairs = zip(batches, answers, strict=True)
+    return [(batch, answer) for batch, answer in pairs if not answer[0]["[applied]"]]
 
 
 def apply_each(control: Control, cql: str, rows: Sequence[Sequence[object]]) -> None:
