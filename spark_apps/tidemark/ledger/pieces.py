@@ -264,11 +264,12 @@ class Pieces:
                 for piece, row in zip(pieces, values, strict=True)
             ],
         )
-        for places, met in lost:
+        for part, met in lost:
             # Of rows that are gone the answer has no columns.
             attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
-            batch = [pieces[place] for place in places]
-            taken = next(one for one in batch if attempts.get(one.time_bucket) != one.attempt)
+            taken = next(
+                one for one in pieces[part] if attempts.get(one.time_bucket) != one.attempt
+            )
             raise LockLost(
                 f"another run has taken the piece {from_millis(taken.time_bucket)}",
                 where=f"owner {owner}",

@@ -15,20 +15,19 @@ _TOGETHER = 100
 
 def refused(
     control: Control, cql: str, rows: Sequence[Sequence[object]]
-) -> list[tuple[range, list[Row]]]:
+) -> list[tuple[slice, list[Row]]]:
     """Run a conditional statement for rows of one partition, a hundred at once.
 
-    Of each hundred all are applied, or none. Returns where in `rows` those stand of which none was,
-    with what their conditions met.
+    Of each hundred all are applied, or none. Returns each part of `rows` of which none was, with
+    what its conditions met.
 
     Raises:
         CassandraUnavailable: a transaction failed or timed out; others may be done.
     """
-    places = range(len(rows))
-    batches = [places[first : first + _TOGETHER] for first in places[::_TOGETHER]]
-    answers = control.execute_batches(cql, ([rows[place] for place in batch] for batch in batches))
-    pairs = zip(batches, answers, strict=True)
-    return [(batch, answer) for batch, answer in pairs if not answer[0]["[applied]"]]
+    parts = [slice(first, first + _TOGETHER) for first in range(0, len(rows), _TOGETHER)]
+    answers = control.execute_batches(cql, (rows[part] for part in parts))
+    pairs = zip(parts, answers, strict=True)
+    return [(part, answer) for part, answer in pairs if not answer[0]["[applied]"]]
 
 
 def apply_each(control: Control, cql: str, rows: Sequence[Sequence[object]]) -> None:
@@ -37,5 +36,5 @@ def apply_each(control: Control, cql: str, rows: Sequence[Sequence[object]]) -> 
     Raises:
         CassandraUnavailable: a transaction failed or timed out; others may be done.
     """
-    for places, _ in refused(control, cql, rows):
-        control.execute_many(cql, [rows[place] for place in places])
+    for part, _ in refused(control, cql, rows):
+        control.execute_many(cql, rows[part])
