@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from tidemark import options
+from tidemark import clock, options
 from tidemark.application import Outcome, Run, run_application
 from tidemark.errors import InvalidInput
 from tidemark.reconciliation.operation import APPLICATION, run_operation
@@ -264,7 +263,7 @@ def _window(start: str | None, end: str | None, run: Run) -> Window | None:
     if not start and not end:
         return None
     window = Window.parse(start, end)
-    window.require_whole_buckets(run.settings.bucket_size, datetime.now(UTC))
+    window.require_whole_buckets(run.settings.bucket_size, clock.now())
     return window
 
 

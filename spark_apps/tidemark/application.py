@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError, root_cause
 from tidemark.ledger.locks import default_owner
@@ -110,7 +110,7 @@ class _Report:
     """The report of one run, from its start to its last line."""
 
     def __init__(self, application: str, run_id: str | None, dry_run: bool) -> None:
-        self.started_at = datetime.now(UTC)
+        self.started_at = clock.now()
         self.lines: list[str] = []
         self.status = 0
         self.content: dict[str, Any] = {
@@ -161,12 +161,12 @@ class _Report:
                     settings.keyspace,
                     self.content,
                     started_at=self.started_at,
-                    finished_at=datetime.now(UTC),
+                    finished_at=clock.now(),
                 )
 
     def show(self, report_file: Path | None) -> None:
         content = self.content
-        seconds = (datetime.now(UTC) - self.started_at).total_seconds()
+        seconds = (clock.now() - self.started_at).total_seconds()
         content["seconds"] = round(seconds, 3)
         window = f" {content['window_start']} to {content['window_end']}"
         print(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.journal import tables
@@ -22,7 +23,7 @@ def check(run: Run, window: Window, *, has_journal: bool = True) -> None:
         BucketSizeMismatch: the existing tag views have another bucket size.
     """
     delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
-    window.require_whole_buckets(run.settings.bucket_size, datetime.now(UTC) - delay)
+    window.require_whole_buckets(run.settings.bucket_size, clock.now() - delay)
     check_journal(run, has_journal=has_journal)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Piece, Pieces
@@ -34,4 +34,4 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
         for entry in pieces_ledger.entries(min(buckets), max(buckets) + 1)
         if entry.finished_at is not None
     ]
-    return max([time.time_ns() // 1000, *(one * 1000 for one in ended)])
+    return max([clock.now_micros(), *(one * 1000 for one in ended)])

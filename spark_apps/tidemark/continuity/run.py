@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.continuity import findings, judge, plan, read, store, tag_sequence
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT
@@ -145,7 +144,7 @@ def _findings(
         "tag_rows_checked": findings.rows_by_bucket(rows, buckets),
     }
     run.say("comparing the numbers")
-    gone = removed(run.control, settings, to_millis(datetime.now(UTC)))
+    gone = removed(run.control, settings, to_millis(clock.now()))
     absent = keep(tag_sequence.absent_events(index, rows, gone))
     keys = Keys(
         index,

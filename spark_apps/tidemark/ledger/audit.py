@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.cassandra.schema import table
 
@@ -36,7 +36,7 @@ def record(
         f"INSERT INTO {table(run.settings.keyspace, 'audit')} (day, at, application, operation,"
         " subject, owner, run_id, dry_run, plan, counts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            f"{datetime.now(UTC):%Y-%m-%d}",
+            f"{clock.now():%Y-%m-%d}",
             uuid.uuid1(),
             run.application,
             operation,

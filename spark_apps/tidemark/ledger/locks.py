@@ -15,10 +15,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC
 from types import TracebackType
 from typing import Self
 
+from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockHeld, LockLost, TidemarkError
@@ -77,7 +78,7 @@ class Locks:
             " WHERE resource = ? IF owner = ?"
         )
         self._release_cql = f"DELETE FROM {lock} WHERE resource = ? IF owner = ?"
-        self._taken_at = datetime.now(UTC)
+        self._taken_at = clock.now()
 
     def __enter__(self) -> Self:
         """Take every lock, or none.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
-from tidemark import __version__
+from tidemark import __version__, clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockLost
@@ -172,7 +172,7 @@ class Pieces:
         Raises:
             CassandraUnavailable: a statement failed.
         """
-        now = datetime.now(UTC)
+        now = clock.now()
         apply_each(
             self._control,
             f"INSERT INTO {self._table} (application, subject, time_bucket, state, reason, attempt,"
@@ -189,7 +189,7 @@ class Pieces:
             LockLost: another run has started one of them since it was read.
             CassandraUnavailable: a statement failed.
         """
-        now = datetime.now(UTC)
+        now = clock.now()
         planned = [
             {"state": State.PLANNED, "reason": piece.reason, "planned_at": now} for piece in pieces
         ]
@@ -203,7 +203,7 @@ class Pieces:
             CassandraUnavailable: a statement failed.
         """
         self.note(piece for piece in pieces if piece.reason is Reason.NEW)
-        now = datetime.now(UTC)
+        now = clock.now()
         running = [
             {
                 "state": State.RUNNING,
@@ -236,7 +236,7 @@ class Pieces:
             LockLost: another run has started one of them since.
             CassandraUnavailable: a statement failed.
         """
-        now = datetime.now(UTC)
+        now = clock.now()
         ended = [
             {
                 "state": state,

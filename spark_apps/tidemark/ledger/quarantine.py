@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
@@ -35,7 +35,7 @@ def write(
         "ser_manifest",
         "event",
         F.lit(run_id).alias("run_id"),
-        F.lit(datetime.now(UTC)).alias("found_at"),
+        F.lit(clock.now()).alias("found_at"),
     )
     spark_io.write(rows, settings.keyspace, TABLE)
 
@@ -55,7 +55,7 @@ def write_one(
     Raises:
         CassandraUnavailable: the statement failed.
     """
-    row = {**record, "run_id": run_id, "found_at": datetime.now(UTC)}
+    row = {**record, "run_id": run_id, "found_at": clock.now()}
     control.execute(
         f"INSERT INTO {table(settings.keyspace, TABLE)} ({', '.join(row)})"
         f" VALUES ({', '.join('?' * len(row))})",

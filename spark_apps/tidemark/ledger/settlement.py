@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import State
@@ -39,7 +39,7 @@ def settle(
     Raises:
         CassandraUnavailable: a statement failed.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     apply_each(
         control,
         f"UPDATE {table(keyspace, 'piece')} SET state = ?, attempt = ?, counts = ?, error = ?,"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
@@ -123,7 +123,7 @@ def _raise_revision(run: Run, operation: str, subject: str, before: Revision) ->
             "revision": before.revision + 1,
             "operation": operation,
             "owner": run.owner,
-            "changed_at": datetime.now(UTC),
+            "changed_at": clock.now(),
         },
         expected={"revision": before.revision} if before.revision else None,
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import DONE, NOTHING, Outcome, Run
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
@@ -114,7 +114,7 @@ def _change(run: Run, definition: Definition, before: Standing, paused: bool) ->
             "paused": paused,
             "revision": before.revision + 1,
             "owner": run.owner,
-            "last_updated": datetime.now(UTC),
+            "last_updated": clock.now(),
         },
         expected={"revision": before.revision} if before.revision else None,
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
+from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.errors import TidemarkError
@@ -147,7 +148,7 @@ def write(control: Control, settings: Settings, subject: str, offset: Offset) ->
                 offset.sequence_nr,
                 offset.number if series.tag else None,
                 offset.timestamp,
-                datetime.now(UTC),
+                clock.now(),
                 offset.snapshot_nr,
             ),
         )

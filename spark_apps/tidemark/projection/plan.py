@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
@@ -156,7 +156,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
 
 
 def _is_beheaded(run: Run, first: int) -> bool:
-    span = removed(run.control, run.settings, to_millis(datetime.now(UTC))).span()
+    span = removed(run.control, run.settings, to_millis(clock.now())).span()
     return span is not None and span[0] < first
 
 
@@ -189,7 +189,7 @@ def passed(run: Run, definition: Definition, first: int, end: int) -> set[int]:
     """
     if definition.source.is_pekko:
         return validated(run, run.settings)
-    return over(run.settings, first, end, to_millis(datetime.now(UTC)))
+    return over(run.settings, first, end, to_millis(clock.now()))
 
 
 def over(settings: Settings, first: int, end: int, now: int) -> set[int]:

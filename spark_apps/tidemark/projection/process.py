@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
@@ -86,7 +86,7 @@ class _Processing:
     def __init__(self, run: Run, claimed: Claim, checked: Checked, work: Work) -> None:
         self._run, self._claimed, self._checked, self._work = run, claimed, checked, work
         self._time_buckets: Sequence[int] = work.time_buckets
-        self._now = datetime.now(UTC)
+        self._now = clock.now()
         self._subject = checked.definition.subject(run.settings.journal_keyspace)
 
     @property

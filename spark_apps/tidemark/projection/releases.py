@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
@@ -224,7 +225,7 @@ def _swap(run: Run, definition: Definition, before: Live | None, passed: Collect
             {
                 "live_version": definition.version,
                 "live_table": definition.target,
-                "since": datetime.now(UTC),
+                "since": clock.now(),
                 "owner": run.owner,
             },
             expected={"live_table": before.table} if before and before.is_stored else None,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import NOTHING, PLANNED, Outcome, Run
 from tidemark.projection import catalog, management
 from tidemark.projection.estimate import Estimate, Estimates
@@ -67,7 +66,7 @@ def run_plan(
             iso(window.start),
             iso(window.end),
             force,
-            iso(datetime.now(UTC).replace(microsecond=0)),
+            iso(clock.now().replace(microsecond=0)),
             kept,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.local_rows import local_rows
@@ -61,7 +61,7 @@ def add(control: Control, settings: Settings, subject: str, skip: Skip, owner: s
             skip.first_number,
             skip.last_number,
             owner,
-            datetime.now(UTC),
+            clock.now(),
         ),
     )
 

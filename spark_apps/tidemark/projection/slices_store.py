@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import Entry, Piece, State
@@ -183,4 +184,4 @@ def standing(piece: Piece, parts: Sequence[Part]) -> Standing:
 
 def now() -> datetime:
     """For `Part.finished_at`."""
-    return datetime.now(UTC).replace(tzinfo=None)
+    return clock.now().replace(tzinfo=None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import DONE, Outcome, Run
 from tidemark.ledger.pieces import Entry, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
@@ -94,7 +94,7 @@ def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: i
     shown = slice_ranges(ranges)
     definitions = catalog.select(settings.projections_dir, names)
     preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
-    now_ms = to_millis(datetime.now(UTC))
+    now_ms = to_millis(clock.now())
     ready: set[int] = set()
     estimates = Estimates.read(run)
     lines: list[str] = []

@@ -6,13 +6,13 @@ that lag, and the next run writes the same rows again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
@@ -37,7 +37,7 @@ def next_write_time(control: Control, settings: Settings, subject: str) -> int:
     name = table(settings.keyspace, _CONTROL)
     rows = control.execute(f"SELECT last_write_time FROM {name} WHERE projection = ?", (subject,))
     last = (rows[0]["last_write_time"] if rows else None) or 0
-    write_time = max(time.time_ns() // 1000, last + 2)
+    write_time = max(clock.now_micros(), last + 2)
     control.execute(
         f"INSERT INTO {name} (projection, last_write_time) VALUES (?, ?)", (subject, write_time)
     )

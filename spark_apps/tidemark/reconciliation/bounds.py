@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
@@ -47,7 +47,7 @@ class Bounds:
             CassandraUnavailable: a statement failed.
         """
         settings = run.settings
-        now = to_millis(datetime.now(UTC))
+        now = to_millis(clock.now())
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
         ttl = _shortest_ttl(run)
         return cls(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
@@ -122,7 +122,7 @@ class _Propagate:
 def _first_young(run: Run) -> int:
     """The start of the time bucket before this one: a live reader looks back as far as that."""
     size = run.settings.bucket_size
-    return keys.time_bucket(to_millis(datetime.now(UTC)), size) - size.milliseconds
+    return keys.time_bucket(to_millis(clock.now()), size) - size.milliseconds
 
 
 def _needed_from(run: Run) -> dict[str, int]:

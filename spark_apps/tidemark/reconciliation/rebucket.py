@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput, TidemarkError
@@ -69,7 +69,7 @@ class _Rebucket:
     def plan(self, run: Run) -> Plan:
         source, target = run.settings, self._target(run)
         delay = source.events_by_tag_eventual_consistency_delay
-        self._end_ms = to_millis(datetime.now(UTC)) - round(delay * 1000)
+        self._end_ms = to_millis(clock.now()) - round(delay * 1000)
         state = rebucket_store.read_state(run.control, target)
         exists = _exists(run, target)
         if exists:

@@ -9,11 +9,12 @@ whole is numbered from 1, also where the first messages are deleted (facts: pekk
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.application import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
@@ -94,7 +95,7 @@ def _rules_of(run: Run, scope: Scope) -> list[Rule]:
 def _write(run: Run, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
     tag_rules = rules.load(run.settings.tagging_dir)
     delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
-    end = keys.epoch_ms_ticks(to_millis(datetime.now(UTC) - delay))
+    end = keys.epoch_ms_ticks(to_millis(clock.now() - delay))
 
     messages = _messages(run, scope).where(F.col("ticks") < end)
     return write_series(run, messages, tag_rules, scope.tags, check)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError
 from tidemark.journal import tables
@@ -37,7 +37,7 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
         LockHeld: another run works on one of the days.
     """
     preflight.check(run, window)
-    kept_since = datetime.now(UTC) - timedelta(days=retention_days or run.settings.retention_days)
+    kept_since = clock.now() - timedelta(days=retention_days or run.settings.retention_days)
     ledger = Pieces(run.control, run.settings.keyspace, APPLICATION, run.settings.journal_keyspace)
     unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
 

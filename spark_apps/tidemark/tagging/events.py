@@ -7,11 +7,12 @@ its tags, and must not take a number, since its absence would be a gap. It goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark import clock
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.tagging.rules import Rule, with_rule_tags
@@ -55,7 +56,7 @@ def unwritable(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 
 
 def _cause() -> Column:
-    latest = to_millis(datetime.now(UTC) + MAX_AHEAD)
+    latest = to_millis(clock.now() + MAX_AHEAD)
     return (
         F.when(F.col("event").isNull(), F.lit("no payload"))
         .when(F.col("ser_id").isNull(), F.lit("no serializer id"))

@@ -6,8 +6,7 @@ A reader whose bucket size differs from the writer's sees nothing, without an er
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import BucketSizeMismatch
@@ -61,7 +60,7 @@ def record_bucket_size(control: Control, settings: Settings) -> None:
             settings.journal_keyspace,
             settings.events_by_tag_table,
             settings.bucket_size.value,
-            datetime.now(UTC),
+            clock.now(),
         ),
     )
 

@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from pyspark.errors import PySparkException
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import DefinitionError, InvalidInput, WrongData
@@ -174,10 +174,7 @@ def record(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, 'tag_rule')}"
         " (journal_keyspace, tag, fingerprint, applied_at) VALUES (?, ?, ?, ?)",
-        [
-            (settings.journal_keyspace, rule.tag, rule.fingerprint, datetime.now(UTC))
-            for rule in rules
-        ],
+        [(settings.journal_keyspace, rule.tag, rule.fingerprint, clock.now()) for rule in rules],
     )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
-from tidemark import preflight
+from tidemark import clock, preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import InvalidInput, JournalDamaged
 from tidemark.journal import tables
@@ -57,7 +56,7 @@ def run_window(
     wanted = ledger.plan(window.buckets(settings.bucket_size), force=force)
     if not wanted:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
-    later = [] if force else plan.in_reach(wanted, settings.bucket_size, datetime.now(UTC))
+    later = [] if force else plan.in_reach(wanted, settings.bucket_size, clock.now())
     pieces = [piece for piece in wanted if piece not in later]
     lines = _left_for_later(later)
     if dry_run:
