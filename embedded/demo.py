@@ -148,7 +148,14 @@ class Steps:
     def _pending(self, subjects: Mapping[str, list[str]], window: Window | None = None) -> bool:
         wanted = set((window or self.window).buckets(self.settings.bucket_size))
         return any(
-            wanted - Pieces(self.control, self.settings.keyspace, application, subject).done()
+            wanted
+            - Pieces(
+                self.control,
+                self.settings.keyspace,
+                application,
+                subject,
+                self.settings.bucket_size,
+            ).done()
             for application, names in subjects.items()
             for subject in names
         )

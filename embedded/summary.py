@@ -74,7 +74,7 @@ def _by_carrier(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _figures(control: Control, settings: Settings, window: Window) -> Table:
     def done(application: str, subject: str) -> list[Entry]:
-        pieces = Pieces(control, settings.keyspace, application, subject)
+        pieces = Pieces(control, settings.keyspace, application, subject, settings.bucket_size)
         entries = pieces.entries(to_millis(window.start), to_millis(window.end))
         return [entry for entry in entries if entry.state is State.DONE]
 

@@ -105,6 +105,13 @@ class Settings(BaseSettings):
         description="Seconds before its window in which tag-write looks for late events when it"
         " finds them by the index on `messages(timestamp)`.",
     )
+    catch_up_buckets: int = Field(
+        10_000,
+        ge=1,
+        description="The most time buckets that one run of `tag_write`, `validate` or of a"
+        " projection takes up, those tried least first, then the oldest; what is owed beyond is"
+        " left to the next runs.",
+    )
     project_look_back: int = Field(
         1,
         ge=0,

@@ -155,10 +155,10 @@ class Projections:
         create_own_tables(self.journal.control, self.journal.settings())
         self.journal.control.execute_many(
             f"INSERT INTO {self.journal.own_keyspace}.piece"
-            " (application, subject, time_bucket, state, attempt, counts)"
-            " VALUES (?, ?, ?, 'done', 1, ?)",
+            " (application, subject, bucket_size, time_bucket, state, attempt, counts)"
+            " VALUES (?, ?, ?, ?, 'done', 1, ?)",
             [
-                (application, self.journal.keyspace, START_MS + hour * HOUR_MS, counts)
+                (application, self.journal.keyspace, "Hour", START_MS + hour * HOUR_MS, counts)
                 for hour in hours
             ],
         )

@@ -12,6 +12,7 @@ from tidemark.errors import LockHeld, LockLost
 from tidemark.ledger.claim import claim
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.partitioning.keys import BucketSize
 
 DAY = 86_400_000
 HOUR = 3_600_000
@@ -28,7 +29,9 @@ def locks(journal: Journal, owner: str, *resources: str, ttl: int = 60) -> Locks
 
 
 def pieces(journal: Journal) -> Pieces:
-    return Pieces(journal.control, journal.own_keyspace, "tag-write", journal.keyspace)
+    return Pieces(
+        journal.control, journal.own_keyspace, "tag-write", journal.keyspace, BucketSize.HOUR
+    )
 
 
 def test_lock_is_held_by_one_and_given_back(ledger: Journal) -> None:

@@ -140,7 +140,7 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     healed = projections.run(3, 4)
     assert healed.report["pieces"] == {"planned": 8, "done": 8, "held": 0, "failed": 0}
     assert results(projections) == both([*events, old[1]])
-    assert pieces(projections)["every", 2] == ("done", "new", 1)
+    assert pieces(projections)["every", 2] == ("done", "missed", 1)
     assert ("every", -2) not in pieces(projections)
 
 

@@ -331,6 +331,21 @@ def test_second_run_of_a_locked_day_is_refused_and_says_whom(journal: Journal) -
     ]
     assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
 
+    # What it was refused, and hour 2 that nobody ran, are the next run's.
+    journal.control.execute(f"TRUNCATE {journal.own_keyspace}.lock")
+    plan = journal.run("tag_write", *window(3, 6), "--dry-run")
+    for line in ("2024-03-01 01:00  missed", "2024-03-01 02:00  missed", "2024-03-01 03:00  new"):
+        assert line in plan.stdout
+    bounded = journal.run("tag_write", *window(3, 6), CATCH_UP_BUCKETS="2")
+    assert bounded.status == 0, bounded.stderr
+    assert bounded.report["pieces"]["done"] == 2
+    assert "2 time buckets missed: no run had begun them" in bounded.stdout
+    assert "3 time buckets more left for the next run" in bounded.stdout
+    assert journal.run("tag_write", *window(3, 6)).report["pieces"]["done"] == 3
+    assert comparable(journal.rows("tag_views")) == comparable(
+        expected_tag_views(a_small_journal())
+    )
+
 
 def test_dry_run_shows_the_plan_and_writes_nothing(journal: Journal) -> None:
     journal.insert("messages", a_small_journal())

@@ -225,7 +225,9 @@ def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
 
 
 def test_what_purge_removed_is_no_finding(days: Journal) -> None:
-    purge = Pieces(days.control, days.own_keyspace, "purge", days.keyspace)
+    purge = Pieces(
+        days.control, days.own_keyspace, "purge", days.keyspace, days.settings().bucket_size
+    )
     started = purge.start(purge.plan([bucket(0)]), owner="o", run_id="r")
     purge.finish(started, State.DONE, owner="o")
     delete(days, TAG_VIEWS, tag_name="t", timebucket=bucket(0))

@@ -16,7 +16,14 @@ APPLICATION = applications.VALIDATE
 
 def ledger(run: Run) -> Pieces:
     """The pieces of validate: one for each time bucket of the journal, all checks together."""
-    return Pieces(run.control, run.settings.keyspace, APPLICATION, run.settings.journal_keyspace)
+    settings = run.settings
+    return Pieces(
+        run.control,
+        settings.keyspace,
+        APPLICATION,
+        settings.journal_keyspace,
+        settings.bucket_size,
+    )
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:

@@ -75,11 +75,14 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     settings = run.settings
     preflight.check(run, window)
     ledger = plan.ledger(run)
-    pieces = ledger.plan(window.buckets(settings.bucket_size), force=force)
+    scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
+    pieces = scheduled.pieces
     if not pieces:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
     if dry_run:
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=describe(pieces))
+        lines = [*describe(pieces), *scheduled.lines()]
+        return Outcome(PLANNED, {"planned": len(pieces)}, lines=lines)
+    ledger.note(scheduled.postponed)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
     with claim(
         run.control,
@@ -99,7 +102,9 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         _require_agreement(found, verdict)
         error = None if verdict.passed else _failure(run, found, verdict, len(pieces))
         _finish(claimed, found, error)
-    return _outcome(found, verdict, error, len(pieces))
+    outcome = _outcome(found, verdict, error, len(pieces))
+    outcome.lines.extend(scheduled.lines())
+    return outcome
 
 
 def _check(run: Run, claimed: Claim, write_time: int) -> _Found:

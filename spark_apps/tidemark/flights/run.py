@@ -16,6 +16,7 @@ from tidemark.flights import events, messages, plan, source, store
 from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
 
@@ -48,6 +49,8 @@ def load_months(run: Run, months: int, *, force: bool = False) -> Outcome:
         run.settings.keyspace,
         APPLICATION,
         run.settings.journal_keyspace,
+        # A month is no bucket size: what is loaded is the same whatever that of the journal is.
+        BucketSize.DAY,
         definition_version(run.settings),
     )
     require_same_definition(ledger.entries(), definition_version(run.settings))

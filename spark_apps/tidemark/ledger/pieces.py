@@ -1,110 +1,80 @@
 """The ledger of pieces: what is planned, running, done, failed or held.
 
-A piece is (application, subject, time bucket). Its `attempt` is the fencing number: it is raised
-by a lightweight transaction when a run starts the piece, and only the run that raised it last can
-say how the piece ended.
+A piece is (application, subject, bucket size, time bucket). Its `attempt` is the fencing number: it
+is raised by a lightweight transaction when a run starts the piece, and only the run that raised it
+last can say how the piece ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from enum import StrEnum
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from tidemark import __version__, clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockLost
+from tidemark.ledger import schedule
+from tidemark.ledger.piece import GAP_ERROR, Entry, Piece, Reason, State
+from tidemark.ledger.rebucketed import with_other_sizes
+from tidemark.ledger.schedule import Schedule
 from tidemark.ledger.together import apply_each, refused
-from tidemark.window import from_millis
+from tidemark.partitioning.keys import BucketSize
+from tidemark.window import Window, from_millis, to_millis
+
+__all__ = ["GAP_ERROR", "Entry", "Piece", "Pieces", "Reason", "State"]
 
 
-class State(StrEnum):
-    """The life of a piece."""
-
-    PLANNED = "planned"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    HELD = "held"
-
-
-class Reason(StrEnum):
-    """Why a piece is in a plan."""
-
-    NEW = "new"
-    UNFINISHED = "unfinished"
-    CHANGED = "changed definition"
-    FORCED = "forced"
-    LATE = "late"
-    GAP = "gap"
-    RESTATED = "restated"
-
-
-GAP_ERROR = "gap:"
-"""What the error of a piece begins with that is held because events are missing."""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A piece in a plan, with the attempt that the ledger knew when it was planned."""
-
-    time_bucket: int
-    reason: Reason
-    attempt: int = 0
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A row of the ledger."""
-
-    time_bucket: int
-    state: State
-    attempt: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    error: str | None = None
-    definition_version: str | None = None
-    finished_at: datetime | None = None
-    reason: str | None = None
-
-    @property
-    def has_gap(self) -> bool:
-        """Whether it waits for missing events."""
-        return self.state is State.HELD and (self.error or "").startswith(GAP_ERROR)
-
-    def is_done(self, version: str) -> bool:
-        """Whether this version of the definition has processed the piece."""
-        return self.state is State.DONE and (self.definition_version or "") == version
+_TIMES = ("planned_at", "started_at", "finished_at")
 
 
 class Pieces:
-    """The pieces of one application on one subject."""
+    """The pieces of one application on one subject, in time buckets of one size."""
 
     def __init__(
-        self, control: Control, keyspace: str, application: str, subject: str, version: str = ""
+        self,
+        control: Control,
+        keyspace: str,
+        application: str,
+        subject: str,
+        size: BucketSize,
+        version: str = "",
     ) -> None:
-        """Bind to the partition (application, subject); `version` is the definition's."""
+        """Bind to (application, subject, bucket size); `version` is the definition's."""
         self._control = control
-        self._key = (application, subject)
+        self._names = (application, subject)
+        self._size = size
+        self._key = (application, subject, size.value)
         self._version = version
         self._table = table(keyspace, "piece")
 
     def entries(self, first: int | None = None, before: int | None = None) -> list[Entry]:
         """The ledger's rows with `first <= time_bucket < before`, ascending.
 
+        Time buckets of which only rows of other bucket sizes speak are among them, see
+        `rebucketed`.
+
         Raises:
             CassandraUnavailable: the statement failed.
         """
+        low = -(2**63) if first is None else first
+        high = 2**63 - 1 if before is None else before
+        day = BucketSize.DAY.milliseconds
+        others = {
+            size: self._stored(size, max(low - day, -(2**63)), min(high + day, 2**63 - 1))
+            for size in BucketSize
+            if size is not self._size
+        }
+        own = self._stored(self._size, low, high)
+        found = with_other_sizes(own, others, self._size) if any(others.values()) else own
+        return [entry for entry in found if low <= entry.time_bucket < high]
+
+    def _stored(self, size: BucketSize, first: int, before: int) -> list[Entry]:
         rows = self._control.execute(
             "SELECT time_bucket, state, reason, attempt, counts, error, definition_version,"
-            f" finished_at FROM {self._table} WHERE application = ? AND subject = ?"
+            f" planned_at, started_at, finished_at FROM {self._table}"
+            " WHERE application = ? AND subject = ? AND bucket_size = ?"
             " AND time_bucket >= ? AND time_bucket < ?",
-            (
-                *self._key,
-                -(2**63) if first is None else first,
-                2**63 - 1 if before is None else before,
-            ),
+            (*self._names, size.value, first, before),
         )
         return [
             Entry(
@@ -116,6 +86,9 @@ class Pieces:
                 definition_version=row["definition_version"],
                 finished_at=row["finished_at"],
                 reason=row["reason"],
+                touched_at=max(
+                    (at for name in _TIMES if (at := row[name]) is not None), default=None
+                ),
             )
             for row in rows
         ]
@@ -141,30 +114,51 @@ class Pieces:
         Raises:
             CassandraUnavailable: the statement failed.
         """
-        wanted = sorted(buckets)
+        wanted = set(buckets)
         if not wanted:
             return []
-        known = {entry.time_bucket: entry for entry in self.entries(before=wanted[-1] + 1)}
-        plan = [
-            Piece(bucket, reason, known[bucket].attempt if bucket in known else 0)
-            for bucket in wanted
-            if (reason := self._reason(known.get(bucket), force)) is not None
-        ]
-        unfinished = [
-            Piece(entry.time_bucket, _reason_of_open(entry), entry.attempt)
-            for entry in known.values()
-            if entry.time_bucket not in set(wanted) and entry.state is not State.DONE
-        ]
-        return sorted(unfinished + plan, key=lambda piece: piece.time_bucket)
+        return schedule.planned(
+            wanted, self.entries(before=max(wanted) + 1), self._version, force=force
+        )
 
-    def _reason(self, entry: Entry | None, force: bool) -> Reason | None:
-        if entry is None:
-            return Reason.NEW
-        if entry.state is not State.DONE:
-            return _reason_of_open(entry)
-        if (entry.definition_version or "") != self._version:
-            return Reason.CHANGED
-        return Reason.FORCED if force else None
+    def schedule(
+        self,
+        window: Window,
+        *,
+        most: int,
+        force: bool = False,
+        since: Iterable[int] = (),
+        ready: Collection[int] | None = None,
+    ) -> Schedule:
+        """The same, and what no run has begun between the ledger's first entry and the window.
+
+        Airflow was down, Cassandra was, or another run held the lock before the ledger was told:
+        the time buckets of such a run are in no ledger, and nobody else would do them.
+
+        At most `most` pieces are for this run, those tried least first, then the oldest: what fails
+        again and again must not keep a run from what is new. `force` does its window all the same.
+
+        Args:
+            window: whole time buckets.
+            most: the bound.
+            force: do those of the window again even if they are done.
+            since: time buckets that somebody else began, epoch ms: none from the first of them on
+                may be left out.
+            ready: if given, nothing else is taken for missed.
+
+        Raises:
+            CassandraUnavailable: the statement failed.
+        """
+        return schedule.scheduled(
+            list(window.buckets(self._size)),
+            self.entries(before=to_millis(window.end)),
+            self._version,
+            bucket_ms=self._size.milliseconds,
+            most=most,
+            force=force,
+            since=since,
+            ready=ready,
+        )
 
     def note(self, pieces: Iterable[Piece]) -> None:
         """Write pieces as planned unless they are known: a later run takes them up.
@@ -172,12 +166,31 @@ class Pieces:
         Raises:
             CassandraUnavailable: a statement failed.
         """
+        wanted = list(pieces)
+        if not wanted:
+            return
+        buckets = [piece.time_bucket for piece in wanted]
+        # Those that are known would be refused one by one, each by a transaction of its own.
+        known = {
+            entry.time_bucket for entry in self._stored(self._size, min(buckets), max(buckets) + 1)
+        }
         now = clock.now()
         apply_each(
             self._control,
-            f"INSERT INTO {self._table} (application, subject, time_bucket, state, reason, attempt,"
-            " planned_at) VALUES (?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
-            [(*self._key, piece.time_bucket, State.PLANNED, piece.reason, now) for piece in pieces],
+            f"INSERT INTO {self._table} (application, subject, bucket_size, time_bucket, state,"
+            " reason, attempt, planned_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
+            [
+                (*self._key, piece.time_bucket, State.PLANNED, piece.reason, now)
+                for piece in wanted
+                if piece.time_bucket not in known
+            ],
+        )
+
+    def _note_never_started(self, pieces: Iterable[Piece]) -> None:
+        self.note(
+            piece
+            for piece in pieces
+            if piece.attempt == 0 and piece.reason is not Reason.UNFINISHED
         )
 
     def restate(self, pieces: Sequence[Piece], *, owner: str) -> None:
@@ -189,6 +202,7 @@ class Pieces:
             LockLost: another run has started one of them since it was read.
             CassandraUnavailable: a statement failed.
         """
+        self._note_never_started(pieces)
         now = clock.now()
         planned = [
             {"state": State.PLANNED, "reason": piece.reason, "planned_at": now} for piece in pieces
@@ -202,7 +216,7 @@ class Pieces:
             LockLost: another run started one of them since it was planned.
             CassandraUnavailable: a statement failed.
         """
-        self.note(piece for piece in pieces if piece.reason is Reason.NEW)
+        self._note_never_started(pieces)
         now = clock.now()
         running = [
             {
@@ -258,7 +272,8 @@ class Pieces:
         lost = refused(
             self._control,
             f"UPDATE {self._table} SET {columns}"
-            " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
+            " WHERE application = ? AND subject = ? AND bucket_size = ? AND time_bucket = ?"
+            " IF attempt = ?",
             [
                 (*row.values(), *self._key, piece.time_bucket, piece.attempt)
                 for piece, row in zip(pieces, values, strict=True)
@@ -275,15 +290,6 @@ class Pieces:
                 where=f"owner {owner}",
                 do="run again when it has ended",
             )
-
-
-def _reason_of_open(entry: Entry) -> Reason:
-    """Why a piece that is not done is in a plan."""
-    if entry.has_gap:
-        return Reason.GAP
-    if entry.state is State.PLANNED and entry.reason not in (None, Reason.NEW):
-        return Reason(entry.reason)
-    return Reason.UNFINISHED
 
 
 def days(pieces: Iterable[Piece], prefix: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import State
 from tidemark.ledger.together import apply_each
+from tidemark.partitioning.keys import BucketSize
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ def settle(
     keyspace: str,
     application: str,
     subject: str,
+    size: BucketSize,
     standings: Sequence[Standing],
     *,
     owner: str,
@@ -44,7 +46,8 @@ def settle(
         control,
         f"UPDATE {table(keyspace, 'piece')} SET state = ?, attempt = ?, counts = ?, error = ?,"
         " owner = ?, finished_at = ?"
-        " WHERE application = ? AND subject = ? AND time_bucket = ? IF attempt = ?",
+        " WHERE application = ? AND subject = ? AND bucket_size = ? AND time_bucket = ?"
+        " IF attempt = ?",
         [
             (
                 one.state,
@@ -55,6 +58,7 @@ def settle(
                 now,
                 application,
                 subject,
+                size.value,
                 one.time_bucket,
                 one.attempt,
             )

@@ -27,6 +27,8 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
             continue
         subject = definition.subject(settings.journal_keyspace)
         version = definition.fingerprint
-        done = Pieces(control, settings.keyspace, APPLICATION, subject, version).done()
+        done = Pieces(
+            control, settings.keyspace, APPLICATION, subject, settings.bucket_size, version
+        ).done()
         needs.append(Need(definition.name, frozenset(definition.tags), frozenset(done)))
     return needs

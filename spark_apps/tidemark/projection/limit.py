@@ -22,7 +22,10 @@ def limited(work: Work, most: int) -> Work:
     return replace(
         work,
         pieces=[piece for piece in work.pieces if piece.time_bucket in kept],
-        postponed=[piece for piece in ready if piece.time_bucket not in chosen],
+        postponed=[
+            *work.postponed,
+            *(piece for piece in ready if piece.time_bucket not in chosen),
+        ],
     )
 
 

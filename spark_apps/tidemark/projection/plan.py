@@ -112,6 +112,7 @@ def ledger(run: Run, definition: Definition) -> Pieces:
         run.settings.keyspace,
         APPLICATION,
         definition.subject(run.settings.journal_keyspace),
+        run.settings.bucket_size,
         definition.fingerprint,
     )
 
@@ -143,13 +144,25 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     former = releases.inherited(run.control, settings, definition)
     first = min(known | in_window | {bucket for bucket in former if bucket < end})
     passed_by = passed(run, definition, first, end)
-    missed = {bucket for bucket in passed_by if first <= bucket < end} - known - in_window
-    pieces = pieces_ledger.plan(in_window | missed, force=force)
+    scheduled = pieces_ledger.schedule(
+        window, most=settings.catch_up_buckets, force=force, since=former, ready=passed_by
+    )
+    pieces = scheduled.pieces
     ready = passed_by | (in_window if force else set())
     held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
     done = frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE)
     beheaded = definition.tags is not None and _is_beheaded(run, first)
-    work = Work(definition, pieces_ledger, pieces, held, done, first, beheaded, end)
+    work = Work(
+        definition,
+        pieces_ledger,
+        pieces,
+        held,
+        done,
+        first,
+        beheaded,
+        end,
+        postponed=scheduled.postponed,
+    )
     if definition.tags is not None:
         require_rows(run, definition, work.time_buckets)
     return work
@@ -206,7 +219,11 @@ def validated(run: Run, settings: Settings) -> set[int]:
         CassandraUnavailable: the statement failed.
     """
     return Pieces(
-        run.control, settings.keyspace, applications.VALIDATE, settings.journal_keyspace
+        run.control,
+        settings.keyspace,
+        applications.VALIDATE,
+        settings.journal_keyspace,
+        settings.bucket_size,
     ).done()
 
 

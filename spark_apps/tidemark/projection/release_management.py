@@ -11,7 +11,7 @@ from tidemark.cassandra.schema import table
 from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
 from tidemark.ledger.applications import PROJECT
-from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.partitioning.keys import NUMBER_OF_SLICES, BucketSize
 from tidemark.projection import catalog, releases, skips, slices_store
 from tidemark.projection.definition import Definition
 from tidemark.projection.lock import lock_of
@@ -125,7 +125,8 @@ def _delete(run: Run, definition: Definition) -> None:
     slices_store.forget_buckets(control, run.settings, subject, buckets)
     for name in ("projection_cursor", "projection_control"):
         control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
-    control.execute(
-        f"DELETE FROM {table(keyspace, 'piece')} WHERE application = ? AND subject = ?",
-        (PROJECT, subject),
+    control.execute_many(
+        f"DELETE FROM {table(keyspace, 'piece')}"
+        " WHERE application = ? AND subject = ? AND bucket_size = ?",
+        [(PROJECT, subject, size.value) for size in BucketSize],
     )

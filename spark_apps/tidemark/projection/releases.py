@@ -246,4 +246,4 @@ def _swap(run: Run, definition: Definition, before: Live | None, passed: Collect
 
 
 def _entries(control: Control, settings: Settings, subject: str) -> list[Entry]:
-    return Pieces(control, settings.keyspace, PROJECT, subject).entries()
+    return Pieces(control, settings.keyspace, PROJECT, subject, settings.bucket_size).entries()

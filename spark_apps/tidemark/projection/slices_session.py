@@ -220,6 +220,7 @@ class Session:
             settings.keyspace,
             APPLICATION,
             self._subject,
+            settings.bucket_size,
             [*waiting, *standings],
             owner=self._run.owner,
         )

@@ -47,8 +47,8 @@ def read(
     found = control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
         f" error, finished_at FROM {table(settings.keyspace, _TABLE)}"
-        " WHERE projection = ? AND time_bucket = ?",
-        [(subject, time_bucket) for time_bucket in time_buckets],
+        " WHERE projection = ? AND bucket_size = ? AND time_bucket = ?",
+        [(subject, settings.bucket_size.value, time_bucket) for time_bucket in time_buckets],
     )
     return [
         Part(
@@ -81,12 +81,13 @@ def record(
         CassandraUnavailable: a statement failed.
     """
     control.execute_many(
-        f"INSERT INTO {table(settings.keyspace, _TABLE)} (projection, time_bucket, first_slice,"
-        " last_slice, attempt, definition_version, state, counts, error, owner, run_id,"
-        " finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO {table(settings.keyspace, _TABLE)} (projection, bucket_size, time_bucket,"
+        " first_slice, last_slice, attempt, definition_version, state, counts, error, owner,"
+        " run_id, finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 subject,
+                settings.bucket_size.value,
                 part.time_bucket,
                 part.slices.first,
                 part.slices.last,
@@ -111,9 +112,9 @@ def forget(control: Control, settings: Settings, subject: str, parts: Iterable[P
         CassandraUnavailable: a statement failed.
     """
     control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND time_bucket = ?"
-        " AND first_slice = ? AND last_slice = ?",
-        [(subject, part.time_bucket, *part.slices) for part in parts],
+        f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND bucket_size = ?"
+        " AND time_bucket = ? AND first_slice = ? AND last_slice = ?",
+        [(subject, settings.bucket_size.value, part.time_bucket, *part.slices) for part in parts],
     )
 
 
@@ -126,8 +127,9 @@ def forget_buckets(
         CassandraUnavailable: a statement failed.
     """
     control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND time_bucket = ?",
-        [(subject, time_bucket) for time_bucket in time_buckets],
+        f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND bucket_size = ?"
+        " AND time_bucket = ?",
+        [(subject, settings.bucket_size.value, time_bucket) for time_bucket in time_buckets],
     )
 
 

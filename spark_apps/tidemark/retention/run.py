@@ -38,7 +38,14 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
     """
     preflight.check(run, window)
     kept_since = clock.now() - timedelta(days=retention_days or run.settings.retention_days)
-    ledger = Pieces(run.control, run.settings.keyspace, APPLICATION, run.settings.journal_keyspace)
+    settings = run.settings
+    ledger = Pieces(
+        run.control,
+        settings.keyspace,
+        APPLICATION,
+        settings.journal_keyspace,
+        settings.bucket_size,
+    )
     unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
 
     def plan_now() -> list[Bucket]:

@@ -51,17 +51,19 @@ def run_window(
         settings.keyspace,
         APPLICATION,
         settings.journal_keyspace,
+        settings.bucket_size,
         rules.version(tag_rules),
     )
-    wanted = ledger.plan(window.buckets(settings.bucket_size), force=force)
+    scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
+    wanted = scheduled.pieces
     if not wanted:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
     later = [] if force else plan.in_reach(wanted, settings.bucket_size, clock.now())
     pieces = [piece for piece in wanted if piece not in later]
-    lines = _left_for_later(later)
+    lines = [*scheduled.lines(), *_left_for_later(later)]
     if dry_run:
         return Outcome(PLANNED, {"planned": len(pieces)}, lines=[*describe(pieces), *lines])
-    ledger.note(later)
+    ledger.note([*later, *scheduled.postponed])
     if not pieces:
         raise _all_in_reach(window, later)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to do")

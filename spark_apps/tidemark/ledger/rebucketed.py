@@ -1,0 +1,104 @@
+"""What pieces of other bucket sizes say of the time buckets of the present one. No I/O.
+
+Tag views that were copied into a table of another bucket size begin a ledger of their own. What the
+old one knows stays true: time that it is done with is done, and what it has left open must not be
+forgotten because it is now called by the name of another time bucket.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from tidemark.ledger.piece import Entry, Reason, State
+from tidemark.partitioning.keys import BucketSize
+
+_NEVER = datetime.min
+
+
+def with_other_sizes(
+    own: Sequence[Entry], others: Mapping[BucketSize, Sequence[Entry]], size: BucketSize
+) -> list[Entry]:
+    """The entries of one size, ascending, and one for every other time bucket that others speak of.
+
+    Such a time bucket is DONE if pieces that are done cover all of it, and else FAILED, so that it
+    is planned. Where two other sizes speak of it, the one that did so last counts. An entry of its
+    own counts if it ended after what the others have open there.
+
+    Args:
+        own: the rows of the present bucket size.
+        others: those of the others.
+        size: the present bucket size.
+    """
+    found = {entry.time_bucket: entry for entry in own}
+    said: dict[int, Entry] = {}
+    for other, entries in others.items():
+        for bucket, overlapping in _by_bucket(entries, other, size).items():
+            says = _together(bucket, overlapping, other, size)
+            if bucket not in said or _last_touched([said[bucket]]) < _last_touched([says]):
+                said[bucket] = says
+    for bucket, says in said.items():
+        mine = found.get(bucket)
+        if mine is None:
+            found[bucket] = says
+        elif _was_opened_since(mine, says):
+            found[bucket] = replace(
+                mine, state=says.state, reason=says.reason, error=says.error, counts=mine.counts
+            )
+    return [found[bucket] for bucket in sorted(found)]
+
+
+def _by_bucket(
+    entries: Iterable[Entry], other: BucketSize, size: BucketSize
+) -> dict[int, list[Entry]]:
+    """The entries that overlap each time bucket of `size`."""
+    width = size.milliseconds
+    found: dict[int, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        start = entry.time_bucket - entry.time_bucket % width
+        for bucket in range(start, entry.time_bucket + other.milliseconds, width):
+            found[bucket].append(entry)
+    return found
+
+
+def _together(
+    bucket: int, overlapping: Sequence[Entry], other: BucketSize, size: BucketSize
+) -> Entry:
+    """What pieces of another bucket size make of a time bucket that they overlap."""
+    needed = max(size.milliseconds // other.milliseconds, 1)
+    versions = {entry.definition_version for entry in overlapping}
+    touched = _last_touched(overlapping)
+    still_open = [entry for entry in overlapping if entry.state is not State.DONE]
+    if not still_open and len(overlapping) == needed:
+        ends = [entry.finished_at for entry in overlapping if entry.finished_at is not None]
+        # Several versions are as good as another one: all of it is to be done again.
+        return Entry(
+            bucket,
+            State.DONE,
+            0,
+            definition_version=versions.pop() if len(versions) == 1 else "several",
+            finished_at=min(ends, default=None),
+            touched_at=touched,
+        )
+    done = len(overlapping) - len(still_open)
+    error = f"{done:,} of {needed:,} {other.value} buckets of this time are done" + (
+        f"; one is {still_open[0].state}: {still_open[0].error or 'not ended'}"
+        if still_open
+        else ""
+    )
+    return Entry(bucket, State.FAILED, 0, error=error, reason=Reason.REBUCKETED, touched_at=touched)
+
+
+def _was_opened_since(mine: Entry, says: Entry) -> bool:
+    """Whether work under another bucket size has begun, and not ended, after `mine` was done."""
+    return (
+        mine.state is State.DONE
+        and says.state is not State.DONE
+        and (mine.finished_at or _NEVER) < _last_touched([says])
+    )
+
+
+def _last_touched(entries: Iterable[Entry]) -> datetime:
+    return max((entry.touched_at or _NEVER for entry in entries), default=_NEVER)
