@@ -69,7 +69,6 @@ CASES: dict[str, tuple[Series, Sequence[Result]]] = {
         [A, R, RB],
     ),
     "late ones close the gap": (Series(2, 0, (*seen([5, 6]), *seen([3, 4], back=True))), [A] * 4),
-    "filtered and unreadable ones are numbers like others": (Series(2, 0, seen([3, 4])), [A, A]),
 }  # fmt: skip
 PURGED: dict[str, tuple[Series, Sequence[Result]]] = {
     "begins with what is left": (Series(None, 0, seen([3, 4]), True), [A, A]),

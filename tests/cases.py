@@ -1,0 +1,101 @@
+"""tests/CASES.md: where each named case of upstream_cases.txt is tested, by the names of the tests.
+
+`python -m tests.cases` writes it; a unit test holds it up to date.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+LIST = TESTS / "upstream_cases.txt"
+TABLE = TESTS / "CASES.md"
+BY_NAME = "tests/unit/test_upstream_cases.py::test_case"
+TEST = re.compile(r"tests/(?:\w+/)?test_\w+\.py(?:::\w+(?:\[[^\]]*\])?)?")
+HEAD = """\
+# Named cases of other implementations
+
+Made by `python -m tests.cases` from `upstream_cases.txt` and the names of the tests, not by hand.
+The cases are those of akka-persistence-r2dbc and akka-projection-r2dbc, by spec, in short form.
+What they say of a stream is asked of runs of a batch: what one accepts, the next begins behind.
+The cases of pekko-persistence-cassandra are in `interop/`.
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A named case, and where it is tested; if it does not apply to a batch, why not."""
+
+    spec: str
+    name: str
+    applies: bool
+    where: str
+
+
+def cases() -> Iterator[Case]:
+    """The cases of the list, in its order.
+
+    Raises:
+        ValueError: a test that is named does not exist.
+    """
+    spec = ""
+    for line in LIST.read_text().splitlines():
+        if line.startswith("["):
+            spec = line.strip("[]")
+        elif line and not line.startswith("#"):
+            name, bar, text = (part.strip() for part in line.partition("|"))
+            where = text if bar else f"{BY_NAME}[{spec}: {name}]"
+            for test in TEST.findall(where):
+                _require(test)
+            yield Case(spec, name, where.startswith("tests/"), where)
+
+
+def _require(test: str) -> None:
+    """A test has its file, in it its function, and its parameter as a string."""
+    path, _, rest = test.partition("::")
+    function, _, parameter = rest.rstrip("]").partition("[")
+    functions, strings = _names(TESTS.parent / path)
+    if (function and function not in functions) or (parameter and parameter not in strings):
+        raise ValueError(f"{LIST.name}: there is no test {test}")
+
+
+@cache
+def _names(file: Path) -> tuple[set[str], set[str]]:
+    """The functions of a file, and its strings."""
+    if not file.exists():
+        raise ValueError(f"{LIST.name}: there is no file {file.relative_to(TESTS.parent)}")
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    values = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return functions, {value for value in values if isinstance(value, str)}
+
+
+def table() -> str:
+    """The text of CASES.md."""
+    found = list(cases())
+    tested = sum(one.applies for one in found)
+    lines = [HEAD, f"{len(found)} cases: {tested} are tested, {len(found) - tested} do not apply."]
+    for spec, each in groupby(found, key=lambda one: one.spec):
+        lines += [
+            "",
+            f"## {spec}",
+            "",
+            "| case | tested by, or why it does not apply |",
+            "|---|---|",
+        ]
+        lines += [f"| {one.name} | {TEST.sub(_as_code, one.where)} |" for one in each]
+    return "\n".join(lines) + "\n"
+
+
+def _as_code(test: re.Match[str]) -> str:
+    return f"`{test[0].removeprefix('tests/')}`"
+
+
+if __name__ == "__main__":
+    TABLE.write_text(table())
