@@ -13,6 +13,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +28,8 @@ TRAINING = Path(__file__).resolve().parent / "class_training.py"
 # Whatever it has to say about an archive, the applications' output is not the place for it.
 _SILENT = "-Xlog:disable -Xlog:all=error:stderr"
 _DEADLINE_S = 180
+_STALE_S = 7 * 86_400
+"""Seconds for which nobody has used an archive that is removed when another is made."""
 
 
 def options() -> str:
@@ -39,6 +42,7 @@ def options() -> str:
     with homes.one_starter(JARS):
         if not archive.exists():
             _make(archive)
+        os.utime(archive)
         is_empty = not archive.stat().st_size
     if is_empty:
         return ""
@@ -57,8 +61,10 @@ def _fingerprint() -> str:
 def _make(archive: Path) -> None:
     progress = Progress("spark")
     progress.update("keeping Spark's classes for faster starts")
-    for stale in archive.parent.glob("spark-*.jsa"):
-        stale.unlink()
+    # A younger one may be that of another checkout, which shares the jars.
+    for other in archive.parent.glob("spark-*.jsa"):
+        if time.time() - other.stat().st_mtime > _STALE_S:
+            other.unlink()
     # It appears under its name only when it is whole.
     with tempfile.TemporaryDirectory(prefix=".archive-", dir=archive.parent) as directory:
         made = Path(directory) / archive.name

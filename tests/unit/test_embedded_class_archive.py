@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -65,7 +66,14 @@ def test_without_an_archive_there_are_no_options_and_a_line_says_so(
     training.write_text("raise SystemExit(1)")
     monkeypatch.setattr(class_archive, "TRAINING", training)
     monkeypatch.setattr(class_archive, "JARS", tmp_path / "jars")
+    young, old = (tmp_path / "jars" / f"spark-{name}.jsa" for name in ("young", "old"))
+    young.parent.mkdir()
+    for other in (young, old):
+        other.touch()
+    os.utime(old, (0, 0))
     assert class_archive.options() == ""
     assert "every start will take longer" in capsys.readouterr().err
+    assert young.exists(), "that of another checkout which shares the jars"
+    assert not old.exists()
     assert class_archive.options() == ""
     assert capsys.readouterr().err == "", "it was tried again"
