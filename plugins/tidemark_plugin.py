@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from tidemark_airflow.timetables import DateBucketTimetable
+from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 
 class TidemarkPlugin(AirflowPlugin):
-    """The timetable must be registered, else Airflow refuses to serialize DAGs that use it."""
+    """The timetables must be registered, else Airflow refuses to serialize DAGs that use it."""
 
     name = "tidemark"
-    timetables = [DateBucketTimetable]  # noqa: RUF012 - as AirflowPlugin declares it
+    timetables = [DateBucketTimetable, ReachTimetable]  # noqa: RUF012 - as AirflowPlugin declares it

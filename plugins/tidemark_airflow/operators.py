@@ -26,8 +26,10 @@ class TidemarkOperator(SparkSubmitOperator):
     """Submits `spark_apps/<application_name>.py`, then reads the run's report.
 
     Ends as success only if the run has done something, pieces if it has outlets, and then tells
-    these the window (extra: window_start, window_end, run_id). A run that had nothing to do, or a
-    dry run, ends as skipped, so that nothing downstream starts. The report is the XCom `report`.
+    these the hull of the pieces that were done (extra: window_start, window_end, run_id). It is not
+    the window that was asked for: what was left for later is not there yet, and older time buckets
+    may have been made good. A run that had nothing to do, or a dry run, ends as skipped, so that
+    nothing downstream starts. The report is the XCom `report`.
 
     Args:
         application_name: name of the application, without `.py`.
@@ -133,7 +135,11 @@ class TidemarkOperator(SparkSubmitOperator):
             raise AirflowSkipException(reason)
         for asset in self.outlets:
             context["outlet_events"][asset].extra.update(
-                {key: report[key] for key in ("window_start", "window_end", "run_id")}
+                {
+                    "window_start": report["done_start"],
+                    "window_end": report["done_end"],
+                    "run_id": report["run_id"],
+                }
             )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, cast
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
 
+import pendulum
 from airflow.sdk import Asset, AssetOrTimeSchedule
-from airflow.sdk import CronDataIntervalTimetable as CronDataIntervalSchedule
-from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction
+from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 if TYPE_CHECKING:
@@ -15,6 +16,50 @@ if TYPE_CHECKING:
     from pendulum.tz.timezone import FixedTimezone, Timezone
 
 _CRON = {"daily": "0 0 * * *", "hourly": "0 * * * *", "off": "0 0 * * *"}
+_BUCKETS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
+
+
+class ReachTimetable(CronDataIntervalTimetable):
+    """A run for each date bucket, once its last time bucket is out of live readers' reach.
+
+    tag-write leaves the time bucket that is going on, and the one before it, to live readers; when
+    a date bucket ends, that is its last one. So a run starts `delay` later.
+    """
+
+    def __init__(self, cron: str, delay: timedelta) -> None:
+        super().__init__(cron, "UTC")
+        self._delay = delay
+
+    def serialize(self) -> dict[str, Any]:
+        """What `deserialize` makes the timetable of."""
+        return {"expression": self._expression, "delay": self._delay.total_seconds()}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> Timetable:
+        """Read what `serialize` wrote."""
+        return cls(data["expression"], timedelta(seconds=data["delay"]))
+
+    def next_dagrun_info(
+        self,
+        *,
+        last_automated_data_interval: DataInterval | None,
+        restriction: TimeRestriction,
+    ) -> DagRunInfo | None:
+        """The next date bucket; without catchup the last one that is out of reach by now.
+
+        Airflow's own rule takes the last one that is over, and would pass over each date bucket
+        that is waiting for its delay when the DAG is parsed again.
+        """
+        if not restriction.catchup:
+            reached = self.infer_manual_data_interval(run_after=_now() - self._delay).start
+            earliest = max(reached, restriction.earliest or reached)
+            restriction = TimeRestriction(earliest, restriction.latest, catchup=True)
+        info = super().next_dagrun_info(
+            last_automated_data_interval=last_automated_data_interval, restriction=restriction
+        )
+        return info and DagRunInfo(
+            run_after=info.run_after + self._delay, data_interval=info.data_interval
+        )
 
 
 class DateBucketTimetable(CronDataIntervalTimetable):
@@ -50,17 +95,18 @@ class DateBucketTimetable(CronDataIntervalTimetable):
 
 
 def by_date_bucket() -> BaseTimetable:
-    """The schedule of a DAG that starts by time: a run when a date bucket is over.
+    """The schedule of a DAG that starts by time: a run when a date bucket is out of reach.
 
     With `TIDEMARK_CADENCE=off` it starts by hand and by backfill only, one bucket a day.
 
     Raises:
-        ValueError: TIDEMARK_CADENCE is unknown; Airflow shows it as an import error.
+        ValueError: TIDEMARK_CADENCE, TIDEMARK_BUCKET_SIZE or the eventual-consistency delay cannot
+            be used; Airflow shows it as an import error.
     """
     cadence = _cadence()
     if cadence == "off":
         return _for_backfills(cadence)
-    return CronDataIntervalSchedule(_CRON[cadence], timezone="UTC")
+    return cast("BaseTimetable", ReachTimetable(_CRON[cadence], _delay()))
 
 
 def started_by(asset: Asset) -> AssetOrTimeSchedule:
@@ -77,6 +123,23 @@ def _cadence() -> str:
     if cadence not in _CRON:
         raise ValueError(f"TIDEMARK_CADENCE is {cadence!r}; set it to daily, hourly or off")
     return cadence
+
+
+def _delay() -> timedelta:
+    """How long after its end a date bucket's last time bucket is out of reach.
+
+    A live reader looks back at the time bucket before the present one; and no window may reach into
+    the eventual-consistency delay.
+    """
+    size = os.environ.get("TIDEMARK_BUCKET_SIZE", "Hour")
+    if size.lower() not in _BUCKETS:
+        raise ValueError(f"TIDEMARK_BUCKET_SIZE is {size!r}; set it to Minute, Hour or Day")
+    consistency = float(os.environ.get("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "5"))
+    return max(_BUCKETS[size.lower()], timedelta(seconds=consistency))
+
+
+def _now() -> pendulum.DateTime:
+    return pendulum.now("UTC")
 
 
 def _for_backfills(cadence: str) -> BaseTimetable:

@@ -47,6 +47,7 @@ class Outcome:
         lines: for people, one fact a line.
         error: why the work FAILED, when it has counts to report nevertheless.
         details: what is no count, for programs; bounded, of JSON's types.
+        done: the hull of the pieces that were done: what applications downstream have to look at.
     """
 
     state: str
@@ -55,6 +56,7 @@ class Outcome:
     lines: list[str] = field(default_factory=list)
     error: TidemarkError | None = None
     details: Mapping[str, object] = field(default_factory=dict)
+    done: Window | None = None
 
 
 class Run:
@@ -119,6 +121,8 @@ class _Report:
             "state": FAILED,
             "window_start": None,
             "window_end": None,
+            "done_start": None,
+            "done_end": None,
             "dry_run": dry_run,
             "pieces": dict.fromkeys(PIECE_STATES, 0),
             "counts": {},
@@ -133,6 +137,9 @@ class _Report:
         self.content["pieces"] |= outcome.pieces
         self.content["counts"] = dict(outcome.counts)
         self.lines = outcome.lines
+        if outcome.done is not None:
+            self.content["done_start"] = iso(outcome.done.start)
+            self.content["done_end"] = iso(outcome.done.end)
         if outcome.details:
             self.content["details"] = outcome.details
         if outcome.error is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -79,6 +79,13 @@ class Window:
     def buckets(self, size: BucketSize) -> Iterator[int]:
         """The time buckets in the window, as epoch milliseconds, ascending."""
         return iter(range(to_millis(self.start), to_millis(self.end), size.milliseconds))
+
+    @classmethod
+    def hull(cls, buckets: Collection[int], size: BucketSize) -> Window | None:
+        """From the first of these time buckets (epoch ms) to the end of the last; None of none."""
+        if not buckets:
+            return None
+        return cls(from_millis(min(buckets)), from_millis(max(buckets) + size.milliseconds))
 
     def __str__(self) -> str:
         return f"[{iso(self.start)}, {iso(self.end)})"

@@ -32,12 +32,15 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
     dry_by_default = application in ("purge", "reconcile")
     dry_run = "--apply" not in arguments if dry_by_default else "--dry-run" in arguments
     state = _STATES.get(year, "planned" if dry_run else "done")
+    window = [option(arguments, name) for name in ("--window-start", "--window-end")]
     return {
         "application": application.replace("_", "-"),
         "run_id": option(arguments, "--run-id"),
         "state": state,
-        "window_start": option(arguments, "--window-start"),
-        "window_end": option(arguments, "--window-end"),
+        "window_start": window[0],
+        "window_end": window[1],
+        "done_start": window[0],
+        "done_end": window[1],
         "dry_run": dry_run,
         "pieces": {"planned": 1, "done": int(state == "done"), "held": 0, "failed": 0},
         "counts": {"events_read": 1234},

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark_airflow import operators
+from tidemark_airflow.assets import TAG_VIEWS
 
 
 def connection(**fields: object) -> Connection:
@@ -93,3 +95,26 @@ def test_empty_fields_of_the_form_are_no_options_and_zero_is_a_number(tmp_path: 
         *("--run-id", "run", "--report", str(report)),
         *("--to", "0", "--", "totals"),
     ]
+
+
+def test_outlets_are_told_what_was_done_and_not_what_was_asked_for() -> None:
+    task = operators.TidemarkOperator(
+        task_id="tag_write", application_name="tag_write", outlets=[TAG_VIEWS]
+    )
+    event = SimpleNamespace(extra={})
+    report = {
+        "state": "done",
+        "dry_run": False,
+        "pieces": {"done": 3},
+        "run_id": "r",
+        "window_start": "2026-11-02T00:00:00Z",
+        "window_end": "2026-11-03T00:00:00Z",
+        "done_start": "2026-11-01T23:00:00Z",
+        "done_end": "2026-11-02T23:00:00Z",
+    }
+    task._tell_outlets({"outlet_events": {TAG_VIEWS: event}}, report)  # type: ignore[typeddict-item]
+    assert event.extra == {
+        "window_start": "2026-11-01T23:00:00Z",
+        "window_end": "2026-11-02T23:00:00Z",
+        "run_id": "r",
+    }

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.projections import LATEST, LATEST_TABLE
 from tests.integration.support import Journal, Result, pekko_sample, wait_until
 from tests.integration.test_reconcile_delete import state, three_ids
-from tests.integration.test_tag_write import START, message
+from tests.integration.test_tag_write import START, message, window
 from tests.integration.written import DAY_MS, HOUR_MS, epoch_ms, tag_rows, write_as_pekko
 
 MINUTE_MS = 60_000
@@ -238,6 +240,54 @@ def test_the_other_applications_go_on_with_the_new_table(written: Journal) -> No
     wrong = written.run("reconcile", "check", BUCKET_SIZE="Day")
     assert wrong.status == 3
     assert "bucket size Day is not that of the existing tag views" in wrong.error_lines[0]
+
+
+def test_what_the_old_ledger_left_open_is_not_forgotten(journal: Journal, tmp_path: Path) -> None:
+    """Every application of the chain, before the switch and after it: an Hour is not its Day."""
+    (tmp_path / "latest.sql").write_text(LATEST.format(keyspace=journal.keyspace))
+    journal.control.execute_ddl(LATEST_TABLE.format(keyspace=journal.keyspace))
+    own = {"DATA_DOCS_DIR": str(tmp_path / "docs"), "PROJECTIONS_DIR": str(tmp_path)}
+    events = [{**row, "event": b"{}"} for row in three_ids()]
+    write_as_pekko(journal, events)
+    # The switch comes in the first hour of day 2; of day 1 validate has failed an hour.
+    assert journal.run("tag_write", *window(0, 25)).status == 0
+    lost = next(row for row in journal.rows("tag_views") if row["sequence_nr"] == 5)
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.tag_views WHERE "
+        + " AND ".join(f"{name} = ?" for name in KEYS),
+        [lost[name] for name in KEYS],
+    )
+    failed = journal.run("validate", *window(0, 25), **own)
+    assert failed.status == 3, failed.stderr
+    assert journal.run("project", *window(0, 25), **own).report["pieces"]["held"] > 0
+    rebucketed(journal, "--to", "Day")
+
+    switched = {**own, **NEW}
+    event = {**message("a|1", 13, 30, {"red"}), "event": b"{}"}
+    journal.insert("messages", [event])
+    tagged = journal.run("tag_write", *window(24, 48), **switched)
+    assert tagged.report["pieces"]["done"] == 1, tagged.stderr
+    assert tagged.report["counts"]["tag_rows_written"] == 1
+    assert tagged.report["counts"]["late_tag_rows"] == 0
+    still = journal.run("validate", *window(24, 48), **switched)
+    assert still.status == 3, still.stdout
+    assert still.report["pieces"] == {"planned": 2, "done": 1, "held": 0, "failed": 1}
+
+    assert journal.run("reconcile", "repair", "--apply", **switched).status == 0
+    passed = journal.run("validate", *window(24, 48), **switched)
+    assert passed.status == 0, passed.stderr
+    projected = journal.run("project", *window(24, 48), **switched)
+    assert projected.status == 0, projected.stderr
+    assert projected.report["pieces"]["held"] == 0
+    latest = {row["persistence_id"]: row["sequence_nr"] for row in journal.rows("latest")}
+    assert latest == {"a|1": 13, "a|2": 12, "ünï ✓": 12}
+    assert journal.run("purge", *window(0, 48), **switched).status == 0
+    of_days = {
+        (row["application"], row["time_bucket"] % DAY_MS, row["state"])
+        for row in journal.own_rows("piece")
+        if row["bucket_size"] == "Day"
+    }
+    assert of_days == {(name, 0, "done") for name in ("tag-write", "validate", "project")}
 
 
 def test_the_way_back(written: Journal) -> None:

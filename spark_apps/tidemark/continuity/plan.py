@@ -8,7 +8,8 @@ from datetime import UTC
 from tidemark import clock
 from tidemark.application import Run
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Piece, Pieces
+from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.schedule import unknown
 from tidemark.window import to_millis
 
 APPLICATION = applications.VALIDATE
@@ -24,6 +25,30 @@ def ledger(run: Run) -> Pieces:
         settings.journal_keyspace,
         settings.bucket_size,
     )
+
+
+def owed_by_tag_write(run: Run) -> set[int]:
+    """The time buckets (epoch ms) that tag-write has taken up, or missed, and is not done with.
+
+    Its next runs do them; until then tagged events without rows are no loss. Where tag-write never
+    ran, since Pekko writes the tags, it owes nothing.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    settings = run.settings
+    entries = Pieces(
+        run.control,
+        settings.keyspace,
+        applications.TAG_WRITE,
+        settings.journal_keyspace,
+        settings.bucket_size,
+    ).entries()
+    if not entries:
+        return set()
+    still_open = {entry.time_bucket for entry in entries if entry.state is not State.DONE}
+    end = entries[-1].time_bucket
+    return still_open | set(unknown(entries, end, settings.bucket_size.milliseconds))
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:

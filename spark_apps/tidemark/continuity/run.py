@@ -19,6 +19,7 @@ from tidemark.errors import TidemarkError, ValidationFailed
 from tidemark.journal import frames
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Reason, State, describe
+from tidemark.ledger.schedule import left_for_later
 from tidemark.retention.purged import removed
 from tidemark.window import Window, from_millis, iso, to_millis
 
@@ -63,7 +64,7 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     Args:
         run: the application's frame.
         window: whole time buckets that are over.
-        force: also check buckets that passed before.
+        force: also check buckets that passed before, and those that tag-write is not done with.
         dry_run: plan only.
 
     Raises:
@@ -76,13 +77,20 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     preflight.check(run, window)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
-    pieces = scheduled.pieces
-    if not pieces:
+    if not scheduled.pieces:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
+    owed = plan.owed_by_tag_write(run)
+    owed -= set(window.buckets(settings.bucket_size)) if force else set()
+    pieces = [piece for piece in scheduled.pieces if piece.time_bucket not in owed]
+    later = [piece for piece in scheduled.pieces if piece.time_bucket in owed]
+    lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
+    details = scheduled.details(later)
     if dry_run:
-        lines = [*describe(pieces), *scheduled.lines()]
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=lines)
-    ledger.note(scheduled.postponed)
+        plan_lines = [*describe(pieces), *lines]
+        return Outcome(PLANNED, {"planned": len(pieces)}, lines=plan_lines, details=details)
+    ledger.note([*later, *scheduled.postponed])
+    if not pieces:
+        return Outcome(NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
     with claim(
         run.control,
@@ -103,7 +111,10 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         error = None if verdict.passed else _failure(run, found, verdict, len(pieces))
         _finish(claimed, found, error)
     outcome = _outcome(found, verdict, error, len(pieces))
-    outcome.lines.extend(scheduled.lines())
+    outcome.lines.extend(lines)
+    outcome.details = details
+    passed = {piece.time_bucket for piece in pieces} - (found.bad_buckets() if error else set())
+    outcome.done = Window.hull(passed, settings.bucket_size)
     return outcome
 
 
@@ -117,7 +128,8 @@ def _check(run: Run, claimed: Claim, write_time: int) -> _Found:
         if by_check:
             store.write_findings(found, run.settings, run.run_id, write_time)
         # A bucket that was never taken up has no findings, and needs no tombstone.
-        seen = [p.time_bucket for p in claimed.pieces if p.reason is not Reason.NEW]
+        never = (Reason.NEW, Reason.MISSED)
+        seen = [piece.time_bucket for piece in claimed.pieces if piece.reason not in never]
         claimed.check()
         store.delete_older(run.control, run.settings, seen, write_time)
         return _Found(read_counts, by_check, _examples(found) if by_check else [])
@@ -193,9 +205,9 @@ def _failure(run: Run, found: _Found, verdict: judge.Verdict, planned: int) -> V
     per_check = found.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     repair = (
-        "run tag_write.py --force over those buckets"
+        "the next run of tag_write writes what came late, `reconcile repair` what was lost"
         if UNTAGGED_EVENT in per_check
-        else ("repair the rows they name")
+        else "repair the rows they name"
     )
     return ValidationFailed(
         f"{sum(per_check.values()):,} findings in {len(found.bad_buckets())} of {planned} buckets"

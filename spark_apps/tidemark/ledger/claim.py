@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError, root_cause
@@ -13,12 +15,58 @@ from tidemark.ledger.pieces import Piece, Pieces, State, days
 from tidemark.settings import Settings
 
 
+class DayLocks:
+    """The locks of days under one resource, to which more days may be added while they are held.
+
+    Use as a context manager; leaving it gives all of them back.
+    """
+
+    def __init__(self, resource: str, lock: Callable[[list[str]], Locks]) -> None:
+        """Nothing is locked yet; `lock` makes the locks of some names."""
+        self._resource, self._lock = resource, lock
+        self._stack = ExitStack()
+        self._held: dict[str, Locks] = {}
+
+    def __enter__(self) -> Self:
+        """Nothing is locked yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give back every lock that is still ours."""
+        self._stack.__exit__(kind, error, trace)
+
+    def add(self, buckets: Iterable[int]) -> None:
+        """Lock the days of these time buckets, epoch ms, as far as they are not held.
+
+        Raises:
+            LockHeld: somebody else works on one of them; none was locked.
+        """
+        names = [name for name in days(buckets, self._resource) if name not in self._held]
+        if names:
+            locks = self._stack.enter_context(self._lock(names))
+            self._held |= dict.fromkeys(names, locks)
+
+    def check(self) -> None:
+        """As `Locks.check`.
+
+        Raises:
+            LockLost: the run must not write any more.
+        """
+        for locks in set(self._held.values()):
+            locks.check()
+
+
 @dataclass
 class Claim:
     """Pieces that this run holds."""
 
     pieces: Sequence[Piece]
-    locks: Locks
+    locks: Locks | DayLocks
     _ledger: Pieces
     _owner: str
     _run_id: str
@@ -31,8 +79,19 @@ class Claim:
         """
         self.locks.check()
 
+    def cover(self, buckets: Iterable[int]) -> None:
+        """Lock the days of further time buckets, epoch ms, before anything is written into them.
+
+        Where the resource is locked as a whole they are locked already.
+
+        Raises:
+            LockHeld: somebody else works on one of them.
+        """
+        if isinstance(self.locks, DayLocks):
+            self.locks.add(buckets)
+
     def extend(self, pieces: Sequence[Piece]) -> None:
-        """Start further pieces under the same lock, which must be that of the whole resource.
+        """Start further pieces, which the locks cover.
 
         Raises:
             LockLost: another run has started one of them since it was planned.
@@ -94,15 +153,21 @@ def claim(
         LockHeld: somebody else works on one of those days, or on the resource.
         LockLost: another run has started a piece since it was planned.
     """
-    with Locks(
-        control,
-        settings.keyspace,
-        days(pieces, resource) if by_day else [resource],
-        owner=owner,
-        run_id=run_id,
-        ttl=settings.lock_ttl,
-        on_lost=on_lost,
-    ) as locks:
+
+    def lock(resources: list[str]) -> Locks:
+        return Locks(
+            control,
+            settings.keyspace,
+            resources,
+            owner=owner,
+            run_id=run_id,
+            ttl=settings.lock_ttl,
+            on_lost=on_lost,
+        )
+
+    with DayLocks(resource, lock) if by_day else lock([resource]) as locks:
+        if isinstance(locks, DayLocks):
+            locks.add(piece.time_bucket for piece in pieces)
         started = ledger.start(pieces, owner=owner, run_id=run_id)
         claimed = Claim(started, locks, ledger, owner, run_id)
         try:

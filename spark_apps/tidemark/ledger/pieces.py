@@ -292,12 +292,12 @@ class Pieces:
             )
 
 
-def days(pieces: Iterable[Piece], prefix: str) -> Iterator[str]:
-    """The locks of pieces: one for each UTC day that they touch.
+def days(buckets: Iterable[int], prefix: str) -> Iterator[str]:
+    """The locks of time buckets (epoch ms): one for each UTC day that they touch.
 
     A day and not a bucket, so that a month of Minute buckets costs 31 locks and not 44,640.
     """
-    for day in sorted({piece.time_bucket // 86_400_000 for piece in pieces}):
+    for day in sorted({bucket // 86_400_000 for bucket in buckets}):
         yield f"{prefix}/{from_millis(day * 86_400_000):%Y-%m-%d}"
 
 

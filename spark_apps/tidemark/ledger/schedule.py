@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.ledger.piece import Entry, Piece, Reason, State
+from tidemark.window import from_millis, iso
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Schedule:
         """How many of the pieces no run had begun when it was their turn."""
         return sum(piece.reason is Reason.MISSED for piece in self.pieces)
 
+    def details(self, later: Sequence[Piece] = ()) -> dict[str, int]:
+        """For programs: how many were missed, are left to the next run, and must wait (`later`)."""
+        return {
+            "missed": self.missed,
+            "postponed": len(self.postponed),
+            "left_for_later": len(later),
+        }
+
     def lines(self) -> list[str]:
         """For people: what is made good, and what is left."""
         lines = []
@@ -41,6 +50,19 @@ class Schedule:
 def time_buckets(number: int) -> str:
     """`1 time bucket`, `2 time buckets`."""
     return f"{number:,} time bucket{'' if number == 1 else 's'}"
+
+
+def left_for_later(pieces: Sequence[Piece], why: str) -> list[str]:
+    """For people: pieces, ascending, that a run has noted and not done; nothing if there are none.
+
+    Args:
+        pieces: they.
+        why: what they wait for.
+    """
+    if not pieces:
+        return []
+    first = iso(from_millis(pieces[0].time_bucket))
+    return [f"{time_buckets(len(pieces))} from {first} on left for later: {why}"]
 
 
 def planned(

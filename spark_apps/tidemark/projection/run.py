@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
+from tidemark.ledger.pieces import Reason
+from tidemark.partitioning.keys import BucketSize
 from tidemark.projection import (
     analysis,
     catalog,
@@ -47,11 +49,13 @@ class _Tally:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)
 
-    def outcome(self) -> Outcome:
+    def outcome(self, size: BucketSize) -> Outcome:
         state = FAILED if self.errors else DONE if self.pieces["done"] else NOTHING
         error = TidemarkError("; ".join(self.errors)) if self.errors else None
-        return Outcome(state, self.pieces, self.counts, self.lines, error)
+        hull = Window.hull(self.done, size)
+        return Outcome(state, self.pieces, self.counts, self.lines, error, done=hull)
 
 
 def run_window(
@@ -123,7 +127,7 @@ def run_window(
         tally.lines += _settle(run, definitions)[0]
     except TidemarkError as error:
         tally.errors.append(str(error))
-    return tally.outcome()
+    return tally.outcome(settings.bucket_size)
 
 
 def _narrowed(
@@ -199,6 +203,7 @@ def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tall
         held = len(work.held) + len(done.gaps)
         tally.pieces["planned"] += done.buckets + held
         tally.pieces["done"] += done.buckets
+        tally.done |= done.counts.keys() - done.gaps.keys()
         tally.pieces["held"] += held
         for key, number in done.totals.items():
             tally.counts[key] += number
@@ -215,7 +220,9 @@ def _lines(work: Work, done: Done) -> list[str]:
     )
     held = f", {len(work.held)} held: {work.waits_for}" if work.held else ""
     later = f", {len(work.postponed):,} left for the next run" if work.postponed else ""
-    summary = f"{name}: {done.buckets} buckets, {numbers}{held}{later}"
+    missed = sum(piece.reason is Reason.MISSED for piece in work.pieces)
+    made_good = f", {missed:,} missed by earlier runs" if missed else ""
+    summary = f"{name}: {done.buckets} buckets{made_good}, {numbers}{held}{later}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)

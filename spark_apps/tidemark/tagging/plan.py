@@ -8,9 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.window import to_millis
+from tidemark.window import from_millis
 
 
 class Strategy(StrEnum):
@@ -84,5 +83,9 @@ def in_reach(pieces: Sequence[Piece], size: BucketSize, now: datetime) -> list[P
     A reader that has not met a persistence id and sees a row of it with a number above 1 there
     demands all numbers from 1, and fails if they lie further back (facts: pekko-cassandra §8).
     """
-    previous = keys.time_bucket(to_millis(now), size) - size.milliseconds
-    return [piece for piece in pieces if piece.time_bucket >= previous]
+    return [piece for piece in pieces if out_of_reach_at(piece.time_bucket, size) > now]
+
+
+def out_of_reach_at(time_bucket: int, size: BucketSize) -> datetime:
+    """When no live reader looks back at the time bucket (epoch ms) any more."""
+    return from_millis(time_bucket + 2 * size.milliseconds)

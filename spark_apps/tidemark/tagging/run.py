@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tidemark import clock, preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.errors import InvalidInput, JournalDamaged
+from tidemark.errors import JournalDamaged
 from tidemark.journal import tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Piece, Pieces, State, describe
+from tidemark.ledger.pieces import Piece, Pieces, Reason, State, describe
+from tidemark.ledger.schedule import left_for_later
+from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.tagging import layout, plan, rules
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
 from tidemark.tagging.work import Result, Work
-from tidemark.window import Window, from_millis, iso
+from tidemark.window import Window, iso
 
 APPLICATION = applications.TAG_WRITE
 
@@ -34,8 +36,8 @@ def run_window(
         strategy: how to find the events; by default it is chosen.
 
     Raises:
-        InvalidInput: the window does not fit the bucket size, reaches into the
-            eventual-consistency delay, or all of it is within reach of live readers.
+        InvalidInput: the window does not fit the bucket size, or reaches into the
+            eventual-consistency delay.
         DefinitionError: a tag rule cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
@@ -60,15 +62,18 @@ def run_window(
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
     later = [] if force else plan.in_reach(wanted, settings.bucket_size, clock.now())
     pieces = [piece for piece in wanted if piece not in later]
-    lines = [*scheduled.lines(), *_left_for_later(later)]
+    lines = [*scheduled.lines(), *_left_for_later(later, settings.bucket_size)]
+    details = scheduled.details(later)
     if dry_run:
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=[*describe(pieces), *lines])
+        plan_lines = [*describe(pieces), *lines]
+        return Outcome(PLANNED, {"planned": len(pieces)}, lines=plan_lines, details=details)
     ledger.note([*later, *scheduled.postponed])
     if not pieces:
-        raise _all_in_reach(window, later)
+        return Outcome(NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to do")
     outcome = _write(run, ledger, pieces, tag_rules, strategy)
     outcome.lines.extend(lines)
+    outcome.details = {**outcome.details, **details}
     return outcome
 
 
@@ -94,18 +99,22 @@ def _write(
         layout.record_bucket_size(run.control, settings)
         rules.record(run.control, settings, tag_rules)
         result = Work(run, claimed, ledger.done(), tag_rules, strategy).do()
-        error = _finish(claimed, result, settings)
+        error = _finish(claimed, ledger, result, settings)
+    done = {piece.time_bucket for piece in pieces} - result.held_buckets
     held = len(result.held_buckets)
     return Outcome(
         FAILED if error else DONE,
-        {"planned": len(pieces), "done": len(pieces) - held, "held": held},
+        {"planned": len(done) + held, "done": len(done), "held": held},
         result.totals(),
         result.lines(),
         error,
+        done=Window.hull(done, settings.bucket_size),
     )
 
 
-def _finish(claimed: Claim, result: Result, settings: Settings) -> JournalDamaged | None:
+def _finish(
+    claimed: Claim, ledger: Pieces, result: Result, settings: Settings
+) -> JournalDamaged | None:
     error = None
     if result.contradictions:
         error = JournalDamaged(
@@ -114,26 +123,31 @@ def _finish(claimed: Claim, result: Result, settings: Settings) -> JournalDamage
             where=settings.journal_keyspace,
             do="run `spark_apps/reconcile.py check`, then `repair`, then this window again",
         )
-        claimed.finish_some(result.held_buckets, State.HELD, result.counts, str(error)[:2000])
+        counts = _reopen(claimed, ledger, result.held_buckets) | dict(result.counts)
+        claimed.finish_some(result.held_buckets, State.HELD, counts, str(error)[:2000])
     claimed.finish(State.DONE, result.counts)
     return error
 
 
-def _left_for_later(later: Sequence[Piece]) -> list[str]:
+def _reopen(claimed: Claim, ledger: Pieces, held: Collection[int]) -> dict[int, Mapping[str, int]]:
+    """Claim those that earlier runs had done; returns what these have counted.
+
+    Otherwise the next run would find nothing to do, and end well although nothing was mended.
+    """
+    of_this_run = {piece.time_bucket for piece in claimed.pieces}
+    others = [
+        entry
+        for entry in ledger.entries()
+        if entry.time_bucket in held and entry.time_bucket not in of_this_run
+    ]
+    claimed.cover(entry.time_bucket for entry in others)
+    claimed.extend([Piece(one.time_bucket, Reason.RESTATED, one.attempt) for one in others])
+    return {entry.time_bucket: entry.counts for entry in others}
+
+
+def _left_for_later(later: Sequence[Piece], size: BucketSize) -> list[str]:
     if not later:
         return []
-    first = iso(from_millis(later[0].time_bucket))
-    return [
-        f"{len(later)} time buckets from {first} on are left for later: live readers may still look"
-        " back at them; --force writes them now"
-    ]
-
-
-def _all_in_reach(window: Window, later: Sequence[Piece]) -> InvalidInput:
-    return InvalidInput(
-        f"all of {window} is within reach of live readers: one that has not met a persistence id"
-        " would fail on its first row there",
-        where="--window-start, --window-end",
-        do=f"the {len(later)} buckets are in the ledger and the next window takes them up; or stop"
-        " the readers and use --force",
-    )
+    reached = iso(plan.out_of_reach_at(later[-1].time_bucket, size))
+    why = f"live readers may still look back at them; a run from {reached} on writes all of them"
+    return left_for_later(later, why)

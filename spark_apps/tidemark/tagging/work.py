@@ -12,7 +12,7 @@ from tidemark.application import Run
 from tidemark.journal import frames
 from tidemark.ledger.claim import Claim
 from tidemark.local_rows import local_rows
-from tidemark.tagging import events, read, rules, store, transform
+from tidemark.tagging import events, holding, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
 
@@ -31,7 +31,7 @@ class Result:
         rows_before_first: tag rows before the first time bucket.
         contradictions: some of them, for people.
         contradicted_ids: how many persistence ids were left alone.
-        held_buckets: this run's time buckets that lack events of those.
+        held_buckets: the time buckets, done before or of this run, that lack events of those.
     """
 
     strategy: str
@@ -105,6 +105,8 @@ class Work:
             {row.time_bucket: {name: row[name] for name in COUNTS} for row in found},
             quarantined=int(seen.get["quarantined"]),
         )
+        # A late row goes into a day that is not of this run: nobody may purge or rebuild it now.
+        self._claimed.cover(row.time_bucket for row in found if row.late_tag_rows)
         self._hold(result, ranked, series)
         if result.quarantined:
             self._claimed.check()
@@ -125,9 +127,9 @@ class Work:
             f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
             for row in bad.orderBy(*transform.SERIES).limit(EXAMPLES).collect()
         ]
-        of_held = ranked.join(bad, on="persistence_id", how="left_semi")
-        buckets = of_held.select("time_bucket").distinct().collect()  # no more than pieces + done
-        result.held_buckets = {row.time_bucket for row in buckets} & self._planned
+        held = holding.held_buckets(ranked, series, self._buckets)
+        # No more than pieces + done.
+        result.held_buckets = {row.time_bucket for row in held.collect()}
 
     def _write_rows(
         self, result: Result, source: read.Source, series: DataFrame, partitions: int

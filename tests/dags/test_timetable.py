@@ -1,0 +1,93 @@
+"""When a scheduled run starts: not before its last time bucket is out of live readers' reach."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+import pytest
+from airflow.timetables.base import DataInterval, TimeRestriction
+
+from tidemark_airflow import timetables
+from tidemark_airflow.timetables import ReachTimetable, by_date_bucket
+
+NO_CATCHUP = TimeRestriction(None, None, catchup=False)
+
+
+def moment(text: str) -> pendulum.DateTime:
+    parsed = pendulum.parse(f"2026-11-{text}Z")
+    assert isinstance(parsed, pendulum.DateTime)
+    return parsed
+
+
+def next_run(
+    monkeypatch: pytest.MonkeyPatch,
+    now: str,
+    last: str | None = None,
+    restriction: TimeRestriction = NO_CATCHUP,
+) -> tuple[pendulum.DateTime, pendulum.DateTime]:
+    """The start of the next interval, and when its run starts; `last` is the start of the last."""
+    monkeypatch.setattr(timetables, "_now", lambda: moment(now))
+    timetable = by_date_bucket()
+    assert isinstance(timetable, ReachTimetable)
+    timetable = ReachTimetable.deserialize(timetable.serialize())
+    before = None
+    if last is not None:
+        before = DataInterval(moment(last), moment(last).add(days=1))
+    info = timetable.next_dagrun_info(last_automated_data_interval=before, restriction=restriction)
+    assert info is not None
+    assert info.data_interval.end == info.data_interval.start.add(days=1)
+    return info.data_interval.start, info.run_after
+
+
+@pytest.mark.parametrize(
+    ("size", "run_after"),
+    [("Minute", "03T00:01:00"), ("Hour", "03T01:00:00"), ("Day", "04T00:00:00")],
+)
+def test_a_run_starts_one_time_bucket_after_its_interval(
+    monkeypatch: pytest.MonkeyPatch, size: str, run_after: str
+) -> None:
+    """Then the last time bucket is neither the present one nor the one before it."""
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", size)
+    found = next_run(monkeypatch, "03T00:00:10", last="01T00:00:00")
+    assert found == (moment("02T00:00:00"), moment(run_after))
+
+
+def test_an_interval_that_waits_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsed again just before and just after its run is due, and when the next one is over too."""
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Day")
+    due = (moment("02T00:00:00"), moment("04T00:00:00"))
+    for now in ("03T23:59:59", "04T00:00:00", "04T00:00:30"):
+        assert next_run(monkeypatch, now, last="01T00:00:00") == due
+    assert next_run(monkeypatch, "04T00:00:30") == due
+
+
+def test_what_was_missed_is_left_to_the_applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without catchup one run, for the newest interval, starts after an outage of a week."""
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Hour")
+    found = next_run(monkeypatch, "09T00:30:00", last="01T00:00:00")
+    assert found == (moment("07T00:00:00"), moment("08T01:00:00"))
+    found = next_run(monkeypatch, "09T01:00:00", last="01T00:00:00")
+    assert found == (moment("08T00:00:00"), moment("09T01:00:00"))
+
+
+def test_backfills_get_every_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Hour")
+    of_backfill = TimeRestriction(moment("02T00:00:00"), moment("05T00:00:00"), catchup=True)
+    found = next_run(monkeypatch, "20T00:00:00", restriction=of_backfill)
+    assert found == (moment("02T00:00:00"), moment("03T01:00:00"))
+    found = next_run(monkeypatch, "20T00:00:00", last="02T00:00:00", restriction=of_backfill)
+    assert found[0] == moment("03T00:00:00")
+
+
+def test_a_longer_eventual_consistency_delay_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "minute")
+    monkeypatch.setenv("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "600")
+    found = next_run(monkeypatch, "03T00:00:10", last="01T00:00:00")
+    assert found[1] - moment("03T00:00:00") == timedelta(minutes=10)
+
+
+def test_an_unknown_bucket_size_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Week")
+    with pytest.raises(ValueError, match="TIDEMARK_BUCKET_SIZE is 'Week'"):
+        by_date_bucket()
