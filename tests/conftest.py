@@ -26,7 +26,7 @@ _STATE = Path(
     os.environ.get("TIDEMARK_STATE") or Path(__file__).parents[1] / ".tidemark" / "test"
 ).resolve()
 
-SPARK_OPTIONS = (
+JVM_OPTIONS = (
     "-XX:-UseParallelGC",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -34,14 +34,27 @@ SPARK_OPTIONS = (
     "-XX:ReservedCodeCacheSize=240m",
     "-XX:MetaspaceSize=256m",
     "-Xmn256m",
-    "-Dspark.default.parallelism=1",
-    "-Dspark.sql.adaptive.enabled=false",
-    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
-    "-Dspark.sql.codegen.wholeStage=false",
-    "-Dspark.sql.shuffle.partitions=1",
 )
-"""A handful of rows in many short runs: compiling, whether a plan or the JVM's own code, costs more
-than it saves."""
+"""A handful of rows in many short runs: compiling costs the JVM more than it saves. Applications in
+processes of their own, as those that are killed or that Airflow starts, run with these too, and
+otherwise as in production."""
+SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Spark's settings inside the tests' process: planning and compiling cost the most there, too."""
+PRODUCTION = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.leafNodeDefaultParallelism": "2",
+    "spark.sql.shuffle.partitions": "8",
+}
+"""What an application has on two cores, if nobody sets anything else (see `tidemark.session`). It
+costs the main suites 1.8 times the CPU, so that not every module has it."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 ROOMS = (*SHARING, "faults", "integration", "unit")
@@ -102,7 +115,7 @@ def pytest_configure() -> None:
     os.environ["AIRFLOW_HOME"] = str(_STATE / "airflow-in-process")
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     os.environ.pop("SPARK_CONF_DIR", None)
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(SPARK_OPTIONS)
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(JVM_OPTIONS)
     # Ended from outside as by Ctrl-C: the fixtures stop their servers on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
@@ -195,6 +208,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
             .config("spark.ui.enabled", "false")
+            .config(map={**SMALL, "spark.default.parallelism": "1"})
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
@@ -203,3 +217,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="module")
+def production(spark: SparkSession) -> Iterator[None]:
+    """Spark's settings as users have them, for the tests of a module that uses this fixture."""
+    for name, value in PRODUCTION.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in SMALL.items():
+        spark.conf.set(name, value)

@@ -26,6 +26,8 @@ from tidemark.cassandra.schema import create_own_tables
 from tidemark.partitioning import keys
 from tidemark.projection.frontier import needs_of_projections
 
+pytestmark = pytest.mark.usefixtures("production")
+
 
 def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
     projections: Projections,

@@ -11,6 +11,8 @@ from tests.integration.support import Journal, pekko_sample
 from tests.integration.test_tag_write import START, message, window
 from tests.integration.written import HOUR_MS, write_as_pekko
 
+pytestmark = pytest.mark.usefixtures("production")
+
 Found = tuple[str, str, str, int, int]
 """kind, persistence id, tag, sequence nr, tag pid sequence nr."""
 

@@ -12,6 +12,8 @@ import pytest
 from tests.integration.support import Journal, pekko_sample
 from tidemark.cassandra.control import Row
 
+pytestmark = pytest.mark.usefixtures("production")
+
 HOUR = ("--window-start", "2026-11-21T02:00:00Z", "--window-end", "2026-11-21T03:00:00Z")
 START = datetime(2024, 3, 1, tzinfo=UTC)
 GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)

@@ -16,6 +16,8 @@ from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.keys import BucketSize, time_bucket
 
+pytestmark = pytest.mark.usefixtures("production")
+
 START = datetime(2024, 3, 1, tzinfo=UTC)
 GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 DAYS = 3
