@@ -224,3 +224,22 @@ def test_form_refuses_a_value_of_another_type(
     [name] = conf
     with pytest.raises(RuntimeError, match=rf"400 .*Invalid input for param {name}"):
         rest.trigger(doors.client, dag_id, conf=conf)
+
+
+def test_runs_that_are_started_at_once_work_one_after_the_other(doors: Doors) -> None:
+    """Two of one DAG, and one of each of the others that work on the same tables."""
+    conf = {"window_start": "2024-08-01", "window_end": "2024-08-02", **DRY}
+    started = [
+        (dag_id, rest.trigger(doors.client, dag_id, conf=conf))
+        for dag_id in ("tag_write", "tag_write", "validate", "project", "purge")
+    ]
+    worked = sorted(worked_between(doors, dag_id, run_id) for dag_id, run_id in started)
+    assert all(former[1] <= later[0] for former, later in itertools.pairwise(worked)), worked
+
+
+def worked_between(doors: Doors, dag_id: str, run_id: str) -> tuple[datetime, datetime]:
+    """When the application of a run, which must succeed, began and ended."""
+    assert rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)["state"] == "success"
+    path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{dag_id}"
+    task = rest.call(doors.client, "GET", path)
+    return datetime.fromisoformat(task["start_date"]), datetime.fromisoformat(task["end_date"])

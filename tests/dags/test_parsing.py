@@ -110,7 +110,9 @@ def test_window_is_resolved_before_the_application_starts(
 
 
 @pytest.mark.parametrize("dag_id", DAG_IDS)
-def test_two_runs_never_meet_on_a_piece(parsed: dict[str, Any], dag_id: str) -> None:
+def test_each_application_runs_once_at_a_time_and_in_the_one_pool(
+    parsed: dict[str, Any], dag_id: str
+) -> None:
     dag = parsed["dags"][dag_id]
     assert dag["max_active_runs"] == 1
     assert dag["catchup"] is False
