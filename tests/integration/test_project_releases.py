@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from cassandra.timestamps import MonotonicTimestampGenerator
 
 from tests.faults.test_crashes import CRASH
 from tests.integration.projections import (
@@ -19,11 +21,13 @@ from tests.integration.projections import (
     event,
     totals,
 )
-from tests.integration.support import ROOT, Result
+from tests.integration.support import ROOT, Journal, Result
 from tidemark.application import Run
 from tidemark.cassandra import likeness
 from tidemark.cassandra.control import Control, Row
 from tidemark.errors import TidemarkError
+from tidemark.ledger.pieces import Piece, Pieces, Reason
+from tidemark.partitioning.keys import BucketSize
 from tidemark.projection import catalog, releases
 
 TABLE = TOTALS_TABLE.replace(
@@ -201,3 +205,19 @@ def test_a_table_made_like_another_has_its_key_and_options(
     assert "default_time_to_live = 86400000" in first
     with pytest.raises(TidemarkError, match=rf"the table {keyspace}.nothing does not exist"):
         likeness.create_like(control, keyspace, "nothing", "other")
+
+
+def test_a_ledger_that_was_forgotten_begins_anew_whatever_our_clock_says(journal: Journal) -> None:
+    """Lightweight transactions write it: a plain delete by a clock ahead would hide them."""
+    pieces = Pieces(
+        journal.control, journal.own_keyspace, "project", "dropped", BucketSize.HOUR, "v1"
+    )
+    hours = [Piece(hour * 3_600_000, Reason.NEW) for hour in range(120)]
+    pieces.note(hours)
+    ahead = MonotonicTimestampGenerator()
+    cluster = journal.control._cluster
+    with patch.object(cluster, "timestamp_generator", lambda: ahead() + 3_600_000_000):
+        pieces.forget()
+    assert pieces.entries() == []
+    pieces.note(hours[:2])
+    assert [entry.time_bucket for entry in pieces.entries()] == [0, 3_600_000]

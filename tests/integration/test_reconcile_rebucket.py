@@ -290,6 +290,26 @@ def test_what_the_old_ledger_left_open_is_not_forgotten(journal: Journal, tmp_pa
     assert of_days == {(name, 0, "done") for name in ("tag-write", "validate", "project")}
 
 
+def test_a_table_in_use_is_not_brought_up_to_the_old_one(written: Journal) -> None:
+    """Whoever still has the old settings would delete what was written since the switch."""
+    rebucketed(written, "--to", "Day")
+    event = {**an_event(written, 13, 9), "timebucket": epoch_ms(START_OF_DAY)}
+    written.insert("tag_views_day", [event])
+    before = written.rows("tag_views_day")
+    for thorough in ([], ["--thorough"]):
+        refused = rebucket(written, "--to", "Day", *thorough)
+        assert (refused.status, len(refused.error_lines)) == (3, 1)
+        assert "tag_views_day is in use: it has rows that are newer" in refused.error_lines[0]
+    # Without a row of its own: tag-write has recorded that it writes there.
+    written.insert("tag_views", [an_event(written, 14, 10)])
+    window = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-02T00:00:00Z")
+    assert written.run("tag_write", *window, **NEW).status == 0
+    refused = rebucket(written, "--to", "Day")
+    assert "tag_views_day is in use: tag-write or reconcile wrote" in refused.error_lines[0]
+    assert [row for row in before if row not in written.rows("tag_views_day")] == []
+    rebucketed(written, "--to", "Hour", "--table", "tag_views", **NEW)
+
+
 def test_the_way_back(written: Journal) -> None:
     rebucketed(written, "--to", "Day")
     event = {**an_event(written, 13, 9), "timebucket": epoch_ms(START_OF_DAY)}

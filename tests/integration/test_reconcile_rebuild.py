@@ -119,6 +119,23 @@ def test_deleted_front_is_numbered_from_one_as_pekko_does_and_the_plan_says_so(
     assert numbers[0][0] > 4
 
 
+def test_purged_time_buckets_stay_empty(journal: Journal) -> None:
+    """Otherwise a retention would be undone, and the ledger would still say that they are."""
+    journal.insert("messages", [message("p", nr, nr - 0.5, {"red", "blue"}) for nr in (1, 2, 3)])
+    assert journal.run("tag_write", *window(0, 3)).status == 0
+    assert journal.run("purge", *window(0, 2), "--apply").status == 0
+    before = journal.tag_tables()
+    assert [row["sequence_nr"] for row in before["tag_views"]] == [3, 3]
+    for scope in (("--all",), ("--tag", "red"), window(0, 3)):
+        result = journal.run("reconcile", "rebuild", *scope, "--apply")
+        assert result.status == 0, result.stderr
+        assert journal.rows("tag_views") == before["tag_views"]
+        assert journal.rows("tag_write_progress") == before["tag_write_progress"]
+    assert result.report["state"] == "done"
+    assert journal.run("tag_write", *window(0, 2), "--force").status == 0
+    assert len(journal.rows("tag_views")) == 6
+
+
 @pytest.mark.parametrize(
     ("options", "status", "expected"),
     [

@@ -124,8 +124,18 @@ def test_rule_for_a_tag_that_has_rows_already_is_refused(journal: Journal, rules
         ({"late.sql": LATE, "z.sql": LATE}, "the tag late is given by late.sql already"),
         ({"late.sql": LATE.replace("delay INT", "delay NUMBER")}, "NUMBER"),
         ({"late.sql": LATE.split("\n", 1)[1]}, "tag"),
+        ({"late.sql": LATE.replace("30", "30 AND rand() < 0.5")}, "rand may give another tag"),
+        ({"late.sql": LATE.replace("30", "hour(now())")}, "now may give another tag"),
     ],
-    ids=["unknown field", "not boolean", "given twice", "unknown type", "no tag"],
+    ids=[
+        "unknown field",
+        "not boolean",
+        "given twice",
+        "unknown type",
+        "no tag",
+        "chance",
+        "time of the run",
+    ],
 )
 def test_rule_that_cannot_be_used_is_refused_with_its_file(
     journal: Journal, rules: Path, files: dict[str, str], expected: str

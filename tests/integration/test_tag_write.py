@@ -285,8 +285,9 @@ def test_progress_that_contradicts_the_messages_holds_that_id_only(
         ({"event": None}, "no payload"),
         ({"ser_id": None}, "no serializer id"),
         ({"timestamp": uuid.UUID("00000000-0000-1000-8000-000000000001")}, "before 1970"),
+        ({"timestamp": uuid.UUID("00000000-0000-1fff-8000-000000000001")}, "after 2099"),
     ],
-    ids=["payload", "serializer", "clock"],
+    ids=["payload", "serializer", "clock", "clock of the far future"],
 )
 def test_event_that_no_reader_could_read_is_quarantined_and_takes_no_number(
     journal: Journal, broken: dict[str, Any], cause: str

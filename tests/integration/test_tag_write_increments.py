@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.support import Journal
+from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
+from tests.integration.written import delete_messages, write_as_pekko
 from tidemark.cassandra.schema import SCHEMA_DIR
 
 STRATEGIES = ["scan", "tails", "index"]
@@ -36,24 +38,86 @@ def news() -> list[dict[str, Any]]:
     return [*busy, *fresh, message("quiet", 3, 0.25, {"red"})]
 
 
+def snapshots(pid: str, first: int, last: int, hour: float) -> list[dict[str, Any]]:
+    """Events of an actor that deletes them behind its snapshots; each third has a second tag."""
+    return [
+        message(pid, nr, hour + 0.01 * nr, {"red", "rare"} if nr % 3 == 0 else {"red"})
+        for nr in range(first, last + 1)
+    ]
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_writes_the_same_rows(journal: Journal, strategy: str) -> None:
-    """New events, a new persistence id, and a late last event of a quiet one are all found."""
+def test_every_strategy_writes_the_same_rows(
+    journal: Journal, tmp_path: Path, strategy: str
+) -> None:
+    """New events, a new persistence id, a late last event, and what actors left when they deleted.
+
+    `pekko` had its rows written by Pekko before it deleted messages that no run had seen; those of
+    `ours` were never tagged. Afterwards Pekko writes no tags any more. One tag is by rule.
+    """
+    (tmp_path / "last.sql").write_text(
+        "-- tag: last\n-- event: x INT\n\npersistence_id = 'quiet' AND sequence_nr > 1\n"
+    )
+
+    def run(first: int, end: int, *options: str) -> Result:
+        result = journal.run("tag_write", *window(first, end), *options, TAGGING_DIR=str(tmp_path))
+        assert result.status == 0, result.stderr
+        return result
+
     if strategy == "index":
         journal.index_timestamps()
-    insert(journal, history())
-    first = journal.run("tag_write", *window(0, 2))
-    assert "strategy: scan, nothing is known of this journal yet" in first.stdout
-    insert(journal, news())
-    result = journal.run("tag_write", *window(2, 3), "--strategy", strategy)
-    assert result.status == 0, result.stderr
-    assert f"strategy: {strategy}" in result.stdout
+    pekko, ours = snapshots("pekko", 1, 34, 1.0), snapshots("ours", 1, 34, 1.0)
+    insert(journal, [*history(), *ours[:10]])
+    journal.insert("all_persistence_ids", [{"persistence_id": "pekko"}])
+    write_as_pekko(journal, pekko[:10])
+    assert "strategy: scan, nothing is known of this journal yet" in run(0, 2).stdout
+
+    insert(journal, [*news(), *(later := snapshots("ours", 11, 25, 2.0))])
+    write_as_pekko(journal, pekko_rows := [*pekko[:10], *snapshots("pekko", 11, 25, 2.0)])
+    for pid in ("pekko", "ours"):
+        delete_messages(journal, pid, 20)
+    second = run(2, 3, "--strategy", strategy)
+    assert f"strategy: {strategy}" in second.stdout
+    assert second.report["counts"]["late_tag_rows"] == 2
+    assert second.report["counts"]["deleted_unseen"] == 10
+    assert "10 messages were deleted before they were seen: they are never tagged" in second.stdout
+
+    insert(journal, more := [m for pid in ("pekko", "ours") for m in snapshots(pid, 26, 34, 3.0)])
+    third = run(3, 4, "--strategy", strategy)
+    assert third.report["counts"]["deleted_unseen"] == 0
+    by_rule = [
+        {**m, "tags": {*m["tags"], "last"}} if m in (history()[31], news()[-1]) else m
+        for m in [*history(), *news()]
+    ]
+    remaining = [m for m in [*ours[:10], *later, *more] if not 10 < m["sequence_nr"] <= 20]
+    pekko_rows = [*pekko_rows, *(m for m in more if m["persistence_id"] == "pekko")]
+    expected = [m for m in remaining if m["persistence_id"] == "ours"]
     assert comparable(journal.rows("tag_views")) == comparable(
-        expected_tag_views([*history(), *news()])
+        expected_tag_views([*by_rule, *expected, *pekko_rows])
     )
-    assert result.report["counts"]["late_tag_rows"] == 1
     ends = {row["persistence_id"]: row["sequence_nr"] for row in journal.rows("tag_scanning")}
-    assert ends == {"busy": 39, "quiet": 3, "plain": 1, "fresh": 3}
+    assert ends == {"busy": 39, "quiet": 3, "plain": 1, "fresh": 3, "pekko": 34, "ours": 34}
+
+
+def test_an_id_that_was_deleted_and_numbered_anew_by_its_actor_is_no_contradiction(
+    journal: Journal,
+) -> None:
+    """`reconcile delete` forgets what is known: Pekko numbers what is left of the id from 1."""
+    insert(journal, events := snapshots("p", 1, 30, 0.0))
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    delete_messages(journal, "p", 20)
+    deleted = journal.run("reconcile", "delete", "--persistence-id", "p", "--apply")
+    assert deleted.status == 0, deleted.stderr
+    write_as_pekko(journal, events[20:])
+    insert(journal, snapshots("p", 31, 33, 1.0))
+    result = journal.run("tag_write", *window(1, 2), "--strategy", "tails")
+    assert result.status == 0, result.stderr
+    numbers = {
+        row["sequence_nr"]: row["tag_pid_sequence_nr"]
+        for row in journal.rows("tag_views")
+        if row["tag_name"] == "red"
+    }
+    assert numbers == {nr: nr - 20 for nr in range(21, 34)}
 
 
 def test_rows_are_found_across_partitions(journal: Journal) -> None:
@@ -71,6 +135,58 @@ def test_rows_are_found_across_partitions(journal: Journal) -> None:
     assert result.status == 0, result.stderr
     numbers = {row["sequence_nr"]: row["tag_pid_sequence_nr"] for row in journal.rows("tag_views")}
     assert numbers == {nr: nr for nr in range(1, 11)}
+
+
+@pytest.mark.parametrize("size", ["1", "500000"])
+def test_another_partition_size_than_that_of_the_messages_is_refused(
+    journal: Journal, size: str
+) -> None:
+    """Nothing would be found where it asks; a rebuild would delete rows and write none."""
+    messages = [message("p", nr, 0.1 * nr, {"t"}, partition_nr=(nr - 1) // 3) for nr in range(1, 9)]
+    write_as_pekko(journal, messages)
+    written = journal.rows("tag_views")
+    for command in (
+        ("tag_write", *window(0, 1)),
+        ("reconcile", "rebuild", "--persistence-id", "p", "--apply"),
+    ):
+        refused = journal.run(*command, TARGET_PARTITION_SIZE=size)
+        assert (refused.status, len(refused.error_lines)) == (2, 1)
+        assert f"target partition size {size} is not that of the messages" in refused.stderr
+    assert journal.rows("tag_views") == written
+
+
+def test_ids_that_are_not_listed_are_looked_at(journal: Journal) -> None:
+    """Also if as many are listed as are known; one that was cleaned up for good is not missed."""
+    old = [message("old", nr, 4 + 0.001 * nr, {"t"}) for nr in range(1, 41)]
+    journal.insert("messages", old)
+    insert(journal, listed := [message("a", nr, 0.01 * nr, {"t"}) for nr in range(1, 41)])
+    insert(journal, gone := [message("gone", nr, 0.01 * nr, {"t"}) for nr in range(1, 41)])
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    newest = [message("old", 41, 1.5, {"t"}), message("a", 41, 1.5, {"t"})]
+    journal.insert("messages", newest)
+    second = journal.run("tag_write", *window(1, 2))
+    assert second.status == 0, second.stderr
+    assert "all_persistence_ids does not list every persistence id" in second.stdout
+    assert comparable(journal.rows("tag_views")) == comparable(
+        [
+            row
+            for row in expected_tag_views([*listed, *gone, *old, *newest])
+            if (row["persistence_id"], row["sequence_nr"]) not in {("old", nr) for nr in range(41)}
+        ]
+    )
+
+    # Cleanup with neverUseAgain; and the old id is listed now.
+    delete_messages(journal, "gone", 40)
+    for name in ("metadata", "all_persistence_ids"):
+        journal.control.execute(
+            f"DELETE FROM {journal.keyspace}.{name} WHERE persistence_id = 'gone'"
+        )
+    journal.insert("all_persistence_ids", [{"persistence_id": "old"}])
+    assert "strategy: tails" in journal.run("tag_write", *window(2, 3)).stdout
+    assert journal.run("tag_write", *window(3, 5)).status == 0
+    assert comparable(journal.rows("tag_views")) == comparable(
+        expected_tag_views([*listed, *gone, *old, *newest])
+    )
 
 
 @pytest.mark.parametrize("lost", ["tag_write_progress", "tag_scanning"])

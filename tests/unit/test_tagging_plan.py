@@ -11,7 +11,7 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.tagging.plan import Journal, Strategy, choose, in_reach
 from tidemark.window import to_millis
 
-KNOWN = Journal(known_ids=1000, known_events=500_000, listed_ids=1000, has_index=False)
+KNOWN = Journal(known_ids=1000, known_events=500_000, all_are_listed=True, has_index=False)
 NOW = datetime(2024, 3, 1, 12, 30, tzinfo=UTC)
 
 
@@ -24,13 +24,13 @@ def piece(time_bucket: int = 0, reason: Reason = Reason.NEW) -> Piece:
     [
         (None, {}, Strategy.TAILS),
         (None, {"known_ids": 0, "known_events": 0}, Strategy.SCAN),
-        (None, {"listed_ids": 999}, Strategy.SCAN),
+        (None, {"all_are_listed": False}, Strategy.SCAN),
         (None, {"known_events": 19_999}, Strategy.SCAN),
         (None, {"known_events": 19_999, "has_index": True}, Strategy.INDEX),
         (None, {"has_index": True}, Strategy.TAILS),
         (
             None,
-            {"has_index": True, "known_ids": 50_001, "listed_ids": 50_001, "known_events": 10**7},
+            {"has_index": True, "known_ids": 50_001, "known_events": 10**7},
             Strategy.INDEX,
         ),
         (Strategy.SCAN, {}, Strategy.SCAN),

@@ -112,6 +112,15 @@ class Control:
             statement.fetch_size = _STREAMED
             yield from self._session.execute(statement)
 
+    def write_time(self) -> int:
+        """A write timestamp in microseconds, later than that of every statement before it.
+
+        Whatever is written with it survives the deletes of this session, on whichever machine and
+        by whatever clock it is written.
+        """
+        stamp: int = self._cluster.timestamp_generator()
+        return stamp
+
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.
 

@@ -93,6 +93,24 @@ class Pieces:
             for row in rows
         ]
 
+    def forget(self) -> None:
+        """Delete every row, of each bucket size.
+
+        By lightweight transactions, as they were written: a plain delete carries the time of our
+        clock, and one that is ahead would hide what is written afterwards.
+
+        Raises:
+            CassandraUnavailable: a statement failed.
+        """
+        for size in BucketSize:
+            rows = self._stored(size, -(2**63), 2**63 - 1)
+            apply_each(
+                self._control,
+                f"DELETE FROM {self._table} WHERE application = ? AND subject = ?"
+                " AND bucket_size = ? AND time_bucket = ? IF EXISTS",
+                [(*self._names, size.value, row.time_bucket) for row in rows],
+            )
+
     def done(self) -> set[int]:
         """The time buckets that are done, by this version of the definition.
 

@@ -10,8 +10,7 @@ from tidemark.application import DONE, PLANNED, Outcome, Run
 from tidemark.cassandra.schema import table
 from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
-from tidemark.ledger.applications import PROJECT
-from tidemark.partitioning.keys import NUMBER_OF_SLICES, BucketSize
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection import catalog, releases, skips, slices_store
 from tidemark.projection.definition import Definition
 from tidemark.projection.lock import lock_of
@@ -121,12 +120,9 @@ def _delete(run: Run, definition: Definition) -> None:
     )
     skips.forget(control, run.settings, subject)
     # Beside pieces that begin anew what was done by slices would count again.
-    buckets = [entry.time_bucket for entry in ledger(run, definition).entries()]
+    pieces = ledger(run, definition)
+    buckets = [entry.time_bucket for entry in pieces.entries()]
     slices_store.forget_buckets(control, run.settings, subject, buckets)
     for name in ("projection_cursor", "projection_control"):
         control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
-    control.execute_many(
-        f"DELETE FROM {table(keyspace, 'piece')}"
-        " WHERE application = ? AND subject = ? AND bucket_size = ?",
-        [(PROJECT, subject, size.value) for size in BucketSize],
-    )
+    pieces.forget()

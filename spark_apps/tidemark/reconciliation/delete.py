@@ -14,6 +14,7 @@ from tidemark.reconciliation import delete_plan, delete_store
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.scope import Scope
 from tidemark.retention import store as retention_store
+from tidemark.tagging import tails
 
 
 def operation(scope: Scope, *, thorough: bool = False) -> Operation[Plan]:
@@ -60,6 +61,8 @@ class _Delete:
     def apply(self, run: Run, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         control, settings, doomed = run.control, run.settings, self._doomed
         check()
+        # Pekko numbers what is left of an id anew: what is known of it would contradict that.
+        tails.forget(control, settings, doomed.persistence_ids)
         delete_store.delete_scanning(control, settings, doomed.scanning)
         check()
         delete_store.delete_progress(control, settings, doomed.progress)

@@ -43,6 +43,12 @@ class Doomed:
     rows: Collection[ViewRow] = ()
     partitions: Sequence[tuple[str, int]] = ()
 
+    @property
+    def persistence_ids(self) -> frozenset[str]:
+        """All of which something goes."""
+        of_rows = {row.persistence_id for row in self.rows}
+        return frozenset({*self.scanning, *of_rows, *(name for name, _ in self.progress)})
+
     def as_plan(self) -> Plan:
         """With the counts of all three tables."""
         progress, scanning = len(self.progress), len(self.scanning)

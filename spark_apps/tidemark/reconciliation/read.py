@@ -3,6 +3,7 @@
 Actors may be alive. Pekko writes messages, then tag_views, then tag_write_progress and
 tag_scanning. So these are read the other way round: whatever a row, a progress or a scanning speaks
 of is in messages when those are read, and no row of a living actor is ever taken for an extra one.
+Metadata comes last: it tells what was deleted while messages were read.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark.storagelevel import StorageLevel
 from tidemark.application import Run
 from tidemark.journal import frames
 from tidemark.reconciliation.scope import Scope
-from tidemark.tagging import events, rules
+from tidemark.tagging import events, numbering, rules
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ def read_keys(run: Run, scope: Scope, kept: Kept) -> tuple[Keys, dict[str, int]]
     rules.check(spark, tag_rules)
     index, message_count = kept.now(_with_tags(events.index_of(messages, tag_rules), scope.tags))
     deleted, _ = kept.now(of_ids(frames.deleted(spark, settings)))
+    torn = kept.lazily(numbering.torn(index, numbering.spans(index), deleted))
+    if not torn.isEmpty():
+        index = kept.lazily(numbering.without_torn(index, torn))
     counts = {"messages_checked": message_count, "tag_rows_checked": row_count}
     return Keys(index, rows, progress, scanning, deleted), counts
 

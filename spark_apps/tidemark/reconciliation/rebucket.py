@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.application import Run
 from tidemark.cassandra.schema import identifier
-from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.errors import InvalidInput, TidemarkError, WrongData
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation import rebucket_read, rebucket_rows, rebucket_store
@@ -52,6 +52,7 @@ def operation(
     Raises:
         InvalidInput: when planning: it is the configured bucket size or table, or the table was
             not made by rebucket.
+        WrongData: when planning: that table is in use, so that its newest rows would be deleted.
     """
     rebucket = _Rebucket(to, table_name, thorough=thorough)
     return Operation("rebucket", f"to {to.value}", rebucket.plan, rebucket.apply)
@@ -74,7 +75,9 @@ class _Rebucket:
         exists = _exists(run, target)
         if exists:
             self._first_ms = self._compare_from(source, state)
+            _require_not_used(run, target)
             self._found = self._compare(run, target)
+            self._require_no_newer_rows(run, target, self._found)
             totals = self._found.totals
         else:
             run.say(f"counting the rows of {source.events_by_tag_table}")
@@ -133,6 +136,19 @@ class _Rebucket:
             self._source_rows(run).drop("ttl"), stored.where(rebucket_rows.before(self._end_ms))
         )
 
+    def _require_no_newer_rows(self, run: Run, target: Settings, found: Difference) -> None:
+        """Refuse to delete rows that came after the last of the source.
+
+        Raises:
+            WrongData: somebody writes the target.
+        """
+        if not found.totals.extra:
+            return
+        of_target = found.rows.where(F.col("verdict") == EXTRA)
+        newest = rebucket_rows.newest_ticks(of_target)
+        if newest > rebucket_rows.newest_ticks(self._source_rows(run)):
+            raise _in_use(run, target, "it has rows that are newer than all of")
+
     def _source_rows(self, run: Run) -> DataFrame:
         rows = rebucket_read.rows(run, run.settings, self._first_ms, with_ttl=True)
         return rebucket_rows.rebucketed(rows.where(rebucket_rows.before(self._end_ms)), self._to)
@@ -166,6 +182,29 @@ class _Rebucket:
         size = max(source.bucket_size, self._to, key=lambda size: size.milliseconds)
         first = keys.time_bucket(to_millis(state.verified_to), size)
         return first - LOOK_BACK_BUCKETS * size.milliseconds
+
+
+def _require_not_used(run: Run, target: Settings) -> None:
+    """Refuse to bring tag views up to others that nobody writes any more.
+
+    Raises:
+        WrongData: the target was written by tag-write or reconcile since the source was.
+    """
+    of_source = layout.recorded_at(run.control, run.settings)
+    of_target = layout.recorded_at(run.control, target)
+    if of_source and of_target and of_target > of_source:
+        raise _in_use(run, target, "tag-write or reconcile wrote to it later than to")
+
+
+def _in_use(run: Run, target: Settings, evidence: str) -> WrongData:
+    old, new = run.settings.events_by_tag_table, target.events_by_tag_table
+    return WrongData(
+        f"{new} is in use: {evidence} {old}, and those rows would be deleted",
+        where=run.settings.journal_keyspace,
+        do=f"set TIDEMARK_EVENTS_BY_TAG_TABLE={new} TIDEMARK_BUCKET_SIZE="
+        f"{target.bucket_size.value}, as after a switch; if nobody uses {new} yet, drop it and"
+        " rebucket anew",
+    )
 
 
 def _exists(run: Run, target: Settings) -> bool:

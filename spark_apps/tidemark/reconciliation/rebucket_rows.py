@@ -59,6 +59,12 @@ def before(end_ms: int) -> Column:
     return columns.timeuuid_ticks(F.col("timestamp")) < keys.epoch_ms_ticks(end_ms)
 
 
+def newest_ticks(rows: DataFrame) -> int:
+    """The time of the newest event, in ticks (100 ns since 1582); 0 without rows."""
+    [found] = rows.agg(F.max(columns.timeuuid_ticks(F.col("timestamp"))).alias("last")).collect()
+    return found["last"] or 0
+
+
 def compare(source: DataFrame, target: DataFrame) -> Difference:
     """Compare two tables by key, and by a hash of 64 bits over the other cells of each row.
 

@@ -36,8 +36,9 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
     Raises:
         CassandraUnavailable: a statement failed.
     """
-    layout.record_bucket_size(control, source)
+    # The target first: `layout.recorded_at` of it is later than the source's only once it is used.
     layout.record_bucket_size(control, target)
+    layout.record_bucket_size(control, source)
     control.execute(
         f"INSERT INTO {table(target.keyspace, TABLE)} (journal_keyspace, target, source)"
         " VALUES (?, ?, ?)",

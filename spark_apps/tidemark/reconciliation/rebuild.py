@@ -9,25 +9,20 @@ whole is numbered from 1, also where the first messages are deleted (facts: pekk
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.application import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.local_rows import local_rows
-from tidemark.partitioning import keys
 from tidemark.reconciliation import delete, rebuild_window, truncate
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.rebuild_write import write_series
 from tidemark.reconciliation.scope import Scope
 from tidemark.tagging import layout, rules
 from tidemark.tagging.rules import Rule
-from tidemark.window import to_millis
 
 STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
 
@@ -37,7 +32,7 @@ def operation(scope: Scope) -> Operation[Plan]:
 
     Raises:
         InvalidInput: a window together with persistence ids. When planning: a persistence id or
-            tag that occurs nowhere.
+            tag that occurs nowhere, or messages in other partitions than they should be.
     """
     if scope.window is not None:
         if scope.persistence_ids is not None:
@@ -52,6 +47,7 @@ def operation(scope: Scope) -> Operation[Plan]:
     deleting = delete.operation(scope, thorough=True)
 
     def plan(run: Run) -> Plan:
+        layout.require_partition_size(run.control, run.settings)
         rules.load(run.settings.tagging_dir)
         found = deleting.plan(run)
         return Plan(found.counts, [*found.lines, "and writes them anew from messages", STOPPED])
@@ -94,11 +90,7 @@ def _rules_of(run: Run, scope: Scope) -> list[Rule]:
 
 def _write(run: Run, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
     tag_rules = rules.load(run.settings.tagging_dir)
-    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
-    end = keys.epoch_ms_ticks(to_millis(clock.now() - delay))
-
-    messages = _messages(run, scope).where(F.col("ticks") < end)
-    return write_series(run, messages, tag_rules, scope.tags, check)
+    return write_series(run, _messages(run, scope), tag_rules, scope.tags, check)
 
 
 def _messages(run: Run, scope: Scope) -> DataFrame:

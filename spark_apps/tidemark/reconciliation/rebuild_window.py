@@ -12,13 +12,12 @@ from pyspark.sql import functions as F
 
 from tidemark.application import Run
 from tidemark.errors import JournalDamaged
-from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.scope import Scope, require_known
 from tidemark.retention import store as retention_store
-from tidemark.tagging import events, read, rules, store, tails, transform
-from tidemark.tagging.plan import Strategy
+from tidemark.retention.purged import emptied_buckets
+from tidemark.tagging import numbering, read, rules, store, transform
 from tidemark.window import to_millis
 
 
@@ -42,7 +41,10 @@ def operation(scope: Scope) -> Operation[Plan]:
         check()
         retention_store.delete_partitions(run.control, run.settings, doomed)
         check()
-        store.write_tag_views(transform.tag_view_rows(rows), run.settings, len(doomed))
+        stamp = run.control.write_time()
+        store.write_tag_views(
+            transform.tag_view_rows(rows), run.settings, len(doomed), write_time=stamp
+        )
         return planned.counts
 
     return Operation("rebuild", str(scope), plan, apply)
@@ -68,17 +70,14 @@ def _rows(run: Run, scope: Scope) -> DataFrame:
     Raises:
         JournalDamaged: progress contradicts the messages, so that no number is certain.
     """
-    spark, settings = run.spark, run.settings
+    settings = run.settings
     first, end = _bounds(scope)
     tag_rules = rules.load(settings.tagging_dir)
-    progress = frames.write_progress(spark, settings).persist()
-    progress.count()
-    known = tails.known(spark, settings, rules.version(tag_rules)).limit(0)
-    everything = frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
-    ranked = transform.ranked(events.index_of(everything, tag_rules)).persist()
-    source = read.Source(Strategy.SCAN, "", progress, known, everything)
-    series = transform.anchored(ranked, known, read.anchors(run, ranked, source))
-    series = series.persist()
+    source = read.all_of(run, tag_rules)
+    in_window = (F.col("time_bucket") >= first) & (F.col("time_bucket") < end)
+    kept = read.kept(source, tag_rules, in_window)
+    found = read.ranked(run, source, kept.drop(*PAYLOAD_COLUMNS))
+    series = numbering.anchored(found.ranked, source.known, found.anchors).localCheckpoint()
     bad = series.where(F.col("contradiction").isNotNull()).limit(1).collect()
     if bad:
         raise JournalDamaged(
@@ -86,8 +85,8 @@ def _rows(run: Run, scope: Scope) -> DataFrame:
             where=settings.journal_keyspace,
             do="run `spark_apps/reconcile.py repair`, or rebuild that persistence id as a whole",
         )
-    tagged = read.payload_in(events.tagged(everything, tag_rules), first, end)
-    rows = transform.numbered(transform.ranked(tagged), series)
-    in_window = (F.col("time_bucket") >= first) & (F.col("time_bucket") < end)
+    purged = emptied_buckets(run.control, settings)
+    is_wanted = in_window & ~F.col("time_bucket").isin(*purged) if purged else in_window
     of_tags = F.lit(True) if scope.tags is None else F.col("tag").isin(*sorted(scope.tags))
-    return rows.where(F.col("tag").isNotNull() & in_window & of_tags)
+    rows = numbering.numbered(found.ranked, series)
+    return transform.with_payload(rows.where(F.col("tag").isNotNull() & is_wanted & of_tags), kept)

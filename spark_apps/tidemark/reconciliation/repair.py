@@ -20,7 +20,7 @@ from tidemark.reconciliation.find import Found, find
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.read import Kept
 from tidemark.reconciliation.scope import Scope, require_known
-from tidemark.tagging import layout, rules, store, tails, transform
+from tidemark.tagging import events, layout, rules, store, tails, transform
 
 FORGOTTEN_BY_ID = 1000
 """Up to so many persistence ids are forgotten one by one, more as a whole."""
@@ -114,7 +114,7 @@ def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str
     tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
         "events_quarantined": lambda part: store.quarantine_unwritable(
-            run, _messages(run, found, part), tag_rules
+            run, events.tagged(_messages(run, found, part), tag_rules)
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
             view_rows(part, _messages(run, found, part)), settings, plan.counts["tag_rows_written"]

@@ -134,12 +134,10 @@ def _has_tag_view_rows(run: Run, persistence_id: str) -> bool:
 
 
 def _unknown_tags(run: Run, tags: Iterable[str]) -> list[str]:
-    unknown = set(tags)
-    if unknown:
-        unknown -= {tag for tag, _ in store.partitions(run.control, run.settings)}
-    if unknown:
-        progress = table(run.settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
-        unknown -= {row["tag"] for row in run.control.execute(f"SELECT tag FROM {progress}")}
+    # Imported here, like what follows.
+    from tidemark.tagging import rules
+
+    unknown = set(tags) - rules.written_tags(run.control, run.settings, set(tags))
     return sorted(tag for tag in unknown if not _is_given(run, tag))
 
 

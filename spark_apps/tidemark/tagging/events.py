@@ -7,12 +7,11 @@ its tags, and must not take a number, since its absence would be a gap. It goes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.tagging.rules import Rule, with_rule_tags
@@ -20,8 +19,9 @@ from tidemark.window import to_millis
 
 READ = ("ser_id", "ser_manifest", "event_manifest", "event")
 """What of the payload must be read to know an event's tags and whether it can be written."""
-MAX_AHEAD = timedelta(days=1)
-"""A clock that is further ahead is broken: its events would wait for buckets that never come."""
+LATEST = datetime(2100, 1, 1, tzinfo=UTC)
+"""What claims to be later is no time at all. A fixed one: whether an event takes a number must not
+change with the day on which it is looked at. One ahead of its time waits for its time bucket."""
 
 
 def tagged(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
@@ -42,27 +42,34 @@ def index_of(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     return tagged(messages, rules).drop(*PAYLOAD_COLUMNS)
 
 
-def unwritable(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def unwritable(events: DataFrame) -> DataFrame:
     """The tagged events that cannot be written.
 
-    Columns in: those of `tagged`. Columns out: persistence_id, sequence_nr, timestamp, time_bucket,
-    cause, ser_id, ser_manifest, event.
+    Columns in: those that `tagged` gives, with `READ`. Columns out: persistence_id, sequence_nr,
+    timestamp, time_bucket, cause, ser_id, ser_manifest, event.
     """
     evidence = ["persistence_id", "sequence_nr", "timestamp", "time_bucket", "cause"]
-    events = tagged(messages, rules)
     return events.where(F.col("cause").isNotNull()).select(
         *evidence, "ser_id", "ser_manifest", "event"
     )
 
 
+def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
+    """The same rows, with a payload only where it is needed, or cannot be written as it is.
+
+    Columns in and out: those that `tagged` gives, with all payload columns.
+    """
+    has_one = F.col("cause").isNotNull() | (F.col("tags").isNotNull() & is_needed)
+    return events.withColumns({name: F.when(has_one, F.col(name)) for name in PAYLOAD_COLUMNS})
+
+
 def _cause() -> Column:
-    latest = to_millis(clock.now() + MAX_AHEAD)
     return (
         F.when(F.col("event").isNull(), F.lit("no payload"))
         .when(F.col("ser_id").isNull(), F.lit("no serializer id"))
         .when(F.col("ticks") < keys.UUID_EPOCH_TICKS, F.lit("its timeuuid lies before 1970"))
         .when(
-            F.col("ticks") > keys.epoch_ms_ticks(latest),
-            F.lit("its timeuuid lies more than a day in the future"),
+            F.col("ticks") >= keys.epoch_ms_ticks(to_millis(LATEST)),
+            F.lit("its timeuuid lies after 2099"),
         )
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-SERIES = ["persistence_id", "tag"]
+from tidemark.tagging.numbering import SERIES
 
 
 def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame) -> DataFrame:
@@ -16,7 +16,7 @@ def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame
     reaches cannot be told from what is written; so the bucket of the id's newest event is always
     held, or the next run would have nothing to do and end well.
 
-    Columns in: those of `transform.ranked`; of `series` persistence_id, tag, progress_sequence_nr
+    Columns in: those of `numbering.ranked`; of `series` persistence_id, tag, progress_sequence_nr
     and contradiction; `buckets` as in `transform.mark_covered`. Columns out: time_bucket, unique.
     """
     bad = series.where(F.col("contradiction").isNotNull()).select("persistence_id").distinct()

@@ -1,4 +1,4 @@
-"""Which bucket size the tag views were built with. Pekko never stores nor checks it.
+"""Which bucket and partition sizes a journal was built with. Pekko never stores nor checks them.
 
 A reader whose bucket size differs from the writer's sees nothing, without an error
 (facts: pekko-cassandra §7), so we compare with what we stored and with the rows themselves.
@@ -6,15 +6,18 @@ A reader whose bucket size differs from the writer's sees nothing, without an er
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from tidemark import clock
-from tidemark.cassandra.control import Control
+from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
-from tidemark.errors import BucketSizeMismatch
+from tidemark.errors import BucketSizeMismatch, InvalidInput
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 
 SAMPLED_PARTITIONS = 64
+LISTED_PARTITIONS = 1000
 TABLE = "tag_view_table"
 
 
@@ -47,6 +50,39 @@ def require_bucket_size(control: Control, settings: Settings) -> None:
         )
 
 
+def require_partition_size(control: Control, settings: Settings) -> None:
+    """Refuse a target partition size other than that of the messages that exist.
+
+    Messages are looked up by it: with another one they would be there, and not be found. Of the
+    highest of up to 1,000 partitions the last row is read; it lies in the partition of its
+    sequence nr or in the next one (facts: pekko-cassandra §2).
+
+    Raises:
+        InvalidInput: a row lies elsewhere.
+        CassandraUnavailable: a statement failed.
+    """
+    messages = table(settings.journal_keyspace, settings.journal_table)
+    found = control.execute(
+        f"SELECT DISTINCT persistence_id, partition_nr FROM {messages} LIMIT {LISTED_PARTITIONS}"
+    )
+    highest = sorted(found, key=lambda row: -int(row["partition_nr"]))[:SAMPLED_PARTITIONS]
+    last_rows = control.execute_many(
+        f"SELECT persistence_id, partition_nr, sequence_nr FROM {messages}"
+        " WHERE persistence_id = ? AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
+        [(row["persistence_id"], row["partition_nr"]) for row in highest],
+    )
+    for row in (row for rows in last_rows for row in rows):
+        due = keys.partition_nr(row["sequence_nr"], settings.target_partition_size)
+        if row["partition_nr"] - due not in (0, 1):
+            raise InvalidInput(
+                f"target partition size {settings.target_partition_size} is not that of the"
+                f" messages: sequence nr {row['sequence_nr']} of {row['persistence_id']} lies in"
+                f" partition {row['partition_nr']}, not {due}",
+                where=f"TIDEMARK_TARGET_PARTITION_SIZE, {messages}",
+                do="set it to journal.target-partition-size of the actors' configuration",
+            )
+
+
 def record_bucket_size(control: Control, settings: Settings) -> None:
     """Store the bucket size of the tag views' table, before its first row is written.
 
@@ -71,14 +107,29 @@ def recorded_bucket_size(control: Control, settings: Settings) -> BucketSize | N
     Raises:
         CassandraUnavailable: a statement failed.
     """
+    row = _recorded(control, settings)
+    return BucketSize.parse(row["bucket_size"]) if row else None
+
+
+def recorded_at(control: Control, settings: Settings) -> datetime | None:
+    """When tag-write or reconcile last wrote to the tag views' table, or rebucket made it.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    row = _recorded(control, settings)
+    return row["recorded_at"].replace(tzinfo=UTC) if row else None
+
+
+def _recorded(control: Control, settings: Settings) -> Row | None:
     if control.table_columns(settings.keyspace, TABLE) is None:
         return None
     rows = control.execute(
-        f"SELECT bucket_size FROM {table(settings.keyspace, TABLE)}"
+        f"SELECT bucket_size, recorded_at FROM {table(settings.keyspace, TABLE)}"
         " WHERE journal_keyspace = ? AND tag_views_table = ?",
         (settings.journal_keyspace, settings.events_by_tag_table),
     )
-    return BucketSize.parse(rows[0]["bucket_size"]) if rows else None
+    return rows[0] if rows else None
 
 
 def forget_bucket_size(control: Control, settings: Settings, tag_views_table: str) -> None:

@@ -36,13 +36,13 @@ class Journal:
     Attributes:
         known_ids: persistence ids whose last complete event is known.
         known_events: the events up to those, at most.
-        listed_ids: rows of all_persistence_ids.
+        all_are_listed: all_persistence_ids names every one of them that still has messages.
         has_index: messages has a storage-attached index on timestamp.
     """
 
     known_ids: int
     known_events: int
-    listed_ids: int
+    all_are_listed: bool
     has_index: bool
 
 
@@ -72,7 +72,7 @@ def _only_a_scan(journal: Journal, pieces: Sequence[Piece]) -> str:
         return "pieces are written again"
     if not journal.known_ids:
         return "nothing is known of this journal yet"
-    if journal.listed_ids < journal.known_ids:
+    if not journal.all_are_listed:
         return "all_persistence_ids does not list every persistence id"
     return ""
 

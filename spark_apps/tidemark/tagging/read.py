@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import Run
@@ -18,7 +19,8 @@ from tidemark.journal import frames, tables
 from tidemark.journal import tails as journal_tails
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
-from tidemark.tagging import events, plan, rules, tails, transform
+from tidemark.shuffled import shuffled_once
+from tidemark.tagging import events, numbering, plan, rules, tails
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
 
@@ -34,6 +36,7 @@ class Source:
         known: `tails.known`, empty when all events are read.
         messages: all, or the new ones in memory; columns of `journal.frames.message_index` and the
             whole payload.
+        seen: how far each persistence id was seen before, as `numbering.unseen` takes it.
     """
 
     strategy: Strategy
@@ -41,6 +44,22 @@ class Source:
     progress: DataFrame
     known: DataFrame
     messages: DataFrame
+    seen: DataFrame
+
+
+@dataclass
+class Numbered:
+    """What was read, ranked, and from where it is counted.
+
+    Attributes:
+        ranked: `numbering.ranked`, in memory.
+        anchors: `numbering.anchors`.
+        unseen: messages that were deleted before anybody tagged them.
+    """
+
+    ranked: DataFrame
+    anchors: DataFrame
+    unseen: int = 0
 
 
 def source(
@@ -54,43 +73,137 @@ def source(
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
     known = tails.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
+    seen = _seen(run, progress, known)
     strategy, why = plan.choose(requested, _journal(run, known), pieces)
     run.say(f"finding the events by {strategy}: {why}")
     if strategy is Strategy.SCAN:
-        everything = frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
-        return Source(strategy, why, progress, known.limit(0), everything)
-    beginning = journal_tails.beginnings(spark, settings, known)
+        return _scan(run, why, progress, known, seen)
+    met = seen.select("persistence_id").join(known, on="persistence_id", how="left")
+    beginning = journal_tails.beginnings(spark, settings, met)
     if strategy is Strategy.INDEX:
         beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
     new = journal_tails.after(beginning, settings, *PAYLOAD_COLUMNS)
-    return Source(strategy, why, progress, known, new)
+    return Source(strategy, why, progress, known, new, seen)
 
 
-def anchors(run: Run, ranked: DataFrame, read_from: Source) -> DataFrame:
-    """The progress, and for series that nothing else anchors the last row of their tag view.
+def all_of(run: Run, tag_rules: Sequence[Rule]) -> Source:
+    """Every message, numbered from the progress only, whatever is known.
 
-    Without it the events of an id whose first messages are deleted would be counted from 1 again
-    when the progress is lost, beside the rows that exist.
-
-    Columns: those of `transform.anchors`.
+    Raises:
+        CassandraUnavailable: a statement failed.
     """
-    unanchored = transform.unanchored(ranked, read_from.known, read_from.progress).localCheckpoint()
-    if unanchored.isEmpty():
-        return transform.anchors(read_from.progress, None)
+    progress = frames.write_progress(run.spark, run.settings).localCheckpoint()
+    known = tails.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
+    return _scan(run, "asked for", progress, known, _seen(run, progress, known))
+
+
+def _scan(run: Run, why: str, progress: DataFrame, known: DataFrame, seen: DataFrame) -> Source:
+    messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
+    return Source(Strategy.SCAN, why, progress, known.limit(0), messages, seen)
+
+
+def kept(read_from: Source, tag_rules: Sequence[Rule], is_needed: Column) -> DataFrame:
+    """The events, read once: their numbers and their rows come from the same ones.
+
+    Args:
+        read_from: the messages.
+        tag_rules: the rules that add tags.
+        is_needed: of all messages, those whose payload is kept, with time_bucket.
+
+    Columns: those of `events.tagged` with the payload; partitioned by persistence id.
+    """
+    tagged = events.tagged(read_from.messages, tag_rules)
+    if read_from.strategy is not Strategy.SCAN:
+        return tagged
+    return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
+
+
+def ranked(run: Run, read_from: Source, index: DataFrame) -> Numbered:
+    """Rank the events, and find from where their numbers count.
+
+    For series that nothing else anchors the last row of their tag view does. Without it the events
+    of an id whose first messages are deleted would be counted from 1 again when the progress is
+    lost, beside the rows that exist.
+
+    Columns in: those of `events.index_of`.
+    """
+    # Checkpoints and not caches: the plans that follow would grow with each cache they use, and
+    # planning is what a small run spends its time on.
+    found = numbering.ranked(index).localCheckpoint()
+    incomplete = _incomplete(found, read_from.known)
+    if incomplete.isEmpty():
+        return Numbered(found, numbering.anchors(read_from.progress, None))
+    torn = numbering.torn(found, incomplete, frames.deleted(run.spark, run.settings))
+    torn = torn.localCheckpoint()
+    if not torn.isEmpty():
+        found = numbering.ranked_anew(numbering.without_torn(found, torn)).localCheckpoint()
+        incomplete = _incomplete(found, read_from.known)
+    unseen = numbering.unseen(incomplete, read_from.seen).agg(F.sum("unseen").alias("all"))
+    return Numbered(
+        found, _anchors(run, found, incomplete, read_from), unseen.collect()[0]["all"] or 0
+    )
+
+
+def _incomplete(ranked_events: DataFrame, known: DataFrame) -> DataFrame:
+    """`numbering.spans` of the ids that cannot be counted from 1 without a gap, in memory."""
+    spans = numbering.spans(ranked_events)
+    follows = spans.join(known, on="persistence_id", how="left").where(
+        (F.col("events") <= F.col("highest") - F.col("lowest"))
+        | ((F.col("lowest") > 1) & ~(numbering.follows_known() & F.col("is_whole")))
+    )
+    return follows.select(*spans.columns).localCheckpoint()
+
+
+def _anchors(run: Run, ranked_events: DataFrame, spans: DataFrame, read_from: Source) -> DataFrame:
+    progress = read_from.progress
+    open_series = numbering.unanchored(ranked_events, spans, read_from.known, progress)
+    open_series = open_series.localCheckpoint()
+    if open_series.isEmpty():
+        return numbering.anchors(progress, None)
     rows = frames.tag_view_keys(run.spark, run.settings)
-    return transform.anchors(read_from.progress, transform.last_rows(rows, unanchored))
+    return numbering.anchors(progress, numbering.last_rows(rows, open_series))
+
+
+def _seen(run: Run, progress: DataFrame, known: DataFrame) -> DataFrame:
+    """How far each persistence id was seen by anybody: persistence_id, seen_to (bigint)."""
+    parts = [
+        known.select("persistence_id", F.col("known_to").alias("seen_to")),
+        progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
+        frames.scanning(run.spark, run.settings).withColumnRenamed("scanned_to", "seen_to"),
+    ]
+    union = reduce(DataFrame.unionByName, parts)
+    return union.groupBy("persistence_id").agg(F.max("seen_to").alias("seen_to"))
 
 
 def _journal(run: Run, known: DataFrame) -> plan.Journal:
+    known_ids = known.agg(F.count("*").alias("ids"), F.sum("known_to").alias("events")).collect()[0]
+    has_index = tables.has_time_index(run.control, run.settings)
+    return plan.Journal(
+        known_ids["ids"], known_ids["events"] or 0, _all_are_listed(run, known), has_index
+    )
+
+
+def _all_are_listed(run: Run, known: DataFrame) -> bool:
+    """Whether all_persistence_ids names every known id that still has messages.
+
+    An id that was cleaned up for good is in it no more. Ids are compared and not how many there
+    are: old ones that are not listed could hide behind new ones that are not known.
+    """
     spark, settings = run.spark, run.settings
-    seen = known.agg(F.count("*").alias("ids"), F.sum("known_to").alias("events")).collect()[0]
-    listed = 0
-    if run.control.table_columns(settings.journal_keyspace, settings.all_persistence_ids_table):
-        listed = spark_io.read(
-            spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
-        ).count()
-    has_index = tables.has_time_index(run.control, settings)
-    return plan.Journal(seen["ids"], seen["events"] or 0, listed, has_index)
+    name = settings.all_persistence_ids_table
+    if not run.control.table_columns(settings.journal_keyspace, name):
+        return False
+    listed = spark_io.read(spark, settings.journal_keyspace, name, "persistence_id")
+    unlisted = known.join(listed, on="persistence_id", how="left_anti").localCheckpoint()
+    if unlisted.isEmpty():
+        return True
+    deleted_to = F.coalesce("deleted_to", F.lit(0))
+    candidates = F.array(F.greatest("known_to", F.lit(1)), F.col("known_to") + 1, deleted_to + 1)
+    events_asked = unlisted.join(
+        frames.deleted(spark, settings), on="persistence_id", how="left"
+    ).select("persistence_id", F.explode(F.array_distinct(candidates)).alias("sequence_nr"))
+    keys = journal_tails.keys_of(events_asked, settings).localCheckpoint()
+    return frames.messages_of(keys, settings).isEmpty()
 
 
 def _with_news(run: Run, pieces: Sequence[Piece]) -> DataFrame:
@@ -100,14 +213,3 @@ def _with_news(run: Run, pieces: Sequence[Piece]) -> DataFrame:
     end = max(piece.time_bucket for piece in pieces) + settings.bucket_size.milliseconds
     found = frames.indexed_between(run.spark, settings, first, end)
     return found.select("persistence_id").distinct()
-
-
-def payload_in(messages: DataFrame, first_bucket: int, end_bucket: int) -> DataFrame:
-    """The same rows, with a payload only where first_bucket <= time_bucket < end_bucket."""
-    is_wanted = (F.col("time_bucket") >= first_bucket) & (F.col("time_bucket") < end_bucket)
-    return messages.withColumns({name: F.when(is_wanted, F.col(name)) for name in PAYLOAD_COLUMNS})
-
-
-def index(read_from: Source, tag_rules: Sequence[Rule]) -> DataFrame:
-    """The events' keys and tags. Columns: those of `events.index_of`."""
-    return events.index_of(read_from.messages, tag_rules)

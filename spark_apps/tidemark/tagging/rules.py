@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.determinism import unsteady_functions
 from tidemark.errors import DefinitionError, InvalidInput, WrongData
 from tidemark.journal import tables
 from tidemark.settings import Settings
@@ -107,11 +108,17 @@ def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
     )
     for rule in rules:
         try:
-            kind = _applied(empty, rule).schema["hit"].dataType
+            applied = _applied(empty, rule)
+            kind = applied.schema["hit"].dataType
+            unsteady = unsteady_functions(applied)
         except PySparkException as error:
             raise _refused(rule, re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error))) from None
         if not isinstance(kind, T.BooleanType):
             raise _refused(rule, f"the predicate is {kind.simpleString()}, not boolean")
+        if unsteady:
+            raise _refused(
+                rule, f"{', '.join(unsteady)} may give another tag next time, and shift numbers"
+            )
 
 
 def with_rule_tags(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
@@ -154,7 +161,7 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[Rule])
         )
     }
     changed = [rule for rule in rules if recorded.get(rule.tag) != rule.fingerprint]
-    written = _written_tags(control, settings) if changed else set()
+    written = written_tags(control, settings, {rule.tag for rule in changed})
     for rule in changed:
         if rule.tag in written:
             how = "has changed" if rule.tag in recorded else "is new, and the tag has rows already"
@@ -207,12 +214,27 @@ def _applied(messages: DataFrame, rule: Rule) -> DataFrame:
     ).select(_EVENT, F.expr(f"({rule.predicate}\n)").alias("hit"))
 
 
-def _written_tags(control: Control, settings: Settings) -> set[str]:
+def written_tags(control: Control, settings: Settings, tags: Collection[str]) -> set[str]:
+    """Those of the tags that have rows of the tag views or of their progress.
+
+    Row by row, and no more of them than are needed: a journal has progress for each id and tag.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if not tags:
+        return set()
     views = table(settings.journal_keyspace, settings.events_by_tag_table)
     progress = table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
-    partitions = control.execute(f"SELECT DISTINCT tag_name, timebucket FROM {views}")
-    rows = control.execute(f"SELECT tag FROM {progress}")
-    return {row["tag_name"] for row in partitions} | {row["tag"] for row in rows}
+    partitions = control.stream(f"SELECT DISTINCT tag_name, timebucket FROM {views}")
+    found = {row["tag_name"] for row in partitions} & set(tags)
+    return found | {
+        tag
+        for tag in set(tags) - found
+        if control.execute(
+            f"SELECT tag FROM {progress} WHERE tag = ? LIMIT 1 ALLOW FILTERING", (tag,)
+        )
+    }
 
 
 def _refused(rule: Rule, what: str) -> DefinitionError:

@@ -37,7 +37,8 @@ def run_window(
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or reaches into the
-            eventual-consistency delay.
+            eventual-consistency delay; or messages lie in other partitions than the target
+            partition size says.
         DefinitionError: a tag rule cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
@@ -46,6 +47,7 @@ def run_window(
     """
     settings = run.settings
     preflight.check(run, window)
+    layout.require_partition_size(run.control, settings)
     tag_rules = rules.load(settings.tagging_dir)
     rules.require_applied(run.control, settings, tag_rules)
     ledger = Pieces(

@@ -7,8 +7,6 @@ lag, never lead").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -18,14 +16,13 @@ from tidemark.journal import tables
 from tidemark.ledger import quarantine
 from tidemark.settings import Settings
 from tidemark.tagging import events, tails
-from tidemark.tagging.rules import Rule
 
 
-def quarantine_unwritable(run: Run, messages: DataFrame, tag_rules: Sequence[Rule]) -> None:
+def quarantine_unwritable(run: Run, tagged: DataFrame) -> None:
     """Before them: the events that no reader of their tags could read, see `events.unwritable`."""
     settings = run.settings
     quarantine.write(
-        events.unwritable(messages, tag_rules),
+        events.unwritable(tagged),
         settings,
         source=f"{settings.journal_keyspace}.{settings.journal_table}",
         application=run.application,
@@ -33,24 +30,26 @@ def quarantine_unwritable(run: Run, messages: DataFrame, tag_rules: Sequence[Rul
     )
 
 
-def write_tag_views(rows: DataFrame, settings: Settings, partitions: int) -> None:
-    """First: the rows of `transform.tag_view_rows`, of at most about so many partitions."""
-    spark_io.write(
-        spark_io.gathered(rows, ("tag_name", "timebucket"), partitions),
-        settings.journal_keyspace,
-        settings.events_by_tag_table,
-        time_to_live=settings.events_by_tag_time_to_live,
-    )
+def write_tag_views(
+    rows: DataFrame, settings: Settings, partitions: int, *, write_time: int | None = None
+) -> None:
+    """First: the rows of `transform.tag_view_rows`, of at most about so many partitions.
+
+    With `write_time` as after deletes, see `Control.write_time`; the same below.
+    """
+    rows = spark_io.gathered(rows, ("tag_name", "timebucket"), partitions)
+    ttl = settings.events_by_tag_time_to_live
+    _write(rows, settings, settings.events_by_tag_table, write_time, time_to_live=ttl)
 
 
-def write_progress(rows: DataFrame, settings: Settings) -> None:
+def write_progress(rows: DataFrame, settings: Settings, *, write_time: int | None = None) -> None:
     """Second: the rows of `transform.progress_rows`."""
-    spark_io.write(rows, settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
+    _write(rows, settings, tables.TAG_WRITE_PROGRESS, write_time)
 
 
-def write_scanning(rows: DataFrame, settings: Settings) -> None:
+def write_scanning(rows: DataFrame, settings: Settings, *, write_time: int | None = None) -> None:
     """Third: the rows of `transform.scanning_rows`."""
-    spark_io.write(rows, settings.journal_keyspace, tables.TAG_SCANNING)
+    _write(rows, settings, tables.TAG_SCANNING, write_time)
 
 
 def write_tails(rows: DataFrame, settings: Settings, rules_version: str) -> None:
@@ -62,3 +61,14 @@ def write_tails(rows: DataFrame, settings: Settings, rules_version: str) -> None
         }
     )
     spark_io.write(ours, settings.keyspace, tails.TABLE)
+
+
+def _write(
+    rows: DataFrame, settings: Settings, name: str, write_time: int | None, time_to_live: int = 0
+) -> None:
+    keyspace = settings.journal_keyspace
+    if write_time is None:
+        spark_io.write(rows, keyspace, name, time_to_live=time_to_live)
+        return
+    stamped = rows.withColumn("write_time", F.lit(write_time))
+    spark_io.write(stamped, keyspace, name, write_time="write_time", time_to_live=time_to_live)

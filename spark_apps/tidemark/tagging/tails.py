@@ -20,7 +20,8 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
     A row that was written under other tag rules is void; so is one ahead of tag_scanning, which
     whoever deletes or truncates tag views clears (facts: pekko-cassandra §4, §6).
 
-    Columns: persistence_id, known_to (bigint, above 0), numbers (map<string,bigint>).
+    Columns: persistence_id, known_to (bigint; 0 if nothing is complete), numbers
+    (map<string,bigint>), is_whole (boolean: they name every tag that the id had up to there).
     """
     stored = spark_io.read(
         spark,
@@ -30,6 +31,7 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
         "persistence_id",
         "sequence_nr",
         "numbers",
+        "is_whole",
         "rules_version",
     )
     is_ours = (F.col("journal_keyspace") == settings.journal_keyspace) & (
@@ -37,9 +39,14 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
     )
     return (
         stored.where(is_ours)
-        .join(frames.scanning(spark, settings), on="persistence_id")
-        .where(F.col("scanned_to") >= F.col("sequence_nr"))
-        .select("persistence_id", F.col("sequence_nr").alias("known_to"), "numbers")
+        .join(frames.scanning(spark, settings), on="persistence_id", how="left")
+        .where(F.coalesce("scanned_to", F.lit(0)) >= F.col("sequence_nr"))
+        .select(
+            "persistence_id",
+            F.col("sequence_nr").alias("known_to"),
+            "numbers",
+            F.coalesce("is_whole", F.lit(False)).alias("is_whole"),
+        )
     )
 
 

@@ -9,15 +9,19 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.application import Run
+from tidemark.errors import TidemarkError
 from tidemark.journal import frames
+from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.claim import Claim
 from tidemark.local_rows import local_rows
-from tidemark.tagging import events, holding, read, rules, store, transform
+from tidemark.tagging import holding, numbering, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
 
 COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
 EXAMPLES = 3
+FEW_LATE = 100_000
+"""Keys of so many late events go to every task, instead of all payloads through a shuffle."""
 
 
 @dataclass
@@ -28,6 +32,7 @@ class Result:
         strategy: how the events were found, and why.
         counts: by time bucket and kind.
         quarantined: events that cannot be written, among all that were read.
+        deleted_unseen: messages that were deleted before anybody tagged them.
         rows_before_first: tag rows before the first time bucket.
         contradictions: some of them, for people.
         contradicted_ids: how many persistence ids were left alone.
@@ -37,6 +42,7 @@ class Result:
     strategy: str
     counts: Mapping[int, Mapping[str, int]]
     quarantined: int = 0
+    deleted_unseen: int = 0
     rows_before_first: int = 0
     contradictions: Sequence[str] = field(default_factory=list)
     contradicted_ids: int = 0
@@ -45,11 +51,22 @@ class Result:
     def totals(self) -> dict[str, int]:
         """The counts over all time buckets, for the report."""
         totals = {name: sum(each[name] for each in self.counts.values()) for name in COUNTS}
-        return totals | {"quarantined": self.quarantined, "ids_held": self.contradicted_ids}
+        return totals | {
+            "quarantined": self.quarantined,
+            "deleted_unseen": self.deleted_unseen,
+            "ids_held": self.contradicted_ids,
+        }
 
     def lines(self) -> list[str]:
         """What people should know beside the counts."""
         lines = [f"strategy: {self.strategy}"]
+        if self.deleted_unseen:
+            lines.append(
+                "1 message was deleted before it was seen: it is never tagged"
+                if self.deleted_unseen == 1
+                else f"{self.deleted_unseen:,} messages were deleted before they were seen:"
+                " they are never tagged"
+            )
         if self.rows_before_first:
             lines.append(
                 f"{self.rows_before_first:,} rows lie before events-by-tag.first-time-bucket:"
@@ -87,36 +104,35 @@ class Work:
         Raises:
             LockLost: the run must not write any more.
             CassandraUnavailable: a statement failed.
+            TidemarkError: events were deleted before their rows were written.
         """
         run = self._run
         source = read.source(run, self._claimed.pieces, self._rules, self._strategy)
+        kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
         seen = Observation("events")
-        index = read.index(source, self._rules).observe(seen, F.count("cause").alias("quarantined"))
-        # Checkpoints and not caches: the plans that follow would grow with each cache they use, and
-        # planning is what a small run spends its time on.
-        ranked = transform.ranked(index).localCheckpoint()
-        anchors = read.anchors(run, ranked, source)
-        series = transform.anchored(ranked, source.known, anchors).localCheckpoint(eager=False)
-        marked = self._marked(ranked, series).localCheckpoint(eager=False)
+        index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
+        found = read.ranked(run, source, index)
+        series = numbering.anchored(found.ranked, source.known, found.anchors)
+        series = series.localCheckpoint(eager=False)
+        numbered = numbering.numbered(found.ranked, series)
+        marked = transform.mark_covered(numbered, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
-        found = transform.counts_by_bucket(marked).collect()  # one row for each bucket
+        counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
         result = Result(
             f"{source.strategy}, {source.why}",
-            {row.time_bucket: {name: row[name] for name in COUNTS} for row in found},
+            {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
             quarantined=int(seen.get["quarantined"]),
+            deleted_unseen=found.unseen,
         )
         # A late row goes into a day that is not of this run: nobody may purge or rebuild it now.
-        self._claimed.cover(row.time_bucket for row in found if row.late_tag_rows)
-        self._hold(result, ranked, series)
+        self._claimed.cover(row.time_bucket for row in counted if row.late_tag_rows)
+        self._hold(result, found.ranked, series)
         if result.quarantined:
             self._claimed.check()
-            store.quarantine_unwritable(self._run, source.messages, self._rules)
-        self._write_rows(result, source, series, sum(row.tags for row in found))
+            store.quarantine_unwritable(run, kept)
+        self._write_rows(result, source, kept, marked, sum(row.tags for row in counted))
         self._write_completeness(marked, source)
         return result
-
-    def _marked(self, ranked: DataFrame, series: DataFrame) -> DataFrame:
-        return transform.mark_covered(transform.numbered(ranked, series), self._buckets)
 
     def _hold(self, result: Result, ranked: DataFrame, series: DataFrame) -> None:
         bad = series.where(F.col("contradiction").isNotNull())
@@ -125,14 +141,19 @@ class Work:
             return
         result.contradictions = [
             f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
-            for row in bad.orderBy(*transform.SERIES).limit(EXAMPLES).collect()
+            for row in bad.orderBy(*numbering.SERIES).limit(EXAMPLES).collect()
         ]
         held = holding.held_buckets(ranked, series, self._buckets)
         # No more than pieces + done.
         result.held_buckets = {row.time_bucket for row in held.collect()}
 
     def _write_rows(
-        self, result: Result, source: read.Source, series: DataFrame, partitions: int
+        self,
+        result: Result,
+        source: read.Source,
+        kept: DataFrame,
+        marked: DataFrame,
+        partitions: int,
     ) -> None:
         settings = self._run.settings
         with_rows = [bucket for bucket, n in result.counts.items() if n["tag_rows_written"]]
@@ -142,14 +163,42 @@ class Work:
         result.rows_before_first = sum(
             result.counts[bucket]["tag_rows_written"] for bucket in with_rows if bucket < first
         )
-        self._run.say(f"writing {result.totals()['tag_rows_written']:,} rows of the tag views")
-        messages = events.tagged(source.messages, self._rules)
-        if source.strategy is Strategy.SCAN:
-            end = max(with_rows) + settings.bucket_size.milliseconds
-            messages = read.payload_in(messages, min(with_rows), end)
-        rows = transform.to_write(self._marked(transform.ranked(messages), series))
+        totals = result.totals()
+        self._run.say(f"writing {totals['tag_rows_written']:,} rows of the tag views")
+        rows = transform.to_write(marked)
+        is_scan = source.strategy is Strategy.SCAN
+        if is_scan and totals["late_tag_rows"]:
+            late = self._late_rows(result, source, rows.where(~F.col("is_planned")))
+            whole = transform.with_payload(rows.where("is_planned"), kept).unionByName(late)
+        else:
+            whole = transform.with_payload(rows, kept)
         self._claimed.check()
-        store.write_tag_views(transform.tag_view_rows(rows), settings, partitions)
+        store.write_tag_views(transform.tag_view_rows(whole), settings, partitions)
+
+    def _late_rows(self, result: Result, source: read.Source, rows: DataFrame) -> DataFrame:
+        """The rows of late events with their payload, which a scan keeps of its own buckets only.
+
+        Raises:
+            TidemarkError: one was deleted since it was numbered; nothing is written yet.
+        """
+        buckets = [bucket for bucket, n in result.counts.items() if n["late_tag_rows"]]
+        wanted = rows.select(*transform.EVENT).distinct().localCheckpoint()
+        number = wanted.count()
+        late = source.messages.where(F.col("time_bucket").between(min(buckets), max(buckets))).join(
+            F.broadcast(wanted) if number <= FEW_LATE else wanted,
+            on=transform.EVENT,
+            how="left_semi",
+        )
+        late = late.localCheckpoint()
+        if gone := number - late.count():
+            what = "late event was" if gone == 1 else "late events were"
+            it = "it was" if gone == 1 else "they were"
+            raise TidemarkError(
+                f"{gone:,} {what} deleted while {it} numbered",
+                where=self._run.settings.journal_keyspace,
+                do="nothing was written; run again",
+            )
+        return transform.with_payload(rows, late)
 
     def _write_completeness(self, marked: DataFrame, source: read.Source) -> None:
         run, settings = self._run, self._run.settings

@@ -1,0 +1,306 @@
+"""Numbers of events under their tags, as pure transformations.
+
+The tag pid sequence nr of an event counts the events of its persistence id that carry the tag, in
+sequence nr order, from 1. Counting starts at an anchor of each persistence id and tag, see
+`anchored`; so the number of an event does not depend on which windows were processed, in which
+order or how often, nor on messages deleted from the front. Source: facts pekko-cassandra §3, §4.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+SERIES = ["persistence_id", "tag"]
+"""What one numbering belongs to."""
+EVENT_ORDER = ["sequence_nr", "ticks"]
+
+
+def ranked(events: DataFrame) -> DataFrame:
+    """One row for each (event, tag) with its rank, and one with a null tag for each untagged event.
+
+    One shuffle, by persistence id and before the events are multiplied by their tags; everything
+    that counts or compares within a persistence id afterwards needs no other.
+
+    Columns in: those of `events.read`. Columns out: the same without tags and cause, and tag,
+    tag_position (0 for an event's first tag, null when untagged), rank (bigint, from 1, among the
+    events read of that persistence id and tag; null when untagged).
+    """
+    kept = [name for name in events.columns if name not in ("tags", "cause")]
+    return (
+        events.repartition("persistence_id")
+        .select(*kept, F.posexplode_outer("tags").alias("tag_position", "tag"))
+        .withColumn("rank", _rank())
+    )
+
+
+def spans(events: DataFrame) -> DataFrame:
+    """What was read of each persistence id.
+
+    Columns in: persistence_id, sequence_nr; tag_position if events are repeated for their tags.
+    Columns out: persistence_id, lowest and highest (sequence nrs), events (bigint: how many; fewer
+    than from lowest to highest if some are missing).
+    """
+    is_event = F.lit(True)
+    if "tag_position" in events.columns:
+        is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
+    return events.groupBy("persistence_id").agg(
+        F.min("sequence_nr").alias("lowest"),
+        F.max("sequence_nr").alias("highest"),
+        F.count(F.when(is_event, True)).alias("events"),
+    )
+
+
+def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFrame:
+    """The persistence ids whose messages were deleted while they were read, so that some came out.
+
+    An actor says in metadata up to where it deletes before it deletes (facts: pekko-cassandra §6),
+    so whatever is missing for that reason lies behind what metadata says after the read.
+
+    Columns in: persistence_id, sequence_nr; those of `spans` and `journal.frames.deleted`, the
+    latter read after the messages. Columns out: persistence_id, deleted_to.
+    """
+    cut = (
+        spans_read.where(F.col("events") <= F.col("highest") - F.col("lowest"))
+        .join(deleted, on="persistence_id")
+        .where(F.col("lowest") <= F.col("deleted_to"))
+    )
+    behind = events.join(cut, on="persistence_id").where(
+        F.col("sequence_nr") <= F.col("deleted_to")
+    )
+    wanted = F.least("deleted_to", "highest") - F.col("lowest") + 1
+    return (
+        behind.groupBy("persistence_id", "deleted_to", wanted.alias("wanted"))
+        .agg(F.count_distinct("sequence_nr").alias("found"))
+        .where(F.col("found") < F.col("wanted"))
+        .select("persistence_id", "deleted_to")
+    )
+
+
+def without_torn(events: DataFrame, torn_ids: DataFrame) -> DataFrame:
+    """The events as a read after those deletions would have found them.
+
+    Columns in: persistence_id, sequence_nr, and more; those of `torn`. Columns out: the same.
+    """
+    return (
+        events.join(F.broadcast(torn_ids), on="persistence_id", how="left")
+        .where(F.col("deleted_to").isNull() | (F.col("sequence_nr") > F.col("deleted_to")))
+        .select(*events.columns)
+    )
+
+
+def ranked_anew(ranked_events: DataFrame) -> DataFrame:
+    """The ranks of what is left of ranked events. Columns in and out: those of `ranked`."""
+    return ranked_events.withColumn("rank", _rank())
+
+
+def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> DataFrame:
+    """How ranks become numbers, for each persistence id and tag among the events read.
+
+    The first that applies gives `shift`, to be added to every rank:
+    1. `known`, if the events read follow it without a gap: the number that the last event before
+       them had when Tidemark wrote it; 0 for a tag that the id never had;
+    2. the events read begin with sequence nr 1: 0;
+    3. the anchor: its number at its event, whose messages before may be deleted;
+    4. nothing: 0, as Pekko numbers what is left of an id after its messages were deleted.
+
+    What is known of an id whose next events were deleted before they were seen anchors nothing:
+    they may have carried the tag.
+
+    A series is contradicted if its progress row says something else than the messages: another
+    number at its event, or an event beyond the last. Only where 1 or 2 applies can that be seen.
+    A progress behind the events read may lag, since Pekko writes it later than the rows.
+
+    Columns in: those of `ranked`; `known` has persistence_id, known_to (bigint, 0 when nothing is
+    known), numbers (map of tag to bigint) and is_whole (boolean: they name every tag that the id
+    had up to known_to); those of `anchors`.
+    Columns out: persistence_id, tag, shift, progress_sequence_nr (bigint), contradiction (text,
+    null when there is none).
+    """
+    highest = Window.partitionBy("persistence_id")
+    series = (
+        ranked_events.withColumn("lowest", F.min("sequence_nr").over(highest))
+        .withColumn("highest", F.max("sequence_nr").over(highest))
+        .join(anchors, on=SERIES, how="left")
+        .where(F.col("tag").isNotNull())
+        .groupBy(*SERIES)
+        .agg(
+            F.first("lowest").alias("lowest"),
+            F.first("highest").alias("highest"),
+            F.first("progress_sequence_nr").alias("progress_sequence_nr"),
+            F.first("anchor_number").alias("anchor_number"),
+            F.count(F.when(F.col("sequence_nr") <= F.col("anchor_sequence_nr"), True)).alias(
+                "rank_at_anchor"
+            ),
+        )
+        .join(known, on="persistence_id", how="left")
+    )
+    before = F.when(follows_known(), known_number()).when(F.col("lowest") == 1, F.lit(0))
+    from_anchor = F.coalesce(F.col("anchor_number") - F.col("rank_at_anchor"), F.lit(0))
+    return series.select(
+        # Under the same names, but as columns of its own: where both frames are checkpoints and
+        # adaptive execution is off, Spark refuses to join this one with the one it was made from.
+        *[F.col(name).alias(name) for name in SERIES],
+        F.coalesce(before, from_anchor).cast("bigint").alias("shift"),
+        "progress_sequence_nr",
+        _contradiction(before + F.col("rank_at_anchor")).alias("contradiction"),
+    )
+
+
+def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
+    """What is known of a number in each persistence id and tag: the later of progress and row.
+
+    A row of a tag view gives a number and nothing else: what it does not say is that the events
+    before it are written, nor can the actor recover from it. So the progress is still to be
+    written.
+
+    Columns in: those of `journal.frames.write_progress`; `last_rows` those of `last_of_series`,
+    of persistence ids and tags whose progress does not tell.
+    Columns out: persistence_id, tag, anchor_sequence_nr, anchor_number, progress_sequence_nr (null
+    without progress).
+    """
+    at = F.col("progress_sequence_nr")
+    known = progress.select(
+        *SERIES, at.alias("anchor_sequence_nr"), F.col("progress_number").alias("anchor_number"), at
+    )
+    if last_rows is None:
+        return known
+    of_rows = last_rows.select(
+        *SERIES,
+        F.col("sequence_nr").alias("anchor_sequence_nr"),
+        F.col("tag_pid_sequence_nr").alias("anchor_number"),
+        F.lit(None).cast("bigint").alias("progress_sequence_nr"),
+    )
+    latest = F.max(F.struct("anchor_sequence_nr", "anchor_number"))
+    return (
+        known.unionByName(of_rows)
+        .groupBy(*SERIES)
+        .agg(latest.alias("latest"), F.max("progress_sequence_nr").alias("progress_sequence_nr"))
+        .select(*SERIES, "latest.*", "progress_sequence_nr")
+    )
+
+
+def unanchored(
+    ranked_events: DataFrame, spans_read: DataFrame, known: DataFrame, progress: DataFrame
+) -> DataFrame:
+    """The series whose numbers neither `known` nor progress tells: their rows must be asked.
+
+    Progress does not tell if there may have been events between it and the first that was read.
+
+    Columns in: those of `ranked` and `spans`; else as in `anchored`. Columns out: persistence_id,
+    tag, highest (the last sequence nr that was read of the id).
+    """
+    beheaded = spans_read.where(F.col("lowest") > 1).join(known, on="persistence_id", how="left")
+    at = F.col("progress_sequence_nr")
+    return (
+        ranked_events.where(F.col("tag").isNotNull())
+        .select(*SERIES)
+        .distinct()
+        .join(beheaded, on="persistence_id")
+        .where(~follows_known() | known_number().isNull())
+        .join(progress, on=SERIES, how="left")
+        .where(at.isNull() | (at < F.col("lowest") - 1))
+        .select(*SERIES, "highest")
+    )
+
+
+def last_rows(tag_rows: DataFrame, series: DataFrame) -> DataFrame:
+    """The last row of each of those series in its tag view, among the events that were read.
+
+    Rows are read after messages: those beyond are of events that came meanwhile.
+
+    Columns in: those of `journal.frames.tag_view_keys`, and of `unanchored`. Columns out: those
+    of `last_of_series`.
+    """
+    found = tag_rows.join(F.broadcast(series), on=SERIES)
+    return last_of_series(found.where(F.col("sequence_nr") <= F.col("highest")))
+
+
+def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
+    """How many messages of each persistence id were deleted before anybody tagged them.
+
+    Columns in: those of `spans`; `seen` has persistence_id, seen_to (the last sequence nr that a
+    tail, tag_scanning or tag_write_progress speaks of). Columns out: persistence_id, unseen
+    (bigint, above 0).
+    """
+    first = F.coalesce("seen_to", F.lit(0)) + 1
+    return (
+        spans_read.join(seen, on="persistence_id", how="left")
+        .select("persistence_id", (F.col("lowest") - first).alias("unseen"))
+        .where(F.col("unseen") > 0)
+    )
+
+
+def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
+    """Ranks turned into numbers; the events of contradicted persistence ids are left out.
+
+    An id is left out as a whole: its scanning must not pass a series that is not written.
+
+    Columns in: those of `ranked` and `anchored`. Columns out: those of `ranked` without rank, and
+    tag_pid_sequence_nr (bigint, null when untagged), progress_sequence_nr.
+    """
+    held = series.where(F.col("contradiction").isNotNull()).select("persistence_id").distinct()
+    plain = series.select(*SERIES, "shift", "progress_sequence_nr")
+    return (
+        ranked_events.join(plain, on=SERIES, how="left")
+        .join(F.broadcast(held), on="persistence_id", how="left_anti")
+        .withColumn("tag_pid_sequence_nr", F.col("rank") + F.col("shift"))
+        .drop("rank", "shift")
+    )
+
+
+def last_of_series(rows: DataFrame) -> DataFrame:
+    """The rows of tag_write_progress for events that are all written.
+
+    Columns in: persistence_id, tag, sequence_nr, ticks, timestamp, tag_pid_sequence_nr. Columns
+    out: persistence_id, tag, sequence_nr, tag_pid_sequence_nr, offset: of each series' last event.
+    """
+    last = F.max(F.struct(*EVENT_ORDER, "tag_pid_sequence_nr", "timestamp")).alias("last")
+    return (
+        rows.groupBy(*SERIES)
+        .agg(last)
+        .select(
+            *SERIES,
+            "last.sequence_nr",
+            "last.tag_pid_sequence_nr",
+            F.col("last.timestamp").alias("offset"),
+        )
+    )
+
+
+def _rank() -> Column:
+    by_series = Window.partitionBy(*SERIES).orderBy(*EVENT_ORDER)
+    return F.when(F.col("tag").isNotNull(), F.row_number().over(by_series).cast("bigint"))
+
+
+def follows_known() -> Column:
+    """Whether no message is missing between what is known of an id and what was read of it."""
+    return F.coalesce(F.col("lowest") == F.col("known_to") + 1, F.lit(False))
+
+
+def known_number() -> Column:
+    """The number that `known` gives the last event of a tag; null if it cannot tell."""
+    named = F.element_at("numbers", F.col("tag"))
+    return F.coalesce(named, F.when(F.col("is_whole"), F.lit(0)))
+
+
+def _contradiction(counted: Column) -> Column:
+    """Null where `counted`, the number at the progress's event, is unknown or agrees.
+
+    Of a progress before the events read the number is not counted, but lies in bounds: at most
+    that of the first event before them, and lower by at most one for each event between.
+    """
+    at = F.col("progress_sequence_nr")
+    number = F.col("anchor_number")
+    between = F.greatest(F.col("lowest") - 1 - at, F.lit(0))
+    disagrees = (number > counted) | (counted - number > between)
+    return F.when(
+        counted.isNotNull() & at.isNotNull() & (disagrees | (at > F.col("highest"))),
+        F.format_string(
+            "progress says tag pid sequence nr %s at sequence nr %s, messages up to %s count %s",
+            number,
+            at,
+            F.col("highest"),
+            counted,
+        ),
+    )
