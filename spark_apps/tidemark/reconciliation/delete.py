@@ -63,6 +63,7 @@ class _Delete:
         check()
         # Pekko numbers what is left of an id anew: what is known of it would contradict that.
         tails.forget(control, settings, doomed.persistence_ids)
+        check()
         delete_store.delete_scanning(control, settings, doomed.scanning)
         check()
         delete_store.delete_progress(control, settings, doomed.progress)
