@@ -77,8 +77,8 @@ def test_a_run_whose_lock_is_taken_in_the_middle_writes_nothing_more(
     lost = threading.Event()
     write, stop = store.write_tag_views, Run.stop_jobs
 
-    def write_and_be_robbed(*values: Any) -> None:
-        write(*values)
+    def write_and_be_robbed(*values: Any, **options: Any) -> None:
+        write(*values, **options)
         steal_locks(journal)
         wait_until("the loss to be noticed", lost.is_set)
 

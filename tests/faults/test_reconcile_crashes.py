@@ -83,6 +83,7 @@ BOUNDARIES = {
         ("delete", "--persistence-id", "hit", "--apply"),
         front_deleted,
         (
+            "tidemark.tagging.tails:forget",
             "tidemark.reconciliation.delete_store:delete_scanning",
             "tidemark.reconciliation.delete_store:delete_progress",
             "tidemark.reconciliation.delete_store:delete_rows",
@@ -92,6 +93,7 @@ BOUNDARIES = {
         ("delete", "--tag", "red", "--apply"),
         front_deleted,
         (
+            "tidemark.tagging.tails:forget",
             "tidemark.reconciliation.delete_store:delete_scanning",
             "tidemark.reconciliation.delete_store:delete_progress",
             "tidemark.retention.store:delete_partitions",
