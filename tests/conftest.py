@@ -57,7 +57,7 @@ PRODUCTION = {
 costs the main suites 1.8 times the CPU, so that not every module has it."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
-ROOMS = (*SHARING, "faults", "integration", "unit")
+ROOMS = (*SHARING, "faults", "live", "integration", "unit")
 """Directories in the order in which they are begun: what takes longest must not begin last."""
 
 

@@ -1,0 +1,165 @@
+"""Persistent actors and their tag writers, as far as they show in the tables.
+
+Source: facts on Pekko's CassandraJournal and TagWriter: messages first, then the rows of the tags,
+then the progress, which may be lost; scanning later. A recovery asks both tables and tags what lies
+behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.integration.support import Journal
+from tests.integration.written import delete_message
+from tests.live.truth import Event, Truth
+
+SERIALIZER = 20
+
+
+@dataclass
+class Actors:
+    """The actors of one journal, and what they remember.
+
+    Attributes:
+        tags_by_pekko: whether they write tag views themselves (events-by-tag.enabled).
+        counts: a running tag writer's last number, by persistence id and tag.
+        forgotten: persistence ids that are never used again.
+        down: persistence ids whose actor stopped before its last events were tagged.
+    """
+
+    journal: Journal
+    truth: Truth
+    bucket_ms: int
+    tags_by_pekko: bool
+    counts: dict[tuple[str, str], int] = field(default_factory=dict)
+    down: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+    unsaved: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
+    """Progress whose write is under way."""
+
+    def persist(self, events: Sequence[Event], *, crash: bool = False, lag: bool = False) -> None:
+        """Persist the events of one actor, all at once.
+
+        Args:
+            events: the next ones of one persistence id.
+            crash: the actor dies when the messages are written, before their tags are.
+            lag: the write of the progress is lost.
+        """
+        pid = events[0].persistence_id
+        if pid in self.down:
+            self.recover(pid)
+        for one in events:
+            self.truth.add(one)
+        self.journal.insert("messages", [self.message(one) for one in events])
+        if events[0].sequence_nr == 1:
+            self.journal.insert("all_persistence_ids", [{"persistence_id": pid}])
+        if crash:
+            self.down.add(pid)
+        elif self.tags_by_pekko:
+            self._tag(events, lag=lag)
+
+    def recover(self, pid: str) -> None:
+        """Start the actor again: its tags' numbers come from the progress that is stored."""
+        self.down.discard(pid)
+        self.unsaved = {key: row for key, row in self.unsaved.items() if key[0] != pid}
+        if not self.tags_by_pekko:
+            return
+        progress = {
+            row["tag"]: (row["sequence_nr"], row["tag_pid_sequence_nr"])
+            for row in self.journal.rows("tag_write_progress")
+            if row["persistence_id"] == pid
+        }
+        self.counts = {key: n for key, n in self.counts.items() if key[0] != pid}
+        self.counts |= {(pid, tag): number for tag, (_, number) in progress.items()}
+        for one in self.truth.visible():
+            if one.persistence_id == pid:
+                behind = {tag for tag in one.tags if one.sequence_nr > progress.get(tag, (0, 0))[0]}
+                self._tag([one], only=behind)
+
+    def delete(self, pid: str, to: int) -> None:
+        """What deleteMessages leaves: metadata first, then no messages up to there.
+
+        An actor that still runs; by then the progress of what it deletes has been written.
+        """
+        self.save(pid)
+        doomed = self.truth.delete(pid, to)
+        self.journal.insert("metadata", [{"persistence_id": pid, "deleted_to": to}])
+        for one in doomed:
+            delete_message(self.journal, self.message(one))
+
+    def find(self, pid: str) -> None:
+        """The lost events of an actor are there again."""
+        found = [one for one in self.truth.all() if (pid, one.sequence_nr) in self.truth.lost]
+        found = [one for one in found if one.persistence_id == pid]
+        self.truth.lost -= {(pid, one.sequence_nr) for one in found}
+        self.journal.insert("messages", [self.message(one) for one in found])
+
+    def forget(self, pid: str) -> None:
+        """Cleanup, the persistence id never to be used again: the rows of its tags stay."""
+        self.delete(pid, self.truth.last(pid))
+        self.forgotten.add(pid)
+        for name in ("metadata", "all_persistence_ids"):
+            self.journal.control.execute(
+                f"DELETE FROM {self.journal.keyspace}.{name} WHERE persistence_id = ?", [pid]
+            )
+
+    def message(self, one: Event) -> dict[str, object]:
+        """Its row of messages."""
+        return {
+            "persistence_id": one.persistence_id,
+            "partition_nr": 0,
+            "sequence_nr": one.sequence_nr,
+            "timestamp": one.timestamp,
+            "timebucket": str(one.time_bucket(self.bucket_ms)),
+            "tags": set(one.tags) or None,
+            **_payload(one),
+        }
+
+    def _tag(
+        self, events: Sequence[Event], *, only: set[str] | None = None, lag: bool = False
+    ) -> None:
+        rows: list[dict[str, object]] = []
+        progress: dict[str, dict[str, object]] = {}
+        for one in events:
+            for tag in sorted(one.tags if only is None else only):
+                key = (one.persistence_id, tag)
+                self.counts[key] = self.counts.get(key, 0) + 1
+                row: dict[str, object] = {
+                    "persistence_id": one.persistence_id,
+                    "tag_pid_sequence_nr": self.counts[key],
+                    "sequence_nr": one.sequence_nr,
+                }
+                progress[tag] = {**row, "tag": tag, "offset": one.timestamp}
+                rows.append(
+                    {
+                        **row,
+                        "tag_name": tag,
+                        "timebucket": one.time_bucket(self.bucket_ms),
+                        "timestamp": one.timestamp,
+                        **_payload(one),
+                    }
+                )
+        self.journal.insert("tag_views", rows)
+        pid = events[0].persistence_id
+        self.unsaved |= {(pid, tag): row for tag, row in progress.items()}
+        if not lag:
+            self.save(pid)
+            last = events[-1].sequence_nr
+            self.journal.insert("tag_scanning", [{"persistence_id": pid, "sequence_nr": last}])
+
+    def save(self, pid: str) -> None:
+        """Write the progress of one actor's tags."""
+        ready = {key: row for key, row in self.unsaved.items() if key[0] == pid}
+        self.journal.insert("tag_write_progress", ready.values())
+        self.unsaved = {key: row for key, row in self.unsaved.items() if key not in ready}
+
+
+def _payload(one: Event) -> dict[str, object]:
+    return {
+        "writer_uuid": "w",
+        "ser_id": SERIALIZER,
+        "ser_manifest": "",
+        "event_manifest": "",
+        "event": one.payload,
+    }

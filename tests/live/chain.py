@@ -1,0 +1,255 @@
+"""The scheduled chain without Airflow's servers: its DAG files, its timetable, its operator.
+
+The arguments of each application and what starts the next one come from the real DAG objects, so
+that a change of a DAG changes every history. Left out are Airflow's database and spark-submit: the
+application runs inside the test process.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pendulum
+from airflow.dag_processing.dagbag import DagBag
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.bases.operator import ExecutorSafeguard
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.timetables import interval
+from airflow.timetables.base import DataInterval, TimeRestriction
+
+from tests.integration.support import Result
+from tidemark_airflow import tasks, timetables
+from tidemark_airflow.operators import TidemarkOperator
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAIN = ("tag_write", "validate", "project", "purge")
+
+Application = Callable[[str, Sequence[str]], Result]
+"""Runs an application by its name with these arguments."""
+
+
+@cache
+def dags(cadence: str) -> Mapping[str, Any]:
+    """The DAGs, as they are with this TIDEMARK_CADENCE."""
+    with patch.dict(os.environ, TIDEMARK_CADENCE=cadence):
+        bag = DagBag(str(ROOT / "dags"))
+    assert not bag.import_errors, bag.import_errors
+    return dict(bag.dags)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one task of an application ended.
+
+    Attributes:
+        application: its DAG.
+        arguments: what it was called with, by try.
+        results: of each try.
+        state: success, skipped or failed.
+        why: the text of the exception that ended it.
+        at: the history's time at its start.
+        seconds: of our own time that it took.
+    """
+
+    application: str
+    arguments: Sequence[Sequence[str]]
+    results: Sequence[Result]
+    state: str
+    why: str
+    at: datetime
+    seconds: float
+
+    def __str__(self) -> str:
+        statuses = ",".join(str(one.status) for one in self.results)
+        how = f"{self.state} ({statuses}) {self.why}".strip()
+        return f"{self.at:%Y-%m-%d %H:%M} {self.application} {how} [{self.seconds:.1f} s]"
+
+
+@dataclass
+class Chain:
+    """A scheduler that knows the DAGs.
+
+    Attributes:
+        cadence: TIDEMARK_CADENCE.
+        run_application: runs an application.
+        clock: the present; and how it is moved on.
+        last: the data interval of the last scheduled run.
+        events: asset events that no run has consumed yet, by asset.
+        count: of runs, for their ids.
+    """
+
+    cadence: str
+    run_application: Application
+    now: Callable[[], datetime]
+    wait: Callable[[timedelta], None]
+    last: DataInterval | None = None
+    events: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    count: int = 0
+
+    def due(self) -> tuple[datetime, DataInterval]:
+        """When the next scheduled run starts, and its data interval."""
+        schedule = self._core_timetable()
+        restriction = TimeRestriction(earliest=None, latest=None, catchup=False)
+        with patch.object(interval, "utcnow", lambda: pendulum.instance(self.now())):
+            info = schedule.next_dagrun_info(
+                last_automated_data_interval=self.last, restriction=restriction
+            )
+        assert info is not None
+        return info.run_after, info.data_interval
+
+    def scheduled(self, found: DataInterval, *, stop_after: str = "purge") -> list[Ended]:
+        """Run the chain for this interval, as far as each DAG starts the next.
+
+        Args:
+            found: the interval.
+            stop_after: the scheduler goes down when this DAG's run has ended; what it told its
+                assets waits for the next one.
+        """
+        self.last = found
+        run = SimpleNamespace(
+            run_type=SimpleNamespace(value="scheduled"),
+            logical_date=found.start,
+            data_interval_start=found.start,
+            data_interval_end=found.end,
+            consumed_asset_events=[],
+        )
+        ended = [self._run("tag_write", run)]
+        for dag_id in CHAIN[1 : CHAIN.index(stop_after) + 1]:
+            consumed = self._consume(dag_id)
+            if consumed:
+                ended.append(self._run(dag_id, _started_by(consumed)))
+        return ended
+
+    def by_hand(self, dag_id: str, **params: Any) -> Ended:
+        """Trigger a DAG with its form."""
+        run = SimpleNamespace(
+            run_type=SimpleNamespace(value="manual"),
+            logical_date=None,
+            data_interval_start=None,
+            data_interval_end=None,
+            consumed_asset_events=[],
+        )
+        return self._run(dag_id, run, params)
+
+    def _core_timetable(self) -> Any:
+        schedule = dags(self.cadence)["tag_write"].timetable
+        if isinstance(schedule, interval.CronDataIntervalTimetable):
+            return schedule
+        cron = timetables._CRON[self.cadence]
+        return interval.CronDataIntervalTimetable(cron, "UTC")
+
+    def _consume(self, dag_id: str) -> list[dict[str, Any]]:
+        asset = _asset_of(dags(self.cadence)[dag_id])
+        return self.events.pop(asset, [])
+
+    def _run(self, dag_id: str, run: Any, params: Mapping[str, Any] | None = None) -> Ended:
+        dag = dags(self.cadence)[dag_id]
+        self.count += 1
+        context: dict[str, Any] = {
+            "dag_run": run,
+            "params": {**dag.params.dump(), **(params or {})},
+            "outlet_events": _Outlets(),
+        }
+        window = None
+        for task in dag.topological_sort():
+            if isinstance(task, TidemarkOperator):
+                return self._try(task, window, context)
+            with patch.object(tasks, "get_current_context", lambda: context):
+                window = task.python_callable()
+        raise AssertionError(f"{dag_id} runs no application")
+
+    def _try(self, task: Any, window: Any, context: dict[str, Any]) -> Ended:
+        arguments: list[list[str]] = []
+        results: list[Result] = []
+        state, why, at, began = "failed", "", self.now(), time.monotonic()
+        for number in range(1, task.retries + 2):
+            one = copy.copy(task)
+            if task.window is not None:
+                one.window = window
+            context["ti"] = SimpleNamespace(
+                dag_id=task.dag_id,
+                run_id=f"run-{self.count}",
+                try_number=number,
+                xcom_push=lambda **_: None,
+            )
+            one.render_template_fields(context)
+            try:
+                with self._inside(one, arguments, results):
+                    one.execute(context)
+            except AirflowSkipException as skipped:
+                state, why = "skipped", str(skipped)
+                break
+            except AirflowFailException as failure:
+                why = str(failure)
+                break
+            except AirflowException as failure:
+                why = str(failure)
+                if number <= task.retries:
+                    self.wait(task.retry_delay)
+            else:
+                state = "success"
+                for asset in task.outlets:
+                    extra = context["outlet_events"][asset].extra
+                    self.events.setdefault(asset.name, []).append(dict(extra))
+                break
+        return Ended(task.dag_id, arguments, results, state, why, at, time.monotonic() - began)
+
+    @contextmanager
+    def _inside(
+        self, task: Any, arguments: list[list[str]], results: list[Result]
+    ) -> Iterator[None]:
+        """spark-submit is a call of the application in this process."""
+
+        def submit(operator: Any, context: Any) -> None:
+            name = Path(operator.application).stem
+            arguments.append(list(operator.application_args))
+            results.append(self.run_application(name, operator.application_args))
+            if results[-1].status:
+                raise AirflowException(
+                    f"Cannot execute: spark-submit. Error code is: {results[-1].status}."
+                )
+
+        connection = Connection(conn_id="one", conn_type="spark", host="local[*]")
+        with (
+            patch.object(SparkSubmitOperator, "execute", submit),
+            patch.object(BaseHook, "get_connection", lambda conn_id: connection),
+            patch.object(ExecutorSafeguard, "test_mode", True),
+        ):
+            yield
+
+
+class _Outlets:
+    """outlet_events of a task's context."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, SimpleNamespace] = {}
+
+    def __getitem__(self, asset: Any) -> SimpleNamespace:
+        return self._found.setdefault(asset.name, SimpleNamespace(extra={}))
+
+
+def _asset_of(dag: Any) -> str:
+    [asset] = [one.name for one in dag.timetable.asset_condition.objects]
+    return str(asset)
+
+
+def _started_by(extras: Sequence[Mapping[str, Any]]) -> Any:
+    return SimpleNamespace(
+        run_type=SimpleNamespace(value="asset_triggered"),
+        logical_date=None,
+        data_interval_start=None,
+        data_interval_end=None,
+        consumed_asset_events=[SimpleNamespace(extra=extra) for extra in extras],
+    )

@@ -1,0 +1,114 @@
+"""Histories from a seed: the same seed always gives the same history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from tests.live.steps import (
+    Away,
+    ByHand,
+    Delete,
+    History,
+    Kill,
+    Miss,
+    Pass,
+    Persist,
+    Recover,
+    Refused,
+    Run,
+    Step,
+    Within,
+)
+from tests.live.world import CADENCES, Profile
+
+TAGS = (("red",), ("red", "blue"), ("blue",), ("green",), ())
+SKEWS = (0.0, 0.0, 0.0, 3.0, -4.0, 300.0, -400.0, 7_000.0, -7_000.0, 80_000.0, -80_000.0)
+SHAPES = (("Hour", "daily"), ("Hour", "daily"), ("Day", "daily"), ("Minute", "hourly"), ("Hour", "hourly"))  # fmt: skip  # noqa: E501
+TAG_MODELS = ("tag_sums", "tag_log", "lake")
+MODELS = (*TAG_MODELS, "sums", "newest", "log", "books")
+MOST_SEAMS = 8
+REPAIR = (("operation", "repair"), ("all", True), ("dry_run", False))
+
+
+@dataclass
+class Writer:
+    """A persistence id in the making of a history."""
+
+    name: str
+    skew: float
+    busy: float
+    deletes: bool
+
+
+def profile_of(seed: int) -> Profile:
+    """What does not change in the history of this seed."""
+    random = Random(f"profile {seed}")
+    bucket, cadence = random.choice(SHAPES)
+    models = random.sample(MODELS, random.choice((1, 2, 2, 3)))
+    return Profile(random.random() < 0.5, bucket, cadence, tuple(sorted(models)))
+
+
+def history_of(seed: int, intervals: int) -> History:
+    """A history of so many scheduled intervals."""
+    random, profile = Random(seed), profile_of(seed)
+    reads_messages = any(model not in TAG_MODELS for model in profile.models)
+    eager = profile.tags_by_pekko and not reads_messages
+    writers = [
+        Writer(
+            f"{random.choice('abc')}|{number}",
+            random.choice(SKEWS),
+            random.choice((0.1, 0.5, 0.9)),
+            random.random() < 0.5,
+        )
+        for number in range(random.randint(2, 5))
+    ]
+    length = CADENCES[profile.cadence].total_seconds()
+    steps: list[Step] = []
+    for _ in range(intervals):
+        for part in range(random.choice((1, 1, 2, 3))):
+            if part:
+                steps.append(Pass(round(length * random.random() / 3)))
+            for writer in writers:
+                if random.random() < writer.busy:
+                    steps.extend(_acts(random, profile, writer, eager))
+        steps.extend(_interval(random, profile, writers, eager))
+    return tuple(steps)
+
+
+def _acts(random: Random, profile: Profile, writer: Writer, eager: bool) -> list[Step]:
+    tags = random.choice(TAGS)
+    crash = profile.tags_by_pekko and random.random() < 0.1
+    count = random.choice((1, 1, 2, 5, 30))
+    lag = random.random() < 0.2
+    steps: list[Step] = [Persist(writer.name, tags, count, writer.skew, crash, lag)]
+    if crash and random.random() < 0.3:
+        steps.append(Recover(writer.name))
+    if writer.deletes and random.random() < 0.4:
+        steps.append(_deletion(random, writer, eager))
+    return steps
+
+
+def _deletion(random: Random, writer: Writer, eager: bool) -> Delete:
+    return Delete(writer.name, random.choice((1, 1, 2, 5)), consumed=not eager)
+
+
+def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bool) -> list[Step]:
+    """How an interval ends."""
+    application = random.choice(("tag_write", "tag_write", "validate", "project"))
+    seam = random.randint(1, MOST_SEAMS)
+    writer = random.choice(writers)
+    deleting = random.choice([one for one in writers if one.deletes] or [writer])
+    ends: list[tuple[float, list[Step]]] = [
+        (20, [Run()]),
+        (15, [Miss()] * random.choice((1, 1, 2))),
+        (10, [Kill(application, seam), Run()]),
+        (7, [Refused()]),
+        (5, [Away(random.choice((1, 2)))]),
+        (5, [Run(until=random.choice(("tag_write", "validate")))]),
+        (4, [Run(), ByHand("reconcile", REPAIR)]),
+        (24, [Within(application, seam, _deletion(random, deleting, eager)), Run()]),
+        (10, [Within(application, seam, Persist(writer.name, TAGS[1], 1, writer.skew)), Run()]),
+    ]
+    [chosen] = random.choices([steps for _, steps in ends], [weight for weight, _ in ends])
+    return chosen

@@ -1,0 +1,248 @@
+"""What must hold after every step of a history, and at its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.live.chain import Ended
+from tests.live.readmodels import ReadModel
+from tests.live.truth import Event
+from tests.live.world import KILLED, World
+
+INPUT_REFUSED, WRONG_DATA = 2, 3
+Row = Mapping[str, Any]
+Key = tuple[str, int, str]
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+
+def require(holds: object, text: str) -> None:
+    """Raise `Broken` with the text unless it holds."""
+    if not holds:
+        raise Broken(text)
+
+
+def after_step(world: World, ended: Iterable[Ended]) -> None:
+    """All that is asked after a step; `ended` are the runs that it made."""
+    numbers_are_given_once(world)
+    done_is_written(world, ended)
+    progress_never_leads(world)
+    reds_are_true(world, ended)
+
+
+def numbers_are_given_once(world: World) -> None:
+    """A row's number counts the events before it; once given, it stays."""
+    truth = world.truth
+    seen: dict[Key, int] = {}
+    for row in world.journal.rows("tag_views"):
+        key = (row["persistence_id"], row["sequence_nr"], row["tag_name"])
+        if key[0] in world.damaged:
+            continue
+        number = row["tag_pid_sequence_nr"]
+        require(
+            seen.setdefault(key, number) == number,
+            f"{key} has the numbers {seen[key]} and {number}",
+        )
+        one = truth.events.get(key[0], {}).get(key[1])
+        require(one is not None and key[2] in one.tags, f"nobody wrote {key}")
+        before = truth.tagged.get(key)
+        require(before in (None, number), f"{key} had the number {before} and has {number}")
+    truth.see(seen, world.now)
+    expected = truth.numbers()
+    for key, number in seen.items():
+        low = expected[key] - _excusable(world, key)
+        require(
+            low <= number <= expected[key] or number == expected[key],
+            f"{key} has the number {number}, and is the {expected[key]}. of its series",
+        )
+    taken: dict[tuple[str, str, int], Key] = {}
+    for key, number in truth.tagged.items():
+        other = taken.setdefault((key[0], key[2], number), key)
+        require(other == key, f"{key} and {other} have the number {number}")
+
+
+def _excusable(world: World, key: Key) -> int:
+    """How many events before this one need not be counted."""
+    return sum(
+        other[0] == key[0] and other[2] == key[2] and other[1] < key[1]
+        for other in world.truth.excused
+        if other not in world.truth.tagged
+    )
+
+
+def done_is_written(world: World, ended: Iterable[Ended]) -> None:
+    """Of every time bucket that tag-write has done, all events are tagged that it could see."""
+    if not any(one.application == "tag_write" and one.state == "success" for one in ended):
+        return
+    done = {
+        bucket for (_, bucket), row in world.pieces("tag-write").items() if row["state"] == "done"
+    }
+    for one in world.truth.visible():
+        if one.persistence_id in world.damaged:
+            continue
+        if one.time_bucket(world.bucket_ms) in done and one.place <= world.visible_to_last_run:
+            for tag in one.tags:
+                key = (one.persistence_id, one.sequence_nr, tag)
+                require(key in world.truth.tagged, f"tag-write has done the bucket of {key}")
+
+
+def progress_never_leads(world: World) -> None:
+    """Up to the progress and the scanning of an id, nothing is without its row."""
+    truth = world.truth
+    missing = {
+        (one.persistence_id, one.sequence_nr, tag)
+        for one in truth.visible()
+        for tag in one.tags
+        if (one.persistence_id, one.sequence_nr, tag) not in truth.tagged
+        and one.persistence_id not in world.damaged
+    }
+    for row in world.journal.rows("tag_write_progress"):
+        pid, tag, reached = row["persistence_id"], row["tag"], row["sequence_nr"]
+        led = {key for key in missing if key[0] == pid and key[2] == tag and key[1] <= reached}
+        require(not led, f"the progress of {pid} {tag} is {reached}, and {led} have no row")
+        number = None if pid in world.damaged else truth.tagged.get((pid, reached, tag))
+        require(
+            number in (None, row["tag_pid_sequence_nr"]),
+            f"the progress of {pid} {tag} says {row['tag_pid_sequence_nr']}, its row {number}",
+        )
+    for row in world.journal.rows("tag_scanning"):
+        led = {k for k in missing if k[0] == row["persistence_id"] and k[1] <= row["sequence_nr"]}
+        require(not led, f"scanning is at {row['sequence_nr']}, and {led} have no row")
+
+
+def reds_are_true(world: World, ended: Iterable[Ended]) -> None:
+    """Nothing that is whole is accused, and nothing is refused that was asked in time."""
+    for one in ended:
+        statuses = {result.status for result in one.results}
+        if WRONG_DATA in statuses:
+            require(world.damaged, f"nothing is damaged: {one}")
+            named = [pid for pid in world.damaged if pid in one.why]
+            require(named, f"no damaged persistence id is named: {one}")
+        require(INPUT_REFUSED not in statuses, f"its arguments were refused: {one}")
+        if one.state == "failed" and not world.disturbed and not statuses & {WRONG_DATA, KILLED}:
+            raise Broken(f"nothing kept it from its work: {one}")
+        for result in one.results:
+            require("Traceback" not in result.stderr, f"{one}: {result.stderr[-2000:]}")
+
+
+def at_the_end(world: World) -> None:
+    """After enough undisturbed runs with a quiet journal."""
+    progress_never_leads(world)
+    numbers_are_given_once(world)
+    _tag_views_are_complete(world)
+    _progress_is_complete(world)
+    _ledgers_are_closed(world)
+    for model in world.models:
+        _read_model_is_right(world, model)
+        _offsets_are_right(world, model)
+    require(not world.journal.own_rows("lock"), "a lock is left")
+    last = {one.application: one for one in world.seen}
+    for one in last.values():
+        require(one.state != "failed", f"at the end: {one}")
+
+
+def _tag_views_are_complete(world: World) -> None:
+    truth = world.truth
+    expected = {
+        (*key, number, truth.events[key[0]][key[1]].timestamp)
+        for key, number in truth.numbers().items()
+        if key not in truth.expired
+    }
+    found = {
+        (
+            row["persistence_id"],
+            row["sequence_nr"],
+            row["tag_name"],
+            row["tag_pid_sequence_nr"],
+            row["timestamp"],
+        )
+        for row in world.journal.rows("tag_views")
+    }
+    _require_equal("tag_views", found, expected)
+
+
+def _progress_is_complete(world: World) -> None:
+    truth = world.truth
+    numbers = truth.numbers()
+    expected = {
+        (pid, tag, events[-1].sequence_nr, numbers[pid, events[-1].sequence_nr, tag])
+        for (pid, tag), events in truth.series().items()
+    }
+    found = {
+        (row["persistence_id"], row["tag"], row["sequence_nr"], row["tag_pid_sequence_nr"])
+        for row in world.journal.rows("tag_write_progress")
+    }
+    _require_equal("tag_write_progress", found, expected)
+
+
+def _ledgers_are_closed(world: World) -> None:
+    """Every time bucket since the first is done by all, as far as the last runs reached."""
+    for application in ("tag-write", "validate", "project"):
+        entries = world.pieces(application)
+        for (subject, bucket), row in entries.items():
+            if bucket < world.quiet_since:
+                what = f"{application} {subject} {_at(bucket)}"
+                require(row["state"] == "done", f"{what} is {row['state']}: {row['error']}")
+        subjects = {subject for subject, _ in entries}
+        for subject in subjects:
+            own = [bucket for name, bucket in entries if name == subject]
+            for bucket in range(min(own), max(own), world.bucket_ms):
+                missing = f"{application} {subject} never took up {_at(bucket)}"
+                require((subject, bucket) in entries, missing)
+
+
+def _at(bucket: int) -> str:
+    return f"{datetime.fromtimestamp(bucket / 1000, UTC):%Y-%m-%d %H:%M}"
+
+
+def consumed_by(world: World, model: ReadModel) -> list[Event]:
+    """The events of a projection, in sequence nr order of each persistence id."""
+    truth = world.truth
+    if not model.tags:
+        lost = truth.lost
+        return [one for one in truth.all() if (one.persistence_id, one.sequence_nr) not in lost]
+    return [
+        one
+        for one in truth.all()
+        if any((one.persistence_id, one.sequence_nr, tag) in truth.tagged for tag in model.tags)
+    ]
+
+
+def _read_model_is_right(world: World, model: ReadModel) -> None:
+    found = model.rows(world.journal, world.exports)
+    _require_equal(model.name, found, model.expected(consumed_by(world, model), world.bucket_ms))
+
+
+def _offsets_are_right(world: World, model: ReadModel) -> None:
+    truth = world.truth
+    expected: dict[tuple[str, str], int] = {}
+    if model.tags:
+        for (pid, number, tag), given in truth.numbers().items():
+            if tag in model.tags and number:
+                expected[pid, tag] = max(given, expected.get((pid, tag), 0))
+    else:
+        expected = {(pid, ""): truth.last(pid) for pid in truth.events}
+    found = {
+        (row["persistence_id"], row["tag"]): row["tag_pid_sequence_nr"] or row["sequence_nr"]
+        for row in world.journal.own_rows("projection_offset")
+        if row["projection"].partition("/")[2] == model.name
+    }
+    _require_equal(f"offsets of {model.name}", set(found.items()), set(expected.items()))
+
+
+def _require_equal(what: str, found: set[Any], expected: set[Any]) -> None:
+    missing, extra = expected - found, found - expected
+    require(
+        not missing and not extra,
+        f"{what}: {len(missing)} missing, such as {_some(missing)};"
+        f" {len(extra)} that should not be there, such as {_some(extra)}",
+    )
+
+
+def _some(rows: set[Any]) -> str:
+    return re.sub(r"datetime\.", "", str(sorted(rows, key=str)[:4]))

@@ -1,0 +1,61 @@
+"""Plays a history step by step and says at which step it broke."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.integration.support import Journal
+from tests.live import invariants
+from tests.live.steps import Appear, History, Mend, Persist, Run
+from tests.live.world import Profile, World
+
+QUIET_RUNS = 2
+
+
+def play(profile: Profile, history: History, journal: Journal, directory: Path) -> World:
+    """Play a history, then a quiet end, and check the invariants on the way.
+
+    Raises:
+        Broken: an invariant does not hold; the text has the history up to that step, as Python.
+    """
+    world = World(profile, journal, directory)
+    done = []
+    try:
+        for step in history:
+            done.append(step)
+            ran = len(world.seen)
+            world.visible_to_last_run = world.placed
+            step(world)
+            invariants.after_step(world, world.seen[ran:])
+            world.disturbed = False
+        end_quietly(world)
+    except Exception as broken:
+        told = "\n".join(f"    {step!r}," for step in done)
+        runs = "\n".join(f"    {one}" for one in world.seen)
+        raise invariants.Broken(
+            f"{broken!r}\nprofile {profile!r}\nhistory\n{told}\nruns\n{runs}"
+        ) from broken
+    return world
+
+
+def end_quietly(world: World) -> None:
+    """Every actor writes once more under all of its tags; then the chain goes on undisturbed."""
+    world.interrupts.clear()
+    world.held_by_others.clear()
+    if world.damaged:
+        for pid in sorted(world.damaged):
+            Appear(pid)(world)
+        Mend()(world)
+    for pid in sorted(world.truth.events):
+        tags = sorted({tag for one in world.truth.events[pid].values() for tag in one.tags})
+        Persist(pid, tuple(tags))(world)
+    last = max(one.micros for one in world.truth.all()) // 1000
+    world.quiet_since = last - last % world.bucket_ms + world.bucket_ms
+    world.advance(timedelta(milliseconds=max(0, last - round(world.now.timestamp() * 1000))))
+    for _ in range(QUIET_RUNS):
+        ran = len(world.seen)
+        world.visible_to_last_run = world.placed
+        Run()(world)
+        invariants.after_step(world, world.seen[ran:])
+    invariants.at_the_end(world)

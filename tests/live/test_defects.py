@@ -1,0 +1,65 @@
+"""Short histories, one for each defect that they once showed. They stay for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.support import Journal
+from tests.live.play import play
+from tests.live.steps import Delete, History, Miss, Pass, Persist, Refused, Run
+from tests.live.world import Profile
+
+HOUR, DAY = 3600.0, 86400.0
+PEKKO = Profile(tags_by_pekko=True)
+TIDEMARK = Profile(tags_by_pekko=False)
+SUMS = Profile(tags_by_pekko=True, models=("sums",))
+
+HISTORIES: dict[str, tuple[Profile, History]] = {
+    "a day on which Airflow was down is made good": (
+        TIDEMARK,
+        (Persist("a|1"), Run(), Persist("a|1"), Miss(), Pass(HOUR), Persist("a|1"), Run()),
+    ),
+    "an interval that was refused is made good": (
+        TIDEMARK,
+        (Persist("a|1"), Run(), Persist("a|1"), Refused(), Persist("a|1"), Run()),
+    ),
+    "an event of the last hour of the day is not accused": (
+        TIDEMARK,
+        (Persist("a|1"), Run(), Persist("a|1"), Pass(23.5 * HOUR), Persist("a|1"), Run()),
+    ),
+    "an actor that deletes what was not seen yet contradicts nothing": (
+        PEKKO,
+        (
+            Persist("a|1", count=25),
+            Run(),
+            Persist("a|1", count=15),
+            Delete("a|1", keep=5),
+            Run(),
+            Run(),
+        ),
+    ),
+    "a bucket that waits for an event of tomorrow is not made of what is left of it": (
+        SUMS,
+        (
+            Pass(10 * HOUR),
+            Persist("a|1"),
+            Persist("a|1", skew=20 * HOUR),
+            Persist("a|1"),
+            Persist("b|1", count=3),
+            Run(),
+            Delete("b|1", consumed=True),
+            Run(),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_history_that_once_broke(
+    name: str, make_journal: Callable[..., Journal], tmp_path: Path
+) -> None:
+    profile, history = HISTORIES[name]
+    play(profile, history, make_journal(), tmp_path)

@@ -1,0 +1,157 @@
+"""What was written, in plain Python: the model that everything stored is compared with.
+
+Nothing here uses Tidemark's code. A number under a tag is a count over the events of a persistence
+id that carry the tag, in sequence nr order. What actors delete before it was tagged may be left
+out of that count (`excused`), since nobody can know of it any more.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+EPOCH_TICKS = 0x01B21DD213814000
+"""Ticks of 100 ns between 1582-10-15, where timeuuids begin, and 1970."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event as its actor persisted it; `micros` is the writer's clock, since 1970."""
+
+    persistence_id: str
+    sequence_nr: int
+    micros: int
+    place: int
+    tags: frozenset[str]
+    kind: str
+    amount: int
+
+    @property
+    def timestamp(self) -> uuid.UUID:
+        """Its timeuuid, unique by `place`."""
+        ticks = self.micros * 10 + EPOCH_TICKS
+        fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0)
+        return uuid.UUID(fields=(*fields, self.place))
+
+    @property
+    def payload(self) -> bytes:
+        return json.dumps({"kind": self.kind, "amount": self.amount}).encode()
+
+    def time_bucket(self, bucket_ms: int) -> int:
+        ms = self.micros // 1000
+        return ms - ms % bucket_ms
+
+    def numbered(self, number: int) -> Event:
+        """The same with another sequence nr."""
+        return replace(self, sequence_nr=number)
+
+    def __str__(self) -> str:
+        return f"{self.persistence_id} {self.sequence_nr}"
+
+
+@dataclass
+class Truth:
+    """All that was ever written, and what became of it.
+
+    Attributes:
+        events: by persistence id and sequence nr, whatever became of them.
+        lost: written, but no read finds them (yet).
+        gone: deleted by their actors.
+        deleted_to: what the actors' metadata says.
+        tagged: (persistence id, sequence nr, tag) that a row was seen of, and its number.
+        excused: the same, deleted before any row of them was claimed to be written.
+        seen_at: the same, when a row of them was first seen.
+        expired: the same, of rows that purge or a time to live took.
+    """
+
+    events: dict[str, dict[int, Event]] = field(default_factory=dict)
+    lost: set[tuple[str, int]] = field(default_factory=set)
+    gone: set[tuple[str, int]] = field(default_factory=set)
+    deleted_to: dict[str, int] = field(default_factory=dict)
+    tagged: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    excused: set[tuple[str, int, str]] = field(default_factory=set)
+    expired: set[tuple[str, int, str]] = field(default_factory=set)
+    seen_at: dict[tuple[str, int, str], datetime] = field(default_factory=dict)
+
+    def all(self) -> Iterator[Event]:
+        """Everything ever written, in sequence nr order within each persistence id."""
+        for by_number in self.events.values():
+            for number in sorted(by_number):
+                yield by_number[number]
+
+    def visible(self) -> Iterator[Event]:
+        """What a read of the journal finds."""
+        for one in self.all():
+            key = (one.persistence_id, one.sequence_nr)
+            if key not in self.lost and key not in self.gone:
+                yield one
+
+    def last(self, persistence_id: str) -> int:
+        """The highest sequence nr, 0 if there is none."""
+        return max(self.events.get(persistence_id, {}), default=0)
+
+    def add(self, one: Event) -> None:
+        self.events.setdefault(one.persistence_id, {})[one.sequence_nr] = one
+
+    def delete(self, persistence_id: str, to: int) -> list[Event]:
+        """The events that an actor's deletion takes now; those without a row are excused."""
+        doomed = [
+            one
+            for one in self.visible()
+            if one.persistence_id == persistence_id and one.sequence_nr <= to
+        ]
+        for one in doomed:
+            self.gone.add((one.persistence_id, one.sequence_nr))
+            for tag in one.tags:
+                key = (one.persistence_id, one.sequence_nr, tag)
+                if key not in self.tagged:
+                    self.excused.add(key)
+        self.deleted_to[persistence_id] = max(to, self.deleted_to.get(persistence_id, 0))
+        return doomed
+
+    def see(self, rows: Mapping[tuple[str, int, str], int], now: datetime) -> None:
+        """These rows of the tag views, and their numbers, are there."""
+        for key, number in rows.items():
+            self.tagged[key] = number
+            self.seen_at.setdefault(key, now)
+
+    def expire(
+        self, now: datetime, time_to_live: timedelta | None
+    ) -> list[tuple[tuple[str, int, str], int]]:
+        """The rows whose time is over, and their numbers; from now on they are gone."""
+        if time_to_live is None:
+            return []
+        over = {key for key, since in self.seen_at.items() if since + time_to_live <= now}
+        over -= self.expired
+        self.expired |= over
+        return [(key, self.tagged[key]) for key in sorted(over)]
+
+    def series(self) -> dict[tuple[str, str], list[Event]]:
+        """The events of each persistence id and tag in order, without those that stay untagged."""
+        found: dict[tuple[str, str], list[Event]] = {}
+        for one in self.all():
+            for tag in one.tags:
+                key = (one.persistence_id, one.sequence_nr, tag)
+                is_left_out = key in self.excused and key not in self.tagged
+                if not is_left_out and (one.persistence_id, one.sequence_nr) not in self.lost:
+                    found.setdefault((one.persistence_id, tag), []).append(one)
+        return found
+
+    def numbers(self) -> dict[tuple[str, int, str], int]:
+        """The number of every tagged event."""
+        return {
+            (pid, one.sequence_nr, tag): number
+            for (pid, tag), events in self.series().items()
+            for number, one in enumerate(events, start=1)
+        }
+
+
+def by_id(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """Events by persistence id, in the order given."""
+    found: dict[str, list[Event]] = {}
+    for one in events:
+        found.setdefault(one.persistence_id, []).append(one)
+    return found

@@ -1,0 +1,271 @@
+"""One history: a journal in a real Cassandra, its actors, a clock, and the chain over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from unittest.mock import patch
+
+import pendulum
+from airflow.timetables.base import DataInterval
+
+from tests.integration.support import Journal, Result
+from tests.live.actors import Actors
+from tests.live.chain import Chain, Ended
+from tests.live.readmodels import READ_MODELS, ReadModel
+from tests.live.truth import Event, Truth
+from tidemark import clock
+from tidemark.application import Run
+from tidemark.cassandra.control import Control
+from tidemark.errors import CassandraUnavailable
+from tidemark.ledger.locks import Locks
+
+START = datetime(2024, 3, 1, 0, 0, 0, tzinfo=UTC)
+BUCKETS = {"Minute": 60_000, "Hour": 3_600_000, "Day": 86_400_000}
+CADENCES = {"hourly": timedelta(hours=1), "daily": timedelta(days=1)}
+A_START = timedelta(seconds=10)
+"""What Airflow takes to start a run that is due."""
+KILLED = 137
+STATEMENTS = ("execute", "execute_many", "execute_batches", "applied", "table_columns")
+
+
+class Killed(BaseException):
+    """The process is gone: nothing after this is done by it."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What does not change in a history.
+
+    Attributes:
+        tags_by_pekko: whether Pekko writes the tags, and Tidemark repairs; else Tidemark writes.
+        bucket: Minute, Hour or Day.
+        cadence: of the chain.
+        models: the projections, by name.
+        settings: further TIDEMARK_ settings.
+    """
+
+    tags_by_pekko: bool
+    bucket: str = "Hour"
+    cadence: str = "daily"
+    models: tuple[str, ...] = ("tag_sums",)
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class World:
+    """What the steps of a history act on.
+
+    Attributes:
+        now: the present of every application.
+        interrupts: what happens inside the next runs of an application: its name, after how many
+            of its seams (places between two of its reads or writes), what is done there.
+        away: how many runs will not reach Cassandra.
+        disturbed: somebody or something kept the present step's runs from their work.
+        damaged: persistence ids of which something is really wrong.
+        quiet_since: the first time bucket (epoch ms) in which nobody writes any more.
+        visible_to_last_run: the place of the last event that was there when the last step began.
+        placed: how many events were written.
+        seen: how runs have ended, newest last.
+        held_by_others: resources that somebody else has locked.
+    """
+
+    profile: Profile
+    journal: Journal
+    directory: Path
+    now: datetime = START
+    truth: Truth = field(default_factory=Truth)
+    interrupts: list[tuple[str, int, Callable[[], None]]] = field(default_factory=list)
+    away: int = 0
+    disturbed: bool = False
+    damaged: set[str] = field(default_factory=set)
+    quiet_since: int = 0
+    visible_to_last_run: int = 0
+    placed: int = 0
+    seen: list[Ended] = field(default_factory=list)
+    held_by_others: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.bucket_ms = BUCKETS[self.profile.bucket]
+        self.actors = Actors(self.journal, self.truth, self.bucket_ms, self.profile.tags_by_pekko)
+        self.chain = Chain(self.profile.cadence, self.run, lambda: self.now, self.advance)
+        length = CADENCES[self.profile.cadence]
+        self.chain.last = DataInterval(pendulum.instance(START - length), pendulum.instance(START))
+        ttl = dict(self.profile.settings).get("EVENTS_BY_TAG_TIME_TO_LIVE")
+        self.time_to_live = timedelta(seconds=int(ttl)) if ttl else None
+        self.models: list[ReadModel] = [READ_MODELS[name] for name in self.profile.models]
+        (self.directory / "projections").mkdir()
+        for model in self.models:
+            model.define(self.journal, self.directory / "projections")
+
+    @property
+    def exports(self) -> Path:
+        return self.directory / "export"
+
+    def advance(self, time: timedelta) -> None:
+        """The clock moves on; locks of dead runs expire."""
+        self.now += time
+        self._expire_locks()
+        self._expire_rows()
+
+    def event(
+        self, pid: str, tags: Sequence[str], skew: timedelta, kind: str, amount: int
+    ) -> Event:
+        """The next event of a persistence id, by its writer's clock."""
+        self.placed += 1
+        micros = round((self.now + skew).timestamp() * 1_000_000) + self.placed
+        number = self.truth.last(pid) + 1
+        return Event(pid, number, micros, self.placed, frozenset(tags), kind, amount)
+
+    def run(self, application: str, arguments: Sequence[str]) -> Result:
+        """Run an application at this world's present, with what was arranged to happen in it."""
+        mine = [one for one in self.interrupts if one[0] == application]
+        self.interrupts = [one for one in self.interrupts if one[0] != application]
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(clock, "now", lambda: self.now))
+            if self.away:
+                self.away -= 1
+                stack.enter_context(patch.object(Control, "__init__", _unreachable))
+            if mine:
+                stack.enter_context(_interrupted(mine))
+            try:
+                return self.journal.run(
+                    application,
+                    *arguments,
+                    BUCKET_SIZE=self.profile.bucket,
+                    PROJECTIONS_DIR=str(self.directory / "projections"),
+                    EXPORT_DIR=str(self.exports),
+                    DATA_DOCS_DIR=str(self.directory / "data_docs"),
+                    EVENTS_BY_TAG_FIRST_TIME_BUCKET=f"{START - timedelta(days=5):%Y%m%d}",
+                    **dict(self.profile.settings),
+                )
+            except Killed:
+                return Result(KILLED, "", "killed")
+
+    def scheduled(self, stop_after: str = "purge") -> list[Ended]:
+        """Let the next scheduled interval come, and run the chain."""
+        due, interval = self.chain.due()
+        self.advance(max(due + A_START - self.now, timedelta(0)))
+        ended = self.chain.scheduled(interval, stop_after=stop_after)
+        self.seen.extend(ended)
+        return ended
+
+    def consumed(self, pid: str) -> int:
+        """The sequence nr up to which the chain needs nothing of a persistence id any more."""
+        own = [one for one in self.truth.all() if one.persistence_id == pid]
+        reached = max((one.sequence_nr for one in own), default=0)
+        for one in reversed(own):
+            if any((pid, one.sequence_nr, tag) not in self.truth.tagged for tag in one.tags):
+                reached = one.sequence_nr - 1
+        offsets = {
+            row["projection"].partition("/")[2]: row["sequence_nr"]
+            for row in self.journal.own_rows("projection_offset")
+            if row["persistence_id"] == pid and not row["tag"]
+        }
+        for model in self.models:
+            if not model.tags:
+                reached = min(reached, offsets.get(model.name, 0))
+        return reached
+
+    def missed(self) -> None:
+        """The next scheduled interval passes, and nobody is there to run it."""
+        due, _ = self.chain.due()
+        length = CADENCES[self.profile.cadence]
+        self.advance(max(due - self.now, timedelta(0)) + length - timedelta(minutes=1))
+
+    def own_table_exists(self, name: str) -> bool:
+        return self.journal.control.table_columns(self.journal.own_keyspace, name) is not None
+
+    def pieces(self, application: str) -> dict[tuple[str, int], dict[str, object]]:
+        """The ledger of an application: subject's last part and time bucket to its row."""
+        return {
+            (row["subject"].partition("/")[2], row["time_bucket"]): row
+            for row in self.journal.own_rows("piece")
+            if row["application"] == application
+        }
+
+    def _expire_locks(self) -> None:
+        for row in self.journal.own_rows("lock"):
+            if row["resource"] in self.held_by_others:
+                continue
+            self.journal.control.execute(
+                f"DELETE FROM {self.journal.own_keyspace}.lock WHERE resource = ?",
+                [row["resource"]],
+            )
+
+    def _expire_rows(self) -> None:
+        """Rows of the tag views live as long as the settings say, since they were seen."""
+        for key, number in self.truth.expire(self.now, self.time_to_live):
+            one = self.truth.events[key[0]][key[1]]
+            self.journal.control.execute(
+                f"DELETE FROM {self.journal.keyspace}.tag_views WHERE tag_name = ? AND"
+                " timebucket = ? AND timestamp = ? AND persistence_id = ?"
+                " AND tag_pid_sequence_nr = ?",
+                [key[2], one.time_bucket(self.bucket_ms), one.timestamp, key[0], number],
+            )
+
+    @contextmanager
+    def locked(self, resource: str) -> Iterator[None]:
+        """Somebody else works on this."""
+        self.held_by_others.add(resource)
+        self.journal.control.execute(
+            f"INSERT INTO {self.journal.own_keyspace}.lock"
+            " (resource, owner, run_id, taken_at) VALUES (?, 'somebody', 'other', ?)",
+            [resource, self.now],
+        )
+        try:
+            yield
+        finally:
+            self.held_by_others.remove(resource)
+            self._expire_locks()
+
+
+def die() -> None:
+    raise Killed
+
+
+def _unreachable(self: Control, settings: object) -> None:
+    raise CassandraUnavailable("no host answers", where="127.0.0.1:9042", do="start it")
+
+
+@contextmanager
+def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Iterator[None]:
+    """Do those things at the seams of a run: where it tells progress, and before its writes."""
+    passed, is_dead = 0, False
+    say, check = Run.say, Locks.check
+
+    def seam() -> None:
+        nonlocal passed, is_dead
+        passed += 1
+        due = [action for _, after, action in arranged if after == passed]
+        is_dead = die in due
+        for action in due:
+            action()
+
+    def said(run: Run, text: str) -> None:
+        say(run, text)
+        seam()
+
+    def checked(locks: Locks) -> None:
+        check(locks)
+        seam()
+
+    def alive(name: str) -> Callable[..., object]:
+        method = getattr(Control, name)
+
+        def call(*arguments: object, **named: object) -> object:
+            if is_dead:
+                raise Killed
+            return method(*arguments, **named)
+
+        return call
+
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Run, "say", said))
+        stack.enter_context(patch.object(Locks, "check", checked))
+        for name in STATEMENTS:
+            stack.enter_context(patch.object(Control, name, alive(name)))
+        yield
