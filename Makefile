@@ -22,10 +22,10 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 test: lint typing  ## lint, type-check and run every test on servers of its own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
-soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, check a whole year
+soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 \
 	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 \
-	  tests/faults tests/integration/test_flights_year.py tests/integration/test_project_checks.py \
+	  tests/faults tests/live tests/integration/test_flights_year.py tests/integration/test_project_checks.py \
 	  tests/unit/test_projection_histories.py tests/unit/test_flights.py \
 	  $(PYTEST_ARGS)
 

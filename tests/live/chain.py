@@ -41,9 +41,9 @@ Application = Callable[[str, Sequence[str]], Result]
 
 
 @cache
-def dags(cadence: str) -> Mapping[str, Any]:
-    """The DAGs, as they are with this TIDEMARK_CADENCE."""
-    with patch.dict(os.environ, TIDEMARK_CADENCE=cadence):
+def dags(*settings: tuple[str, str]) -> Mapping[str, Any]:
+    """The DAGs, as they are with these variables in Airflow's environment."""
+    with patch.dict(os.environ, dict(settings)):
         bag = DagBag(str(ROOT / "dags"))
     assert not bag.import_errors, bag.import_errors
     return dict(bag.dags)
@@ -82,7 +82,7 @@ class Chain:
     """A scheduler that knows the DAGs.
 
     Attributes:
-        cadence: TIDEMARK_CADENCE.
+        settings: TIDEMARK_ variables of Airflow's environment.
         run_application: runs an application.
         clock: the present; and how it is moved on.
         last: the data interval of the last scheduled run.
@@ -90,7 +90,7 @@ class Chain:
         count: of runs, for their ids.
     """
 
-    cadence: str
+    settings: Mapping[str, str]
     run_application: Application
     now: Callable[[], datetime]
     wait: Callable[[timedelta], None]
@@ -102,7 +102,11 @@ class Chain:
         """When the next scheduled run starts, and its data interval."""
         schedule = self._core_timetable()
         restriction = TimeRestriction(earliest=None, latest=None, catchup=False)
-        with patch.object(interval, "utcnow", lambda: pendulum.instance(self.now())):
+        present = pendulum.instance(self.now())
+        with (
+            patch.object(interval, "utcnow", lambda: present),
+            patch.object(timetables, "_now", lambda: present, create=True),
+        ):
             info = schedule.next_dagrun_info(
                 last_automated_data_interval=self.last, restriction=restriction
             )
@@ -144,18 +148,18 @@ class Chain:
         return self._run(dag_id, run, params)
 
     def _core_timetable(self) -> Any:
-        schedule = dags(self.cadence)["tag_write"].timetable
+        schedule = dags(*self.settings.items())["tag_write"].timetable
         if isinstance(schedule, interval.CronDataIntervalTimetable):
             return schedule
-        cron = timetables._CRON[self.cadence]
+        cron = timetables._CRON[self.settings["TIDEMARK_CADENCE"]]
         return interval.CronDataIntervalTimetable(cron, "UTC")
 
     def _consume(self, dag_id: str) -> list[dict[str, Any]]:
-        asset = _asset_of(dags(self.cadence)[dag_id])
+        asset = _asset_of(dags(*self.settings.items())[dag_id])
         return self.events.pop(asset, [])
 
     def _run(self, dag_id: str, run: Any, params: Mapping[str, Any] | None = None) -> Ended:
-        dag = dags(self.cadence)[dag_id]
+        dag = dags(*self.settings.items())[dag_id]
         self.count += 1
         context: dict[str, Any] = {
             "dag_run": run,
@@ -226,6 +230,7 @@ class Chain:
             patch.object(SparkSubmitOperator, "execute", submit),
             patch.object(BaseHook, "get_connection", lambda conn_id: connection),
             patch.object(ExecutorSafeguard, "test_mode", True),
+            patch.dict(os.environ, self.settings),
         ):
             yield
 

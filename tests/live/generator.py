@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.live.steps import (
+    Appear,
     Away,
-    ByHand,
+    BySlices,
+    ByWindow,
+    Cleanup,
     Delete,
     History,
     Kill,
+    Lose,
+    Mend,
     Miss,
     Pass,
     Persist,
@@ -28,7 +33,9 @@ SHAPES = (("Hour", "daily"), ("Hour", "daily"), ("Day", "daily"), ("Minute", "ho
 TAG_MODELS = ("tag_sums", "tag_log", "lake")
 MODELS = (*TAG_MODELS, "sums", "newest", "log", "books")
 MOST_SEAMS = 8
-REPAIR = (("operation", "repair"), ("all", True), ("dry_run", False))
+TIMES_TO_LIVE = 9
+"""Scheduled intervals that a row of the tag views lives, in histories where rows expire."""
+FORCED = (("force", True),)
 
 
 @dataclass
@@ -46,7 +53,12 @@ def profile_of(seed: int) -> Profile:
     random = Random(f"profile {seed}")
     bucket, cadence = random.choice(SHAPES)
     models = random.sample(MODELS, random.choice((1, 2, 2, 3)))
-    return Profile(random.random() < 0.5, bucket, cadence, tuple(sorted(models)))
+    tags_by_pekko = random.random() < 0.5
+    ttl = round(CADENCES[cadence].total_seconds() * TIMES_TO_LIVE)
+    expires = not tags_by_pekko and random.random() < 0.3
+    settings = (("EVENTS_BY_TAG_TIME_TO_LIVE", str(ttl)),) if expires else ()
+    days = 3 if cadence == "daily" and not expires and random.random() < 0.3 else 0
+    return Profile(tags_by_pekko, bucket, cadence, tuple(sorted(models)), settings, days)
 
 
 def history_of(seed: int, intervals: int) -> History:
@@ -98,6 +110,7 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
     application = random.choice(("tag_write", "tag_write", "validate", "project"))
     seam = random.randint(1, MOST_SEAMS)
     writer = random.choice(writers)
+    loses = not profile.tags_by_pekko and not set(profile.models) & set(TAG_MODELS)
     deleting = random.choice([one for one in writers if one.deletes] or [writer])
     ends: list[tuple[float, list[Step]]] = [
         (20, [Run()]),
@@ -106,7 +119,12 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
         (7, [Refused()]),
         (5, [Away(random.choice((1, 2)))]),
         (5, [Run(until=random.choice(("tag_write", "validate")))]),
-        (4, [Run(), ByHand("reconcile", REPAIR)]),
+        (4, [Run(), Mend()]),
+        (4, [Run(), ByWindow("tag_write", random.randint(3, 9), random.randint(1, 4), FORCED)]),
+        (3, [Run(), ByWindow("project", random.randint(3, 9), random.randint(1, 4))]),
+        (5, [Run(), BySlices(random.choice((2, 5)))]),
+        (3, [Run(), Cleanup(deleting.name), Run()]),
+        (3 if loses else 0, [Lose(writer.name), Persist(writer.name), Run(), Appear(writer.name)]),
         (24, [Within(application, seam, _deletion(random, deleting, eager)), Run()]),
         (10, [Within(application, seam, Persist(writer.name, TAGS[1], 1, writer.skew)), Run()]),
     ]

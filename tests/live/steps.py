@@ -68,7 +68,7 @@ class Delete:
     consumed: bool = False
 
     def __call__(self, world: World) -> None:
-        if self.persistence_id in world.actors.down:
+        if self.persistence_id in world.actors.down | world.damaged:
             return
         to = world.truth.last(self.persistence_id) - self.keep
         if self.consumed:

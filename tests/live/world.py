@@ -46,6 +46,7 @@ class Profile:
         cadence: of the chain.
         models: the projections, by name.
         settings: further TIDEMARK_ settings.
+        retention_days: how long the purge of the schedule keeps tag views; 0: it only plans.
     """
 
     tags_by_pekko: bool
@@ -53,6 +54,7 @@ class Profile:
     cadence: str = "daily"
     models: tuple[str, ...] = ("tag_sums",)
     settings: tuple[tuple[str, str], ...] = ()
+    retention_days: int = 0
 
 
 @dataclass
@@ -91,7 +93,12 @@ class World:
     def __post_init__(self) -> None:
         self.bucket_ms = BUCKETS[self.profile.bucket]
         self.actors = Actors(self.journal, self.truth, self.bucket_ms, self.profile.tags_by_pekko)
-        self.chain = Chain(self.profile.cadence, self.run, lambda: self.now, self.advance)
+        of_airflow = {
+            "TIDEMARK_CADENCE": self.profile.cadence,
+            "TIDEMARK_BUCKET_SIZE": self.profile.bucket,
+            "TIDEMARK_SCHEDULED_PURGE": "apply" if self.profile.retention_days else "plan",
+        }
+        self.chain = Chain(of_airflow, self.run, lambda: self.now, self.advance)
         length = CADENCES[self.profile.cadence]
         self.chain.last = DataInterval(pendulum.instance(START - length), pendulum.instance(START))
         ttl = dict(self.profile.settings).get("EVENTS_BY_TAG_TIME_TO_LIVE")
@@ -140,6 +147,7 @@ class World:
                     EXPORT_DIR=str(self.exports),
                     DATA_DOCS_DIR=str(self.directory / "data_docs"),
                     EVENTS_BY_TAG_FIRST_TIME_BUCKET=f"{START - timedelta(days=5):%Y%m%d}",
+                    RETENTION_DAYS=str(self.profile.retention_days or 30),
                     **dict(self.profile.settings),
                 )
             except Killed:

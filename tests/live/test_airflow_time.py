@@ -1,0 +1,169 @@
+"""Half an hour (LIVE_MINUTES) of everything that is real: plugin, reader, scheduler, failures."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from embedded import processes, rest
+from embedded import spark as embedded_spark
+from embedded.airflow import Airflow
+from embedded.cassandra import Cassandra, Endpoint
+from tests.integration.support import Journal, wait_until
+from tests.interop import build
+from tests.interop.client import Client, plugin_settings
+from tests.interop.support import QUICK, complete
+from tests.live.chain import CHAIN
+from tests.live.site import Site
+from tidemark.cassandra.control import Control
+from tidemark.settings import Settings
+
+MINUTES = float(os.environ.get("LIVE_MINUTES", "30"))
+CADENCE = "five-minutes"
+INTERVAL_S = 300
+DEADLINE_S = 1200
+IDS = tuple(f"{kind}|{number}" for kind in "abc" for number in range(5))
+TAGS = (("red",), ("red", "blue"), ("blue",), ())
+KEPT = 30
+"""Messages that an actor keeps: more than it writes in the intervals that the chain may lag."""
+
+
+@pytest.mark.soak
+def test_airflow_keeps_up_with_a_journal_that_lives(state: Path, tmp_path: Path) -> None:
+    node = Cassandra(state / "live-cassandra")
+    chosen = random.Random(15)
+    try:
+        with _site(node, state, tmp_path) as (site, airflow):
+            events: list[tuple[float, Callable[[], object]]] = [
+                (0.25, lambda: _stop_scheduler(state / "live-airflow")),
+                (0.25 + 600 / (60 * MINUTES + 600), airflow.start),
+                (0.60, lambda: _restart(node)),
+                (0.75, _kill_an_application),
+            ]
+            began = time.monotonic()
+            while (passed := (time.monotonic() - began) / (60 * MINUTES)) < 1:
+                while events and events[0][0] <= passed:
+                    events.pop(0)[1]()
+                _act(site, chosen)
+            _wait_until_done(site, airflow)
+            site.require_equal_to_the_model()
+    finally:
+        Airflow(state / "live-airflow", {}).stop()
+        node.stop()
+
+
+@contextmanager
+def _site(node: Cassandra, state: Path, directory: Path) -> Iterator[tuple[Site, Airflow]]:
+    endpoint = node.start()
+    environment = {**embedded_spark.environment(), **endpoint.environment()}
+    log = state / "live-client.log"
+    with (
+        _control(endpoint) as control,
+        Client.start(build.command(state), endpoint.environment(), log) as pekko,
+    ):
+        journal = Journal.create(
+            control, environment, SPARK_MASTER="local[2]", BUCKET_SIZE="Minute", CADENCE=CADENCE
+        )
+        first = datetime.now(UTC) - timedelta(hours=1)
+        opened = [
+            pekko.open(plugin_settings(journal.keyspace, "Minute", first, **QUICK))
+            for _ in ("writer", "reader")
+        ]
+        site = Site(journal, opened[0], opened[1], directory, tags_by_pekko=True)
+        of_site = {f"TIDEMARK_{name}": value for name, value in site.settings().items()}
+        airflow = Airflow(state / "live-airflow", {**journal.environment, **of_site})
+        airflow.start()
+        with airflow.client() as client:
+            rest.wait_until("the DAGs to be parsed", 300, lambda: _known(client))
+            for dag_id in CHAIN:
+                rest.unpause(client, dag_id)
+        yield site, airflow
+
+
+def _known(client: httpx.Client) -> bool | None:
+    found = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
+    return found >= set(CHAIN) or None
+
+
+def _control(endpoint: Endpoint) -> Control:
+    return Control(
+        Settings(
+            cassandra_hosts=f"{endpoint.host}:{endpoint.port}",
+            cassandra_username=endpoint.username,
+            cassandra_password=endpoint.password,
+        )
+    )
+
+
+def _act(site: Site, chosen: random.Random) -> None:
+    """One actor writes; now and then it takes a snapshot and deletes what is long consumed."""
+    pid = chosen.choice(IDS)
+    site.persist(pid, chosen.choice((1, 1, 3)), *chosen.choice(TAGS))
+    consumed = {
+        row["persistence_id"]: row["sequence_nr"]
+        for row in site.own_rows("projection_offset")
+        if not row["tag"]
+    }
+    to = min(site.truth.last(pid) - KEPT, consumed.get(pid, 0))
+    if chosen.random() < 0.2 and to > 0:
+        site.delete(pid, to)
+    assert site.live is not None
+    complete(site.live.delivered())
+    time.sleep(0.5)  # the rate of the journal, not a wait for anything
+
+
+def _stop_scheduler(home: Path) -> None:
+    processes.stop(["scheduler"], home / "run")
+
+
+def _restart(node: Cassandra) -> None:
+    node.stop()
+    node.start()
+
+
+def _kill_an_application() -> None:
+    """SIGKILL to what an application of ours runs in, when there is one."""
+
+    def found() -> list[psutil.Process]:
+        return [
+            process
+            for process in psutil.process_iter(["cmdline"])
+            if any("spark_apps/" in word for word in process.info["cmdline"] or [])
+            and "live-airflow" in process.environ().get("AIRFLOW_HOME", "")
+        ]
+
+    wait_until("an application to run", lambda: bool(found()), INTERVAL_S * 2)
+    for process in found():
+        process.kill()
+
+
+def _wait_until_done(site: Site, airflow: Airflow) -> None:
+    """Until the chain has consumed the last event of every series."""
+    wanted = {(pid, "", site.truth.last(pid)) for pid in site.truth.events}
+    numbers = site.truth.numbers()
+    red = [key for key in numbers if key[2] == "red"]
+    last = {key[0]: max(numbers[k] for k in red if k[0] == key[0]) for key in red}
+    wanted |= {(pid, "red", number) for pid, number in last.items()}
+
+    def consumed() -> bool:
+        rows = site.own_rows("projection_offset")
+        found = {
+            (r["persistence_id"], r["tag"], r["tag_pid_sequence_nr"] or r["sequence_nr"])
+            for r in rows
+        }
+        return found >= wanted
+
+    wait_until("the chain to have consumed everything", consumed, DEADLINE_S)
+    with airflow.client() as client:
+        for dag_id in CHAIN:
+            newest = rest.runs(client, dag_id)[-1]
+            assert newest["state"] in ("success", "running", "queued"), (dag_id, newest)
