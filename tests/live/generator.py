@@ -20,6 +20,7 @@ from tests.live.steps import (
     Pass,
     Persist,
     Recover,
+    Redefine,
     Refused,
     Run,
     Step,
@@ -66,12 +67,13 @@ def history_of(seed: int, intervals: int) -> History:
     random, profile = Random(seed), profile_of(seed)
     reads_messages = any(model not in TAG_MODELS for model in profile.models)
     eager = profile.tags_by_pekko and not reads_messages
+    is_kept = random.random() < 0.3
     writers = [
         Writer(
             f"{random.choice('abc')}|{number}",
             random.choice(SKEWS),
             random.choice((0.1, 0.5, 0.9)),
-            random.random() < 0.5,
+            not is_kept and random.random() < 0.5,
         )
         for number in range(random.randint(2, 5))
     ]
@@ -111,6 +113,8 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
     seam = random.randint(1, MOST_SEAMS)
     writer = random.choice(writers)
     loses = not profile.tags_by_pekko and not set(profile.models) & set(TAG_MODELS)
+    is_kept = not any(one.deletes for one in writers)
+    is_whole = is_kept and not profile.settings and not profile.retention_days
     deleting = random.choice([one for one in writers if one.deletes] or [writer])
     ends: list[tuple[float, list[Step]]] = [
         (20, [Run()]),
@@ -123,9 +127,13 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
         (4, [Run(), ByWindow("tag_write", random.randint(3, 9), random.randint(1, 4), FORCED)]),
         (3, [Run(), ByWindow("project", random.randint(3, 9), random.randint(1, 4))]),
         (5, [Run(), BySlices(random.choice((2, 5)))]),
-        (3, [Run(), Cleanup(deleting.name), Run()]),
+        (5 if is_whole else 0, [Redefine(), Run()]),
+        (0 if is_kept else 3, [Run(), Cleanup(deleting.name), Run()]),
         (3 if loses else 0, [Lose(writer.name), Persist(writer.name), Run(), Appear(writer.name)]),
-        (24, [Within(application, seam, _deletion(random, deleting, eager)), Run()]),
+        (
+            0 if is_kept else 24,
+            [Within(application, seam, _deletion(random, deleting, eager)), Run()],
+        ),
         (10, [Within(application, seam, Persist(writer.name, TAGS[1], 1, writer.skew)), Run()]),
     ]
     [chosen] = random.choices([steps for _, steps in ends], [weight for weight, _ in ends])

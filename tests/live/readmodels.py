@@ -44,10 +44,16 @@ class ReadModel:
 
     def define(self, journal: Journal, directory: Path) -> None:
         """Write the file and make the table."""
-        text = self.definition.replace("{keyspace}", journal.keyspace)
-        (directory / (self.file or f"{self.name}.sql")).write_text(text)
+        self.write(journal, directory, version=1)
         if self.table is not None:
             journal.control.execute_ddl(f"CREATE TABLE {journal.keyspace}.{self.name} {self.table}")
+
+    def write(self, journal: Journal, directory: Path, version: int) -> None:
+        """Write the file; whatever its version, the result is the same."""
+        text = self.definition.replace("{keyspace}", journal.keyspace)
+        text = text.replace("version: 1", f"version: {version}")
+        text = text.replace("version=1", f"version={version}")
+        (directory / (self.file or f"{self.name}.sql")).write_text(text)
 
     def rows(self, journal: Journal, exports: Path) -> Rows:
         """What it holds now."""

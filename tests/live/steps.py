@@ -200,6 +200,16 @@ class BySlices:
 
 
 @dataclass(frozen=True)
+class Redefine:
+    """Somebody raises the version of every projection."""
+
+    def __call__(self, world: World) -> None:
+        world.version += 1
+        for model in world.models:
+            model.write(world.journal, world.directory / "projections", world.version)
+
+
+@dataclass(frozen=True)
 class Lose:
     """An actor's next event is in no read: damage, until `Appear`, and `Mend` if it is tagged."""
 

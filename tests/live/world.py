@@ -71,6 +71,7 @@ class World:
         quiet_since: the first time bucket (epoch ms) in which nobody writes any more.
         visible_to_last_run: the place of the last event that was there when the last step began.
         placed: how many events were written.
+        version: of the projections' definitions.
         seen: how runs have ended, newest last.
         held_by_others: resources that somebody else has locked.
     """
@@ -87,6 +88,7 @@ class World:
     quiet_since: int = 0
     visible_to_last_run: int = 0
     placed: int = 0
+    version: int = 1
     seen: list[Ended] = field(default_factory=list)
     held_by_others: set[str] = field(default_factory=set)
 
