@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from airflow.sdk.bases.timetable import BaseTimetable
     from pendulum.tz.timezone import FixedTimezone, Timezone
 
-_CRON = {"daily": "0 0 * * *", "hourly": "0 * * * *", "off": "0 0 * * *"}
+_CRON = {
+    "daily": "0 0 * * *",
+    "hourly": "0 * * * *",
+    "five-minutes": "*/5 * * * *",
+    "off": "0 0 * * *",
+}
 _BUCKETS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 
 
@@ -121,7 +126,8 @@ def started_by(asset: Asset) -> AssetOrTimeSchedule:
 def _cadence() -> str:
     cadence = os.environ.get("TIDEMARK_CADENCE", "daily")
     if cadence not in _CRON:
-        raise ValueError(f"TIDEMARK_CADENCE is {cadence!r}; set it to daily, hourly or off")
+        known = "daily, hourly, five-minutes or off"
+        raise ValueError(f"TIDEMARK_CADENCE is {cadence!r}; set it to {known}")
     return cadence
 
 

@@ -26,7 +26,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-from airflow.timetables import interval
 from airflow.timetables.base import DataInterval, TimeRestriction
 
 from tests.integration.support import Result
@@ -100,13 +99,10 @@ class Chain:
 
     def due(self) -> tuple[datetime, DataInterval]:
         """When the next scheduled run starts, and its data interval."""
-        schedule = self._core_timetable()
+        schedule = dags(*self.settings.items())["tag_write"].timetable
         restriction = TimeRestriction(earliest=None, latest=None, catchup=False)
         present = pendulum.instance(self.now())
-        with (
-            patch.object(interval, "utcnow", lambda: present),
-            patch.object(timetables, "_now", lambda: present, create=True),
-        ):
+        with patch.object(timetables, "_now", lambda: present):
             info = schedule.next_dagrun_info(
                 last_automated_data_interval=self.last, restriction=restriction
             )
@@ -146,13 +142,6 @@ class Chain:
             consumed_asset_events=[],
         )
         return self._run(dag_id, run, params)
-
-    def _core_timetable(self) -> Any:
-        schedule = dags(*self.settings.items())["tag_write"].timetable
-        if isinstance(schedule, interval.CronDataIntervalTimetable):
-            return schedule
-        cron = timetables._CRON[self.settings["TIDEMARK_CADENCE"]]
-        return interval.CronDataIntervalTimetable(cron, "UTC")
 
     def _consume(self, dag_id: str) -> list[dict[str, Any]]:
         asset = _asset_of(dags(*self.settings.items())[dag_id])
