@@ -74,11 +74,9 @@ class Site:
         self.writer.snapshot(pid)
         self.writer.delete_messages(pid, to)
 
-    def run_chain(self, start: datetime) -> None:
-        """The chain of one Minute, which is out of live readers' reach by now."""
-        interval = DataInterval(
-            pendulum.instance(start), pendulum.instance(start + timedelta(minutes=1))
-        )
+    def run_chain(self, start: datetime, end: datetime) -> None:
+        """The chain of an interval, which is out of live readers' reach by now."""
+        interval = DataInterval(pendulum.instance(start), pendulum.instance(end))
         ended = self.chain.scheduled(interval)
         assert all(one.state != "failed" for one in ended), [str(one) for one in ended]
         assert [one.application for one in ended][:3] == ["tag_write", "validate", "project"]

@@ -57,7 +57,14 @@ HISTORIES: dict[str, tuple[Profile, History]] = {
 }
 
 
-@pytest.mark.parametrize("name", HISTORIES)
+SAMPLE = ("a day on which Airflow was down is made good",)
+"""What `make test` plays; `make soak` plays the others, too."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=() if one in SAMPLE else pytest.mark.soak) for one in HISTORIES],
+)
 def test_history_that_once_broke(
     name: str, make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:
