@@ -45,12 +45,12 @@ def _unsteady(plan: Any) -> Iterator[Any]:
 
 def _in_expression(expression: Any) -> Iterator[Any]:
     below = [found for one in _items(expression.children()) for found in _in_expression(one)]
-    yield from below
     kind = expression.getClass().getSimpleName()
+    if kind in _SUBQUERIES:
+        below += _unsteady(expression.plan())
+    yield from below
     if kind in _OF_THE_MOMENT or not (below or expression.deterministic()):
         yield expression
-    if kind in _SUBQUERIES:
-        yield from _unsteady(expression.plan())
 
 
 def _items(sequence: Any) -> Iterator[Any]:
