@@ -16,8 +16,6 @@ from airflow.sdk import BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 POOL = "tidemark"
-# Longer than TIDEMARK_LOCK_TTL (60 s): the locks of a run that died have expired by then.
-RETRY_DELAY = timedelta(seconds=75)
 # 2: the input is refused; 3: the data must be put right first (tidemark.errors).
 _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 
@@ -67,7 +65,7 @@ class TidemarkOperator(SparkSubmitOperator):
         cassandra_conn_id: str = "cassandra_default",
         pool: str = POOL,
         retries: int = 1,
-        retry_delay: timedelta = RETRY_DELAY,
+        retry_delay: timedelta | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -77,7 +75,7 @@ class TidemarkOperator(SparkSubmitOperator):
             conf={"spark.log.level": "WARN"},
             pool=pool,
             retries=retries,
-            retry_delay=retry_delay,
+            retry_delay=retry_delay or default_retry_delay(),
             **kwargs,
         )
         self.window = window
@@ -150,6 +148,13 @@ def _as_option(option: str, value: object) -> list[str]:
         return [option]
     values = value if isinstance(value, list) else [value]
     return [word for one in values for word in (option, str(one))]
+
+
+def default_retry_delay() -> timedelta:
+    """15 s more than TIDEMARK_LOCK_TTL: by then the locks of a run that died have expired."""
+    ttl = os.environ.get("TIDEMARK_LOCK_TTL", "")
+    # What is no number is refused by the application, and not tried again.
+    return timedelta(seconds=15 + (int(ttl) if ttl.isdecimal() else 60))
 
 
 def home() -> Path:

@@ -26,6 +26,7 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError, root_cause
 from tidemark.ledger.locks import default_owner
 from tidemark.ledger.runs import write_report
+from tidemark.parent import end_with_parent
 from tidemark.settings import Settings
 from tidemark.window import Window, iso
 
@@ -218,8 +219,9 @@ def run_application(
         report_file: also write the report there.
         dry_run: shown in the report.
     """
-    # SIGTERM (Airflow stopping a task) must unwind, so that locks are given back.
+    # SIGTERM must unwind, so that locks are given back. Airflow stops a task by killing the JVM.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_with_parent()
     report = _Report(application, run_id, dry_run)
     try:
         if window is not None:

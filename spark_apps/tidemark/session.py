@@ -8,6 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from tidemark.cassandra import spark_io
@@ -33,21 +34,26 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         SparkSession.builder.appName(f"tidemark {application}")
         .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Makes the gateway: without it the command's options are not known here.
+        SparkContext._ensure_initialized()
+        given = SparkConf()
+        master = given.get("spark.master") or "local"
+        conf = {} if given.contains("spark.ui.enabled") else ui(settings, master)
+    else:
         require_java()
-        if settings.spark_master.startswith("local"):
+        if is_local(settings.spark_master):
             # The first python3 on the PATH need not have what the decoders in Python import.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = (
-            builder.master(settings.spark_master)
-            .config("spark.jars", ",".join(_jars(settings)))
-            .config("spark.driver.memory", settings.spark_driver_memory)
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-        )
+        conf = {
+            **submission(settings),
+            **ui(settings, settings.spark_master),
+            "spark.jars": ",".join(_jars(settings)),
+        }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
@@ -66,6 +72,32 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     remember_classes(spark)
     spark_io.connect(spark, settings)
     return spark
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs in the driver's own process."""
+    return master.startswith("local")
+
+
+def submission(settings: Settings) -> dict[str, str]:
+    """What spark-submit would be given: the configuration of a driver that is started by hand.
+
+    Its addresses only on this machine: workers elsewhere must find the way back to it, and where
+    this machine is seen from is for Spark, or SPARK_LOCAL_IP, to say.
+    """
+    conf = {
+        "spark.master": settings.spark_master,
+        "spark.driver.memory": settings.spark_driver_memory,
+    }
+    if is_local(settings.spark_master):
+        conf |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return conf
+
+
+def ui(settings: Settings, master: str) -> dict[str, str]:
+    """Whether there is Spark's UI: by default on a cluster, where a run is not one process."""
+    is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
+    return {"spark.ui.enabled": str(is_on).lower()}
 
 
 def remember_classes(spark: SparkSession) -> None:

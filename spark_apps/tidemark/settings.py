@@ -10,7 +10,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -20,6 +20,7 @@ from tidemark.partitioning.keys import BucketSize, time_bucket
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+_QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
 class Settings(BaseSettings):
@@ -37,7 +38,9 @@ class Settings(BaseSettings):
     cassandra_username: str = Field("", description="User name; empty connects without one.")
     cassandra_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
     cassandra_consistency: str = Field(
-        "QUORUM", description="Consistency level of reads and writes; Pekko's own is QUORUM."
+        "QUORUM",
+        description="Consistency level of reads and writes: QUORUM (Pekko's own), LOCAL_QUORUM,"
+        " EACH_QUORUM or ALL.",
     )
     cassandra_timeout: float = Field(
         20.0, gt=0, description="Seconds that one statement of the control plane may take."
@@ -143,7 +146,10 @@ class Settings(BaseSettings):
         description="Bytes of payload that a projection reads in one batch.",
     )
     lock_ttl: int = Field(
-        60, ge=5, description="Seconds after which the locks of a dead run expire."
+        60,
+        ge=5,
+        description="Seconds after which the locks of a dead run expire. Airflow's workers need"
+        " it too: a failed run is tried again 15 s later than that.",
     )
     retention_days: int = Field(
         30, ge=1, description="Tag-view buckets younger than this are never purged."
@@ -164,6 +170,11 @@ class Settings(BaseSettings):
     )
     spark_master: str = Field(
         "local[*]", description="Used when an application runs outside spark-submit."
+    )
+    spark_ui: Literal["cluster", "on", "off"] = Field(
+        "cluster",
+        description="Spark's UI while an application runs, from port 4040 on: `cluster` (not with"
+        " a master `local`), `on` or `off`; spark-submit's own `spark.ui.enabled` comes first.",
     )
     spark_driver_memory: str = Field(
         "2g", description="Heap of the driver outside spark-submit, as Spark writes sizes."
@@ -198,6 +209,15 @@ class Settings(BaseSettings):
     def _is_first_time_bucket(cls, value: str) -> str:
         parse_first_time_bucket(value)
         return value
+
+    @field_validator("cassandra_consistency")
+    @classmethod
+    def _is_quorum(cls, value: str) -> str:
+        # What is read with less may be older than what was written: a lock of another run, the
+        # state that a fold goes on from.
+        if value.upper() not in _QUORUMS:
+            raise ValueError(f"choose one of {', '.join(_QUORUMS)}")
+        return value.upper()
 
     @field_validator("cassandra_hosts")
     @classmethod

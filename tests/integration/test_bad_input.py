@@ -85,11 +85,20 @@ def test_keyspace_missing(journal: Journal, application: str) -> None:
 
 
 @pytest.mark.parametrize("application", EVERY)
-def test_consistency_level_that_the_cluster_cannot_reach(
-    journal: Journal, application: str
-) -> None:
-    line = refused(journal, application, *GOOD, CASSANDRA_CONSISTENCY="TWO")
-    assert "consistency level TWO needs 2 replicas, 1 are alive" in line
+@pytest.mark.parametrize("level", ["ONE", "local_one", "TWO", "ANY", "SERIAL"])
+def test_consistency_level_below_a_quorum(journal: Journal, application: str, level: str) -> None:
+    """Locks, the ledger and the states of folds could be read as they were before."""
+    line = refused(journal, application, *GOOD, CASSANDRA_CONSISTENCY=level)
+    assert "TIDEMARK_CASSANDRA_CONSISTENCY: choose one of QUORUM, LOCAL_QUORUM" in line
+
+
+@pytest.mark.parametrize("application", EVERY)
+def test_host_that_nobody_knows(journal: Journal, application: str) -> None:
+    result = journal.run(application, *GOOD, CASSANDRA_HOSTS="no-such-host.invalid:9042")
+    assert result.status == 1
+    assert result.stderr.splitlines() == result.error_lines
+    [line] = result.error_lines
+    assert "no such host (no-such-host.invalid:9042); check TIDEMARK_CASSANDRA_HOSTS" in line
 
 
 def test_replication_that_the_cluster_cannot_reach(make_journal: Callable[..., Journal]) -> None:
@@ -125,7 +134,8 @@ def test_table_missing_and_table_of_another_shape(
         ({"LOCK_TTL": "1"}, "TIDEMARK_LOCK_TTL"),
         ({"JOURNAL_KEYSPACE": "a; DROP"}, "TIDEMARK_JOURNAL_KEYSPACE: not a name"),
         ({"REPLICATION": "[1]"}, "TIDEMARK_REPLICATION: not a JSON object"),
-        ({"CASSANDRA_CONSISTENCY": "MOST"}, "no such consistency level: 'MOST'"),
+        ({"CASSANDRA_CONSISTENCY": "MOST"}, "TIDEMARK_CASSANDRA_CONSISTENCY: choose one of"),
+        ({"SPARK_UI": "yes"}, "TIDEMARK_SPARK_UI: Input should be 'cluster', 'on' or 'off'"),
     ],
 )
 def test_settings(journal: Journal, variables: Mapping[str, str], expected: str) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Self
 
 import pytest
+from cassandra import ConsistencyLevel
+from cassandra.connection import ConnectionShutdown
+from cassandra.policies import RetryPolicy
 
 from tests.integration.support import Journal, wait_until
+from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.errors import LockHeld, LockLost
 from tidemark.ledger.claim import claim
@@ -32,6 +37,73 @@ def pieces(journal: Journal) -> Pieces:
     return Pieces(
         journal.control, journal.own_keyspace, "tag-write", journal.keyspace, BucketSize.HOUR
     )
+
+
+class Requests:
+    """What the driver sends: its consistency levels, and how much of it at once."""
+
+    def __init__(self, control: Control) -> None:
+        self.levels: list[int] = []
+        self.in_flight = self.most = 0
+        self.futures: list[Any] = []
+        self._session: Any = control._session
+
+    def __enter__(self) -> Self:
+        self._session.add_request_init_listener(self._sent)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.remove_request_init_listener(self._sent)
+
+    def _sent(self, future: Any) -> None:
+        self.futures.append(future)
+        self.levels.append(future.message.consistency_level)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        future.add_callbacks(self._answered, self._answered)
+
+    def _answered(self, _: object) -> None:
+        self.in_flight -= 1
+
+
+def test_locks_are_seen_from_every_data_centre(ledger: Journal) -> None:
+    """With LOCAL_QUORUM two runs in two data centres would both find nobody else."""
+    local = ledger.settings().model_copy(update={"cassandra_consistency": "LOCAL_QUORUM"})
+    with Control(local) as control, Requests(control) as sent:
+        with Locks(control, ledger.own_keyspace, ["a"], owner="o", run_id="r", ttl=60):
+            assert control.execute(f"SELECT owner FROM {ledger.own_keyspace}.lock") != []
+        *of_locks, plain, release = sent.levels
+    assert plain == ConsistencyLevel.LOCAL_QUORUM
+    assert {*of_locks, release} == {ConsistencyLevel.QUORUM}
+    assert len(of_locks) == 2
+
+
+def test_a_year_of_pieces_is_started_one_transaction_after_the_other(ledger: Journal) -> None:
+    """All are of one partition: at once they contend until the server's patience, 1.8 s, ends."""
+    with Requests(ledger.control) as sent:
+        started = pieces(ledger).start(
+            [Piece(n * HOUR, Reason.NEW) for n in range(8760)], owner="o", run_id="1"
+        )
+        assert (len(started), sent.most) == (8760, 1)
+        pieces(ledger).note(Piece(n * HOUR, Reason.LATE) for n in range(8700, 8800))
+    assert sent.most == 1
+    assert len(pieces(ledger).entries()) == 8800
+
+
+def test_a_transaction_is_not_sent_again_when_its_connection_breaks(ledger: Journal) -> None:
+    """It may be done, and would then be refused because of what it did itself."""
+    with Requests(ledger.control) as sent:
+        pieces(ledger).start([Piece(0, Reason.NEW)], owner="o", run_id="1")
+        pieces(ledger).entries()
+    *transactions, read = sent.futures
+    lost = ConnectionShutdown("broken")
+
+    def decision(future: Any) -> int:
+        policy = future._retry_policy
+        return int(policy.on_request_error(future.query, None, error=lost, retry_num=0)[0])
+
+    assert {decision(one) for one in transactions} == {RetryPolicy.RETHROW}
+    assert decision(read) == RetryPolicy.RETRY_NEXT_HOST
 
 
 def test_lock_is_held_by_one_and_given_back(ledger: Journal) -> None:

@@ -11,6 +11,7 @@ from cassandra import ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
+from cassandra.policies import RetryPolicy
 from cassandra.query import (
     BatchStatement,
     BatchType,
@@ -20,13 +21,23 @@ from cassandra.query import (
 )
 
 from tidemark.cassandra.failures import Failures
-from tidemark.errors import InvalidInput
 from tidemark.settings import Settings
 
 Row = dict[str, Any]
 CONCURRENCY = 32
 _STREAMED = 100
 """Rows in a page."""
+_ONCE = "once"
+"""Of transactions: whoever sends one again may meet what it did the first time."""
+_EVERYWHERE = "everywhere"
+"""Of locks: at QUORUM of all data centres, whatever the rest is read and written with."""
+
+
+class _NotResent(RetryPolicy):  # type: ignore[misc]
+    """Sends nothing again that may have been done, such as what a broken connection took."""
+
+    def on_request_error(self, *args: object, **kwargs: object) -> tuple[int, None]:
+        return self.RETHROW, None
 
 
 class Control:
@@ -36,35 +47,15 @@ class Control:
         """Connect.
 
         Raises:
-            CassandraUnavailable: no contact point answers, or the credentials are refused.
-            InvalidInput: the consistency level does not exist.
+            CassandraUnavailable: no contact point answers or is known, or the credentials are
+                refused.
         """
         # The driver repeats on its logger, with a trace, what we say in one line.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         self._failures = Failures(settings.cassandra_hosts, settings.cassandra_username)
         self._prepared: dict[str, PreparedStatement] = {}
-        profile = ExecutionProfile(
-            consistency_level=_consistency(settings.cassandra_consistency),
-            request_timeout=settings.cassandra_timeout,
-            row_factory=dict_factory,
-        )
-        password = settings.cassandra_password.get_secret_value()
-        self._cluster = Cluster(
-            contact_points=settings.contact_points,
-            port=settings.contact_points[0][1],
-            auth_provider=(
-                PlainTextAuthProvider(settings.cassandra_username, password)
-                if settings.cassandra_username
-                else None
-            ),
-            execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-            connect_timeout=settings.cassandra_timeout,
-            # The driver's own 2 s are too few for a server that is busy when we connect.
-            control_connection_timeout=settings.cassandra_timeout,
-            # What is asked of the schema is read from system_schema. Its metadata would be all
-            # tables of all keyspaces, fetched at each start and after each statement of DDL.
-            schema_metadata_enabled=False,
-        )
+        with self._failures.in_one_line():
+            self._cluster = _cluster(settings)
         try:
             with self._failures.in_one_line():
                 self._session = self._cluster.connect()
@@ -100,16 +91,20 @@ class Control:
         with self._failures.in_one_line():
             return list(self._session.execute(self._prepare(cql), values))
 
-    def stream(self, cql: str, values: Sequence[object] = ()) -> Iterator[Row]:
-        """Run one prepared statement and yield its rows, a small page of them in memory.
+    def stream(
+        self, cql: str, values: Sequence[object] = (), *, page: int = _STREAMED
+    ) -> Iterator[Row]:
+        """Run one prepared statement and yield its rows, a page of them in memory.
+
+        Rows may be large, and the server holds a page of whole ones: so a page is small unless
+        another number is given.
 
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
         with self._failures.in_one_line():
             statement = self._prepare(cql).bind(values)
-            # Rows may be large: the server holds a page of whole ones.
-            statement.fetch_size = _STREAMED
+            statement.fetch_size = page
             yield from self._session.execute(statement)
 
     def write_time(self) -> int:
@@ -124,11 +119,16 @@ class Control:
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.
 
+        All clients send theirs to the same node. Two nodes that make a table at once would, before
+        Cassandra 5.1, each make one with an id of its own; one node makes one after the other.
+
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
         with self._failures.in_one_line():
-            self._session.execute(SimpleStatement(cql))
+            nodes = self._session.get_pool_state()
+            node = min(nodes, key=lambda host: str(host.endpoint), default=None)
+            self._session.execute(SimpleStatement(cql), host=node)
 
     def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
         """Run one lightweight transaction; whether it was applied, and the row that it met.
@@ -136,8 +136,47 @@ class Control:
         Raises:
             CassandraUnavailable: the statement failed or timed out.
         """
-        row = self.execute(cql, values)[0]
-        return bool(row.pop("[applied]")), row
+        with self._failures.in_one_line():
+            statement = self._prepare(cql)
+            row = self._session.execute(statement, values, execution_profile=_ONCE).one()
+            return bool(row.pop("[applied]")), row
+
+    def applied_everywhere(
+        self, cql: str, values: Iterable[Sequence[object]], *, timeout: float | None = None
+    ) -> list[tuple[bool, Row]]:
+        """Run a lightweight transaction for each set of values, each on a partition of its own.
+
+        They are committed at QUORUM and may be sent twice, so that one must know its own row.
+
+        Args:
+            cql: the statement.
+            values: its values, for each of the partitions.
+            timeout: seconds that one of them may take; by default the setting.
+
+        Raises:
+            CassandraUnavailable: at the first that failed or timed out; others may be done.
+        """
+        with self._failures.in_one_line():
+            limit = {} if timeout is None else {"request_timeout": timeout}
+            profile = self._session.execution_profile_clone_update(_EVERYWHERE, **limit)
+            results = execute_concurrent_with_args(
+                self._session,
+                self._prepare(cql),
+                list(values),
+                concurrency=CONCURRENCY,
+                execution_profile=profile,
+            )
+            rows = [result.one() for _, result in results]
+            return [(bool(row.pop("[applied]")), row) for row in rows]
+
+    def read_everywhere(self, cql: str) -> list[Row]:
+        """Read at QUORUM what `applied_everywhere` has written, in whatever data centre.
+
+        Raises:
+            CassandraUnavailable: the statement failed or timed out.
+        """
+        with self._failures.in_one_line():
+            return list(self._session.execute(self._prepare(cql), execution_profile=_EVERYWHERE))
 
     def execute_many(
         self, cql: str, values: Iterable[Sequence[object]], *, concurrency: int = CONCURRENCY
@@ -159,22 +198,35 @@ class Control:
         """Run one prepared statement for each set of values, as one unlogged batch per sequence.
 
         A batch must stay inside one partition and below the server's batch_size_fail_threshold.
-        With a condition in `cql` it is one lightweight transaction, applied as a whole or not at
-        all; the answer to one that is not are the rows that its conditions met.
 
         Raises:
             CassandraUnavailable: at the first batch that failed or timed out.
         """
         with self._failures.in_one_line():
             prepared = self._prepare(cql)
-            statements = []
-            for values_of_batch in batches:
-                batch = BatchStatement(BatchType.UNLOGGED)
-                for values in values_of_batch:
-                    batch.add(prepared, values)
-                statements.append((batch, ()))
+            statements = [(_batch(prepared, values), ()) for values in batches]
             results = execute_concurrent(self._session, statements, concurrency=CONCURRENCY)
             return [list(result) for _, result in results]
+
+    def transactions(
+        self, cql: str, batches: Iterable[Sequence[Sequence[object]]]
+    ) -> list[list[Row]]:
+        """Run a conditional statement in batches of one partition, one batch after the other.
+
+        Each batch is one lightweight transaction, applied as a whole or not at all; the answer to
+        one that is not are the rows that its conditions met. Those of one partition would only
+        contend with each other, and the server gives up one that contends for too long
+        (cas_contention_timeout, 1.8 s by default).
+
+        Raises:
+            CassandraUnavailable: at the first batch that failed or timed out; it may be done.
+        """
+        with self._failures.in_one_line():
+            prepared = self._prepare(cql)
+            return [
+                list(self._session.execute(_batch(prepared, values), execution_profile=_ONCE))
+                for values in batches
+            ]
 
     def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
         """CQL type by column name; None without that table.
@@ -225,13 +277,42 @@ class Control:
         return self._prepared[cql]
 
 
-def _consistency(name: str) -> int:
-    levels: dict[str, int] = ConsistencyLevel.name_to_value
-    try:
-        return levels[name.upper()]
-    except KeyError:
-        raise InvalidInput(
-            f"no such consistency level: {name!r}",
-            where="TIDEMARK_CASSANDRA_CONSISTENCY",
-            do=f"choose one of {', '.join(sorted(levels))}",
-        ) from None
+def _cluster(settings: Settings) -> Cluster:
+    password = settings.cassandra_password.get_secret_value()
+    level = ConsistencyLevel.name_to_value[settings.cassandra_consistency]
+
+    def profile(level: int, retry_policy: RetryPolicy) -> ExecutionProfile:
+        return ExecutionProfile(
+            consistency_level=level,
+            retry_policy=retry_policy,
+            request_timeout=settings.cassandra_timeout,
+            row_factory=dict_factory,
+        )
+
+    return Cluster(
+        contact_points=settings.contact_points,
+        port=settings.contact_points[0][1],
+        auth_provider=(
+            PlainTextAuthProvider(settings.cassandra_username, password)
+            if settings.cassandra_username
+            else None
+        ),
+        execution_profiles={
+            EXEC_PROFILE_DEFAULT: profile(level, RetryPolicy()),
+            _ONCE: profile(level, _NotResent()),
+            _EVERYWHERE: profile(ConsistencyLevel.QUORUM, RetryPolicy()),
+        },
+        connect_timeout=settings.cassandra_timeout,
+        # The driver's own 2 s are too few for a server that is busy when we connect.
+        control_connection_timeout=settings.cassandra_timeout,
+        # What is asked of the schema is read from system_schema. Its metadata would be all
+        # tables of all keyspaces, fetched at each start and after each statement of DDL.
+        schema_metadata_enabled=False,
+    )
+
+
+def _batch(prepared: PreparedStatement, rows: Sequence[Sequence[object]]) -> BatchStatement:
+    batch = BatchStatement(BatchType.UNLOGGED)
+    for values in rows:
+        batch.add(prepared, values)
+    return batch

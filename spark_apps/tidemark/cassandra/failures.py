@@ -14,6 +14,7 @@ from cassandra import (
     RequestExecutionException,
     Unauthorized,
     Unavailable,
+    UnresolvableContactPoints,
 )
 from cassandra.cluster import NoHostAvailable
 
@@ -43,6 +44,12 @@ class Failures:
             yield
         except NoHostAvailable as error:
             raise self._unavailable(error) from error
+        except UnresolvableContactPoints as error:
+            raise CassandraUnavailable(
+                "no such host",
+                where=self.hosts,
+                do="check TIDEMARK_CASSANDRA_HOSTS and the name service",
+            ) from error
         except (Unauthorized, AuthenticationFailed) as error:
             raise self._refused(error) from error
         except OperationTimedOut as error:
@@ -76,8 +83,8 @@ class Failures:
             f"consistency level {level} needs {error.required_replicas} replicas,"
             f" {error.alive_replicas} are alive",
             where=self.hosts,
-            do="start the missing nodes, or lower TIDEMARK_CASSANDRA_CONSISTENCY, or the"
-            " replication factor of the keyspace (TIDEMARK_REPLICATION for Tidemark's own)",
+            do="start the missing nodes, or lower the replication factor of the keyspace"
+            " (TIDEMARK_REPLICATION for Tidemark's own)",
         )
 
     def _refused(self, error: Exception) -> CassandraUnavailable:

@@ -37,8 +37,8 @@ def connect(spark: SparkSession, settings: Settings) -> None:
     conf = {
         "spark.cassandra.connection.host": ",".join(f"{host}:{port}" for host, port in hosts),
         "spark.cassandra.connection.port": str(hosts[0][1]),
-        "spark.cassandra.input.consistency.level": settings.cassandra_consistency.upper(),
-        "spark.cassandra.output.consistency.level": settings.cassandra_consistency.upper(),
+        "spark.cassandra.input.consistency.level": settings.cassandra_consistency,
+        "spark.cassandra.output.consistency.level": settings.cassandra_consistency,
         "spark.cassandra.input.split.sizeInMB": "64",
         "spark.cassandra.input.fetch.sizeInRows": str(_PAGE_ROWS),
         # The default of 1 KiB makes single-row batches of events; batches never span partitions.

@@ -1,7 +1,8 @@
 """Many rows of one partition, changed by few lightweight transactions.
 
-Each transaction costs rounds of its own, and those of one partition wait for each other: a year of
-Hour buckets, piece by piece, would take longer than what is done with them.
+Each transaction costs rounds of its own, and those of one partition wait for each other, or fail
+each other: a year of Hour buckets, piece by piece, would take longer than what is done with them.
+So they are few, and one after the other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def refused(
         CassandraUnavailable: a transaction failed or timed out; others may be done.
     """
     parts = [slice(first, first + _TOGETHER) for first in range(0, len(rows), _TOGETHER)]
-    answers = control.execute_batches(cql, (rows[part] for part in parts))
+    answers = control.transactions(cql, (rows[part] for part in parts))
     pairs = zip(parts, answers, strict=True)
     return [(part, answer) for part, answer in pairs if not answer[0]["[applied]"]]
 
@@ -37,4 +38,4 @@ def apply_each(control: Control, cql: str, rows: Sequence[Sequence[object]]) -> 
         CassandraUnavailable: a transaction failed or timed out; others may be done.
     """
     for part, _ in refused(control, cql, rows):
-        control.execute_many(cql, rows[part])
+        control.transactions(cql, ([row] for row in rows[part]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from tidemark.application import Run
 from tidemark.cassandra.schema import table
@@ -11,6 +12,9 @@ from tidemark.errors import InvalidInput
 from tidemark.journal import tables
 from tidemark.retention import store
 from tidemark.window import Window
+
+_TOGETHER = 1000
+"""Partitions that are asked before their answers are looked at."""
 
 
 @dataclass(frozen=True)
@@ -122,15 +126,15 @@ def _unknown_ids(run: Run, ids: Iterable[str]) -> list[str]:
 
 def _has_tag_view_rows(run: Run, persistence_id: str) -> bool:
     views = table(run.settings.journal_keyspace, run.settings.events_by_tag_table)
-    found = run.control.execute_many(
+    probe = (
         f"SELECT persistence_id FROM {views} WHERE tag_name = ? AND timebucket = ?"
-        " AND persistence_id = ? LIMIT 1 ALLOW FILTERING",
-        [
-            (tag, bucket, persistence_id)
-            for tag, bucket in store.partitions(run.control, run.settings)
-        ],
+        " AND persistence_id = ? LIMIT 1 ALLOW FILTERING"
     )
-    return any(found)
+    places = ((*one, persistence_id) for one in store.partitions(run.control, run.settings))
+    while part := list(islice(places, _TOGETHER)):
+        if any(run.control.execute_many(probe, part)):
+            return True
+    return False
 
 
 def _unknown_tags(run: Run, tags: Iterable[str]) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tidemark.application import Run
 from tidemark.cassandra.schema import table
 from tidemark.journal import tables
 from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.retention import store
 from tidemark.tagging import tails
 
 
@@ -23,15 +25,15 @@ def plan(run: Run) -> Plan:
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
-    views = table(settings.journal_keyspace, settings.events_by_tag_table)
-    partitions = run.control.execute(f"SELECT DISTINCT tag_name, timebucket FROM {views}")
+    # Counted as they come: a journal has millions of persistence ids.
+    partitions = Counter(tag for tag, _ in store.partitions(run.control, settings))
     metadata = table(settings.journal_keyspace, settings.metadata_table)
-    ids = run.control.execute(f"SELECT persistence_id, deleted_to FROM {metadata}")
+    ids = run.control.stream(f"SELECT persistence_id, deleted_to FROM {metadata}", page=5000)
     beheaded = sum((row["deleted_to"] or 0) > 0 for row in ids)
     lines = [
         f"empties {settings.events_by_tag_table}, {tables.TAG_WRITE_PROGRESS} and"
         f" {tables.TAG_SCANNING} of {settings.journal_keyspace}:"
-        f" {len({row['tag_name'] for row in partitions})} tags in {len(partitions)} partitions",
+        f" {len(partitions)} tags in {partitions.total()} partitions",
         "readers and persistent actors of this journal must be stopped",
     ]
     if beheaded:
@@ -39,7 +41,7 @@ def plan(run: Run) -> Plan:
             f"{beheaded} persistence ids had messages deleted: their rows of deleted events cannot"
             " come back, and what is left is numbered from 1"
         )
-    return Plan({"partitions": len(partitions), "ids_with_deleted_messages": beheaded}, lines)
+    return Plan({"partitions": partitions.total(), "ids_with_deleted_messages": beheaded}, lines)
 
 
 def truncate(run: Run, check: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import islice
 
 from tidemark import clock, preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
@@ -18,6 +19,8 @@ from tidemark.retention.plan import Bucket, describe, plan_purge
 from tidemark.window import Window, to_millis
 
 APPLICATION = applications.PURGE
+_DELETED_AT_ONCE = 100
+"""Partitions that are deleted between two looks at the locks."""
 
 
 def run_window(run: Run, window: Window, *, retention_days: int | None, apply: bool) -> Outcome:
@@ -93,6 +96,7 @@ def _purge(
         resource=tables.lock_of(run.settings),
         owner=run.owner,
         run_id=run.run_id,
+        on_lost=run.stop_jobs,
     ) as claimed:
         if plan_now() != plan:
             raise TidemarkError(
@@ -100,13 +104,12 @@ def _purge(
                 where=run.settings.journal_keyspace,
                 do="nothing was deleted; run again",
             )
-        claimed.check()
         doomed = _doomed(plan)
-        store.delete_partitions(
-            run.control,
-            run.settings,
-            [(tag, bucket.time_bucket) for bucket in doomed.values() for tag in bucket.tags],
-        )
+        places = ((tag, one.time_bucket) for one in doomed.values() for tag in one.tags)
+        while part := list(islice(places, _DELETED_AT_ONCE)):
+            # What was lost meanwhile may be written by others now.
+            claimed.check()
+            store.delete_partitions(run.control, run.settings, part)
         claimed.finish(
             State.DONE,
             {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},

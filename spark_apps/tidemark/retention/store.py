@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
 
+_KEYS = 5000
+"""Keys in a page."""
 
-def partitions(control: Control, settings: Settings) -> list[tuple[str, int]]:
+
+def partitions(control: Control, settings: Settings) -> Iterator[tuple[str, int]]:
     """Every (tag_name, timebucket) that has rows in tag_views; partition keys only are read.
 
     Raises:
         CassandraUnavailable: the statement failed.
     """
-    rows = control.execute(
+    rows = control.stream(
         "SELECT DISTINCT tag_name, timebucket FROM "
-        + table(settings.journal_keyspace, settings.events_by_tag_table)
+        + table(settings.journal_keyspace, settings.events_by_tag_table),
+        page=_KEYS,
     )
-    return [(row["tag_name"], row["timebucket"]) for row in rows]
+    return ((row["tag_name"], row["timebucket"]) for row in rows)
 
 
 def delete_partitions(

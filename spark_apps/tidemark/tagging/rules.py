@@ -226,7 +226,7 @@ def written_tags(control: Control, settings: Settings, tags: Collection[str]) ->
         return set()
     views = table(settings.journal_keyspace, settings.events_by_tag_table)
     progress = table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
-    partitions = control.stream(f"SELECT DISTINCT tag_name, timebucket FROM {views}")
+    partitions = control.stream(f"SELECT DISTINCT tag_name, timebucket FROM {views}", page=5000)
     found = {row["tag_name"] for row in partitions} & set(tags)
     return found | {
         tag

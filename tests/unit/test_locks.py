@@ -1,0 +1,102 @@
+"""Locks on a server that is far away: what takes long is no reason to lose them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+import pytest
+
+from tests.integration.support import wait_until
+from tidemark.cassandra.control import Control, Row
+from tidemark.errors import LockHeld, LockLost
+from tidemark.ledger.locks import Locks
+
+LATENCY_S = 0.012
+AT_ONCE = 32
+
+
+class FarAway:
+    """The table of locks behind a network: each round takes its time, of 32 statements at once."""
+
+    def __init__(self, latency: float = LATENCY_S) -> None:
+        self.latency = latency
+        self.holders: dict[str, Row] = {}
+        self.renewals: dict[str, int] = {}
+
+    def applied_everywhere(
+        self, cql: str, values: Sequence[Sequence[object]], *, timeout: float | None = None
+    ) -> list[tuple[bool, Row]]:
+        time.sleep(self.latency * -(-len(values) // AT_ONCE))
+        return [self._applied(cql, row) for row in values]
+
+    def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
+        time.sleep(self.latency)
+        return self._applied(cql, values)
+
+    def _applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
+        if cql.startswith("INSERT"):
+            resource, owner, _, taken_at, _ = values
+            known = self.holders.get(str(resource))
+            if known is None:
+                self.holders[str(resource)] = {"owner": owner, "taken_at": taken_at}
+            return known is None, dict(known or {})
+        if cql.startswith("UPDATE"):
+            self.renewals[str(values[4])] = self.renewals.get(str(values[4]), 0) + 1
+            return True, {}
+        self.holders.pop(str(values[0]), None)
+        return True, {}
+
+    def read_everywhere(self, cql: str) -> list[Row]:
+        return []
+
+    execute = read_everywhere
+
+
+def locks(server: FarAway, *resources: str, ttl: int = 4, owner: str = "me") -> Locks:
+    return Locks(cast(Control, server), "own", resources, owner=owner, run_id="r", ttl=ttl)
+
+
+def test_a_year_of_days_is_held_though_its_locks_take_longer_than_their_ttl() -> None:
+    """365 locks one by one take 4.4 s here, more than their TTL: at 180 ms more than a minute."""
+    days = [f"tag_views/{n:03}" for n in range(365)]
+    server = FarAway()
+    with locks(server, *days) as held:
+
+        def is_renewed_thrice() -> bool:
+            held.check()
+            return all(server.renewals.get(day, 0) >= 3 for day in days)
+
+        wait_until("each lock to be renewed three times", is_renewed_thrice)
+    assert server.holders == {}
+
+
+def test_lock_that_its_own_statement_took_before_it_was_sent_again_is_taken() -> None:
+    """The driver sends a statement again whose connection broke."""
+    server = FarAway(0)
+    mine = locks(server, "a")
+    row = {"owner": "me", "taken_at": mine._taken_at.replace(tzinfo=None)}
+    server.holders["a"] = row
+    with mine:
+        mine.check()
+    server.holders["a"] = {**row, "taken_at": datetime(2026, 1, 1)}
+    with pytest.raises(LockHeld, match="a is held by me since 2026-01-01"), locks(server, "a"):
+        pass
+
+
+def test_lock_that_expired_while_the_machine_slept_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock is one that goes on; that of `time.monotonic` stands still meanwhile."""
+    asleep = 0.0
+    real = time.clock_gettime
+
+    def boottime(clock: int) -> float:
+        return real(clock) + (asleep if clock == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", boottime)
+    with locks(FarAway(0), "a", ttl=60) as held:
+        held.check()
+        asleep = 61.0
+        with pytest.raises(LockLost, match="could not be renewed before they expired"):
+            held.check()
