@@ -60,9 +60,9 @@ fmt: $(VENV)  ## ruff: put style and format right
 typing: $(VENV)  ## mypy --strict
 	@.venv/bin/mypy
 
-lock: $(VENV)  ## resolve requirements.in into requirements.lock, and the jars into jars.lock
+lock: $(VENV)  ## resolve requirements.txt into requirements.lock, and the jars into jars.lock
 	@.venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --no-emit-index-url --quiet requirements.in -o requirements.lock
+	  --no-emit-index-url --quiet requirements.txt -o requirements.lock
 	@$(PY) -m embedded lock-jars
 
 clean: down  ## stop everything, then delete its data and the virtual environment
