@@ -53,12 +53,10 @@ def test_every_part_of_the_platform_is_there(compose: dict[str, Any]) -> None:
     images = {name: service["image"] for name, service in compose["services"].items()}
     assert images["cassandra"] == "cassandra:5.0"
     assert images["kafka"].startswith("apache/kafka:4.")
-    assert {name for name, image in images.items() if image.startswith("apache/spark:3.5.")} == {
-        "spark-master",
+    assert images["spark-master"].startswith("apache/spark:3.5.")
+    assert {name for name, image in images.items() if image.startswith("apache/airflow:3.3.")} == {
         "spark-worker-1",
         "spark-worker-2",
-    }
-    assert {name for name, image in images.items() if image.startswith("apache/airflow:3.3.")} == {
         "airflow-init",
         "airflow-api-server",
         "airflow-scheduler",
@@ -70,7 +68,7 @@ def test_every_part_of_the_platform_is_there(compose: dict[str, Any]) -> None:
 
 
 def test_every_service_that_stays_is_health_checked(compose: dict[str, Any]) -> None:
-    staying = {name for name in compose["services"] if name != "airflow-init"}
+    staying = {name for name in compose["services"] if not name.endswith("-init")}
     assert {name for name in staying if "healthcheck" not in compose["services"][name]} == set()
 
 
@@ -83,6 +81,46 @@ def test_versions_are_those_of_the_lock(compose: dict[str, Any]) -> None:
         f"apache/airflow:{locked['apache-airflow']}-python3.11"
     )
     assert services["spark-master"]["image"].startswith(f"apache/spark:{locked['pyspark']}-")
+
+
+def test_workers_run_what_the_driver_runs(compose: dict[str, Any]) -> None:
+    """Python refuses workers of another version, and needs the same packages on both sides."""
+    services = compose["services"]
+    driver = services["airflow-worker"]
+    for worker in (services["spark-worker-1"], services["spark-worker-2"]):
+        assert worker["image"] == driver["image"]
+        for name in ("_PIP_ADDITIONAL_REQUIREMENTS", "PYTHONPATH", "SPARK_HOME", "JAVA_HOME"):
+            assert worker["environment"][name] == driver["environment"][name]
+
+
+@pytest.mark.parametrize("setting", ["TIDEMARK_DATA_DOCS_DIR", "TIDEMARK_EXPORT_DIR"])
+def test_what_applications_write_lies_where_their_user_may_write(
+    compose: dict[str, Any], setting: str
+) -> None:
+    """Not below the mounted repository, and in a volume that is given to their user first."""
+    services = compose["services"]
+    where = services["airflow-worker"]["environment"][setting]
+    assert where in services["data-init"]["command"][0].split()
+    for name in ("airflow-worker", "spark-worker-1", "spark-worker-2", "data-init"):
+        assert "data:/opt/data" in services[name]["volumes"]
+        needed = services[name].get("depends_on", {})
+        assert name == "data-init" or {"data-init", "airflow-init"} & needed.keys()
+
+
+@pytest.mark.parametrize(
+    ("password", "status"), [("Abc_1.2-3", 0), ("", 0), ('a"b', 2), ("a@b", 2), ("a b", 2)]
+)
+def test_password_that_would_end_a_url_or_json_is_refused(
+    compose: dict[str, Any], password: str, status: int
+) -> None:
+    [script] = compose["services"]["airflow-init"]["command"]
+    check_only, found, _ = script.replace("$$", "$").partition("exec /entrypoint")
+    assert found
+    for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "CASSANDRA_PASSWORD"):
+        answer = check("bash", "-c", check_only, **{name: password})
+        assert answer.returncode == status, answer.stderr
+        assert (name in answer.stderr) == (status == 2)
+        assert not password or password not in answer.stderr
 
 
 @pytest.mark.parametrize("secret", SECRETS)
