@@ -40,6 +40,7 @@ def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, s
         **_secrets(home),
         **_connections({**inherited, **applications}),
         "AIRFLOW_HOME": str(home),
+        "TIDEMARK_AIRFLOW_HOSTS": f"{HOST},localhost",
         "PATH": os.pathsep.join(search_path),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "spark_apps"), str(ROOT / "plugins")]),
     }

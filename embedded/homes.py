@@ -15,8 +15,12 @@ GIB = 1 << 30
 
 @contextmanager
 def one_starter(home: Path) -> Iterator[None]:
-    """Make the home and keep a second start of it waiting until the first has finished."""
+    """Make the home and keep a second start of it waiting until the first has finished.
+
+    Nobody else on this machine may read what the servers keep in it.
+    """
     home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
     with (home / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

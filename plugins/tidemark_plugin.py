@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from airflow.plugins_manager import AirflowPlugin
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
+
+
+def host_check() -> list[dict[str, Any]]:
+    """A check of the name by which the API server is called, if TIDEMARK_AIRFLOW_HOSTS has some.
+
+    Without a login only the address keeps others out; a page of theirs in a browser on this
+    machine could have its own name lead here, but not call itself 127.0.0.1.
+    """
+    hosts = os.environ.get("TIDEMARK_AIRFLOW_HOSTS", "")
+    if not hosts:
+        return []
+    options = {"allowed_hosts": hosts.split(",")}
+    return [{"name": "host check", "middleware": TrustedHostMiddleware, "kwargs": options}]
 
 
 class TidemarkPlugin(AirflowPlugin):
@@ -12,3 +29,4 @@ class TidemarkPlugin(AirflowPlugin):
 
     name = "tidemark"
     timetables = [DateBucketTimetable, ReachTimetable]  # noqa: RUF012 - as AirflowPlugin declares it
+    fastapi_root_middlewares = host_check()

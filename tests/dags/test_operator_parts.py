@@ -8,7 +8,11 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowFailException
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
+import tidemark_plugin
+from embedded import airflow_environment
 from tidemark_airflow import operators
 from tidemark_airflow.assets import TAG_VIEWS
 
@@ -37,6 +41,21 @@ def test_local_and_standalone_masters_are_welcome(
     found = connection(conn_type="spark", host=host)
     monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
     operators.refuse_masters_that_show_secrets("spark_default")
+
+
+@pytest.mark.parametrize(
+    ("lock_ttl", "seconds"), [(None, 75), ("60", 75), ("300", 315), ("soon", 75)]
+)
+def test_retry_comes_when_the_locks_of_a_dead_run_have_expired(
+    monkeypatch: pytest.MonkeyPatch, lock_ttl: str | None, seconds: int
+) -> None:
+    """Earlier it would be refused by them, and there is only one."""
+    monkeypatch.delenv("TIDEMARK_LOCK_TTL", raising=False)
+    if lock_ttl is not None:
+        monkeypatch.setenv("TIDEMARK_LOCK_TTL", lock_ttl)
+    operator = operators.TidemarkOperator(task_id="one", application_name="tag_write")
+    assert operator.retries == 1
+    assert operator.retry_delay.total_seconds() == seconds
 
 
 def test_cassandra_connection_becomes_the_applications_environment() -> None:
@@ -118,3 +137,23 @@ def test_outlets_are_told_what_was_done_and_not_what_was_asked_for() -> None:
         "window_end": "2026-11-02T23:00:00Z",
         "run_id": "r",
     }
+
+
+def test_server_without_a_login_answers_only_to_its_own_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A page of somebody else's can make its own name lead to 127.0.0.1, but it stays its name."""
+    hosts = airflow_environment.build(tmp_path, 8080, {})["TIDEMARK_AIRFLOW_HOSTS"]
+    monkeypatch.setenv("TIDEMARK_AIRFLOW_HOSTS", hosts)
+    app = FastAPI()
+    app.add_api_route("/", lambda: "in")
+    [check] = tidemark_plugin.host_check()
+    app.add_middleware(check["middleware"], **check["kwargs"])
+    client = TestClient(app)
+    statuses = {
+        host: client.get("/", headers={"Host": host}).status_code
+        for host in ("127.0.0.1:8080", "localhost:8080", "evil.example:8080")
+    }
+    assert statuses == {"127.0.0.1:8080": 200, "localhost:8080": 200, "evil.example:8080": 400}
+    monkeypatch.delenv("TIDEMARK_AIRFLOW_HOSTS")
+    assert tidemark_plugin.host_check() == []
