@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
+from tidemark.errors import LockLost
+from tidemark.ledger.locks import Locks
+from tidemark.retention import store
 
 DEFINITION = """
 -- name: reds
@@ -102,3 +107,25 @@ def test_purged_bucket_is_not_written_again_by_the_next_tag_write(tagged: Journa
     assert tagged.run("purge", *window(0, 2), "--apply").status == 0
     assert tagged.run("tag_write", *window(0, 3)).report["state"] == "nothing-to-do"
     assert numbers(tagged) == {3}
+
+
+def test_purge_that_lost_its_lock_deletes_no_further_partition(
+    tagged: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else may write them by then."""
+    row = next(row for row in tagged.rows("tag_views") if row["sequence_nr"] == 1)
+    tagged.insert("tag_views", [{**row, "tag_name": f"tag-{n:03}"} for n in range(150)])
+    delete = store.delete_partitions
+
+    def delete_and_lose(*arguments: Any) -> None:
+        delete(*arguments)
+        lost = LockLost("lost the lock")
+        monkeypatch.setattr(Locks, "check", Mock(side_effect=lost))
+
+    monkeypatch.setattr(store, "delete_partitions", delete_and_lose)
+    result = tagged.run("purge", *window(0, 1), "--apply")
+    assert (result.status, len(tagged.rows("tag_views"))) == (1, 6 + 150 - 100)
+    assert "purge: error: lost the lock" in result.stderr
+    assert {row["state"] for row in tagged.own_rows("piece") if row["application"] == "purge"} == {
+        "running"
+    }
