@@ -80,6 +80,7 @@ class Airflow:
                 self._make_pools()
                 return url
             self.stop()
+            homes.keep_private(self._home)
             homes.require_space(self._home, self._min_free_bytes)
             pinned = {"api": self._port} if self._port else {}
             port = ports.choose(self._ports_file, ("api",), pinned)["api"]

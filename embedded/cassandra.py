@@ -69,6 +69,7 @@ class Cassandra:
                 # Whoever started it may have been killed before it was ready.
                 self._wait_for_login(running, Progress(_NAME))
                 return running
+            homes.keep_private(self._home)
             homes.require_space(self._home, self._min_free_bytes)
             chosen = ports.choose(
                 self._ports_file,

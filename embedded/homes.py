@@ -15,15 +15,16 @@ GIB = 1 << 30
 
 @contextmanager
 def one_starter(home: Path) -> Iterator[None]:
-    """Make the home and keep a second start of it waiting until the first has finished.
-
-    Nobody else on this machine may read what the servers keep in it.
-    """
+    """Make the home and keep a second start of it waiting until the first has finished."""
     home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o700)
     with (home / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def keep_private(home: Path) -> None:
+    """Let nobody else on this machine read what a server keeps in its home, whatever the umask."""
+    home.chmod(0o700)
 
 
 def require_space(home: Path, min_free_bytes: int) -> None:

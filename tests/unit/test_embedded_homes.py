@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from embedded import homes
+from embedded.airflow import Airflow
+from embedded.cassandra import Cassandra
+from embedded.errors import EmbeddedError
 
 
-def test_home_is_for_its_owner_only(tmp_path: Path) -> None:
-    """Whatever the umask: journals, logs and Airflow's database lie in it."""
-    home = tmp_path / "state" / "cassandra"
+@pytest.mark.parametrize(
+    "server",
+    [
+        lambda home: Cassandra(home, min_free_bytes=1 << 60),
+        lambda home: Airflow(home, {}, min_free_bytes=1 << 60),
+    ],
+    ids=["cassandra", "airflow"],
+)
+def test_home_of_a_server_is_for_its_owner_only(
+    tmp_path: Path, server: Callable[[Path], Cassandra | Airflow]
+) -> None:
+    """Journals, logs and Airflow's database lie in it; a full disk ends the start behind that."""
+    home = tmp_path / "state" / "one"
     home.mkdir(parents=True)
     home.chmod(0o755)
-    with homes.one_starter(home):
-        assert home.stat().st_mode & 0o777 == 0o700
+    with pytest.raises(EmbeddedError, match="disk full"):
+        server(home).start()
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_directory_that_is_only_locked_stays_as_it_is(tmp_path: Path) -> None:
+    """That of the jars is read by the containers of docker-compose, too."""
+    tmp_path.chmod(0o755)
+    with homes.one_starter(tmp_path):
+        assert tmp_path.stat().st_mode & 0o777 == 0o755

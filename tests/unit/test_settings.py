@@ -46,3 +46,17 @@ def test_all_problems_are_named_at_once_and_no_value_is_repeated(
 def test_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_CASSANDRA_PASSWORD", "hunter2")
     assert "hunter2" not in repr(Settings.load())
+
+
+@pytest.mark.parametrize("level", ["ANY", "ONE", "local_one", "TWO", "THREE", "SERIAL", "MOST"])
+def test_consistency_level_below_a_quorum_is_refused(
+    monkeypatch: pytest.MonkeyPatch, level: str
+) -> None:
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_CONSISTENCY", level)
+    with pytest.raises(InvalidInput, match="TIDEMARK_CASSANDRA_CONSISTENCY: choose one of QUORUM"):
+        Settings.load()
+
+
+def test_consistency_level_is_written_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_CONSISTENCY", "local_quorum")
+    assert Settings.load().cassandra_consistency == "LOCAL_QUORUM"
