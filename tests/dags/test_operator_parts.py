@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowFailException
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 
 import tidemark_plugin
 from embedded import airflow_environment
@@ -149,11 +150,14 @@ def test_server_without_a_login_answers_only_to_its_own_names(
     app.add_api_route("/", lambda: "in")
     [check] = tidemark_plugin.host_check()
     app.add_middleware(check["middleware"], **check["kwargs"])
-    client = TestClient(app)
-    statuses = {
-        host: client.get("/", headers={"Host": host}).status_code
-        for host in ("127.0.0.1:8080", "localhost:8080", "evil.example:8080")
-    }
+
+    async def status(host: str) -> int:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport) as client:
+            return (await client.get(f"http://{host}/")).status_code
+
+    names = ("127.0.0.1:8080", "localhost:8080", "evil.example:8080")
+    statuses = {name: asyncio.run(status(name)) for name in names}
     assert statuses == {"127.0.0.1:8080": 200, "localhost:8080": 200, "evil.example:8080": 400}
     monkeypatch.delenv("TIDEMARK_AIRFLOW_HOSTS")
     assert tidemark_plugin.host_check() == []
