@@ -88,6 +88,32 @@ def test_bucket_that_a_projection_has_not_consumed_stays(tagged: Journal) -> Non
     assert numbers(tagged) == {1, 2, 3}
 
 
+def test_late_row_that_a_projection_has_not_consumed_stays(tagged: Journal) -> None:
+    """It is done with the time bucket, but tag-write has added a row to it since."""
+    (projections(tagged) / "reds.sql").write_text(
+        DEFINITION.lstrip().replace("nowhere", tagged.keyspace)
+    )
+    tagged.control.execute_ddl(
+        f"CREATE TABLE {tagged.keyspace}.reds (persistence_id text PRIMARY KEY, sequence_nr bigint)"
+    )
+    docs = str(projections(tagged) / "docs")
+    assert tagged.run("validate", *window(0, 3), DATA_DOCS_DIR=docs).status == 0
+    assert tagged.run("project", *window(0, 3)).status == 0
+    assert tagged.run("purge", *window(0, 2)).report["pieces"]["planned"] == 2
+    tagged.insert("messages", [message("late", 1, 0.4, {"red"})])
+    written = tagged.run("tag_write", *window(3, 4))
+    assert written.report["counts"]["late_tag_rows"] == 1, written.stderr
+
+    kept = tagged.run("purge", *window(0, 2), "--apply")
+    assert kept.report["counts"]["buckets_kept"] == 2, kept.stdout
+    assert "keep: needed by reds" in kept.stdout
+    assert tagged.run("validate", *window(3, 4), DATA_DOCS_DIR=docs).status == 0
+    assert tagged.run("project", *window(3, 4), PROJECT_LOOK_BACK="3").status == 0
+    assert {row["persistence_id"] for row in tagged.rows("reds")} == {"p", "late"}
+    purged = tagged.run("purge", *window(0, 2), "--apply")
+    assert purged.report["counts"]["buckets_purged"] == 2, purged.stdout
+
+
 def test_young_bucket_stays(tagged: Journal) -> None:
     result = tagged.run("purge", *window(0, 3), "--apply", "--retention-days", "36500")
     assert result.report["counts"]["buckets_kept"] == 3

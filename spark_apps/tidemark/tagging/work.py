@@ -14,7 +14,7 @@ from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.claim import Claim
 from tidemark.local_rows import local_rows
-from tidemark.tagging import holding, numbering, read, rules, store, transform
+from tidemark.tagging import holding, late_rows, numbering, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
 
@@ -125,7 +125,7 @@ class Work:
             deleted_unseen=found.unseen,
         )
         # A late row goes into a day that is not of this run: nobody may purge or rebuild it now.
-        self._claimed.cover(row.time_bucket for row in counted if row.late_tag_rows)
+        self._record_late([row.time_bucket for row in counted if row.late_tag_rows], marked)
         self._hold(result, found.ranked, series)
         if result.quarantined:
             self._claimed.check()
@@ -133,6 +133,16 @@ class Work:
         self._write_rows(result, source, kept, marked, sum(row.tags for row in counted))
         self._write_completeness(marked, source)
         return result
+
+    def _record_late(self, buckets: Sequence[int], marked: DataFrame) -> None:
+        if not buckets:
+            return
+        self._claimed.cover(buckets)
+        found = late_rows.partitions(marked).collect()  # one for each bucket and tag
+        self._claimed.check()
+        late_rows.record(
+            self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in found]
+        )
 
     def _hold(self, result: Result, ranked: DataFrame, series: DataFrame) -> None:
         bad = series.where(F.col("contradiction").isNotNull())

@@ -1,0 +1,45 @@
+"""Rows that tag-write adds to time buckets which were done before.
+
+A projection may have consumed such a time bucket already, and purge could take the row away before
+its next run has found it. So the partitions that got late rows are on record, see
+`projection.late`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.settings import Settings
+
+TABLE = "late_tag_rows"
+
+
+def partitions(marked: DataFrame) -> DataFrame:
+    """The partitions of the tag views that late rows go into, outside of this run's time buckets.
+
+    Columns in: those of `transform.mark_covered`. Columns out: time_bucket, tag; unique.
+    """
+    is_written = F.coalesce(F.col("sequence_nr") <= F.col("progress_sequence_nr"), F.lit(False))
+    is_late = F.col("is_covered") & ~F.col("is_planned") & F.col("tag").isNotNull() & ~is_written
+    return marked.where(is_late).select("time_bucket", "tag").distinct()
+
+
+def record(control: Control, settings: Settings, found: Iterable[tuple[int, str]]) -> None:
+    """Write those (time bucket, tag), before their rows.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    control.execute_many(
+        f"INSERT INTO {table(settings.keyspace, TABLE)}"
+        " (journal_keyspace, bucket_size, time_bucket, tag) VALUES (?, ?, ?, ?)",
+        [
+            (settings.journal_keyspace, settings.bucket_size.value, bucket, tag)
+            for bucket, tag in found
+        ],
+    )
