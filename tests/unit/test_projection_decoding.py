@@ -19,6 +19,8 @@ from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
 from tidemark.errors import root_cause
 from tidemark.projection import transform
 from tidemark.projection.analysis import Checked
+from tidemark.projection.decoding import jackson
+from tidemark.projection.decoding.translation import UnreadablePayload
 
 Payload = tuple[int, str, bytes | None]
 Check = Callable[..., Checked]
@@ -216,3 +218,10 @@ def test_only_rules_that_need_it_put_python_into_the_plan(
     assert "_rule" not in plan("json")
     assert "Eval" not in plan("1 json, 2 string kind, 3 bytes, 4 avro fared.avsc, skip")
     assert plan("1 jackson-json, 2 jackson-cbor, 3 python decoders:odd").count("ArrowEval") == 1
+
+
+def test_a_small_payload_cannot_take_a_workers_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jackson, "MOST_CONTENT", 1000)
+    assert jackson.decompressed(gzip.compress(b"0" * 1000)) == b"0" * 1000
+    with pytest.raises(UnreadablePayload, match="its content has more than 1,000 bytes"):
+        jackson.decompressed(gzip.compress(b"0" * 1001))

@@ -20,6 +20,7 @@ from tidemark.projection.decoding.prepared import Decoders, prepare
 from tidemark.projection.decoding.rules import is_plain_json
 from tidemark.projection.definition import Definition
 from tidemark.projection.sparkerror import POSITION, sentence
+from tidemark.repeatable import unrepeatable
 
 EVENTS = "events"
 ENVELOPE = T.StructType(
@@ -98,6 +99,13 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
         raise definition.error(
             f"the result has more than one column {', '.join(repeated)}",
             "name each of them once, with AS",
+            definition.body.line,
+        )
+    if names := unrepeatable(frame):
+        raise definition.error(
+            f"{', '.join(names)}: the result is another one each time that it is made",
+            "leave it out, since what is processed again must have the same rows; an event's own"
+            " time is `timestamp`",
             definition.body.line,
         )
     return Checked(definition, event, result, decoders, _combining(frame))

@@ -23,6 +23,8 @@ from tidemark.projection.decoding.translation import (
 
 GZIP_MAGIC = bytes.fromhex("1f8b")
 LZ4_MAGIC = bytes.fromhex("87d96df6")
+MOST_CONTENT = 256 * 1024 * 1024
+"""Bytes that a compressed payload may stand for: Cassandra's largest mutation by far."""
 _LZ4_HEADER = 8
 _LZ4_BEST_RATIO = 255
 """A byte of an LZ4 block stands for 255 bytes at most."""
@@ -71,9 +73,12 @@ def _cbor(payload: bytes) -> str:
 def _gunzipped(payload: bytes) -> bytes:
     stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     try:
-        content = stream.decompress(payload)
+        content = stream.decompress(payload, MOST_CONTENT)
     except zlib.error as error:
         raise UnreadablePayload(f"not gzip: {error}") from None
+    # A few MB of zeros would take the worker's memory.
+    if stream.unconsumed_tail:
+        raise UnreadablePayload(f"its content has more than {MOST_CONTENT:,} bytes")
     if not stream.eof:
         raise UnreadablePayload("not gzip: it ends too early")
     return content

@@ -1,0 +1,49 @@
+"""Whether the user's SQL gives the same result each time that it is asked.
+
+What is processed again after a crash must have the same rows, and an event must have the same tags.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+_TIMES = {"CurrentDate", "CurrentTimestamp", "LocalTimestamp", "Now"}
+"""To Spark they are constants of a query, so that it takes them for deterministic."""
+_PLANS = {"Sample"}
+_RANDOM = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
+_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
+
+
+def unrepeatable(frame: DataFrame) -> list[str]:
+    """The functions in a frame's plan whose value is another one each time; nothing is run.
+
+    Such as `rand`, `uuid` or `current_timestamp`, by Spark's names, each once.
+    """
+    jvm: Any = frame.sparkSession._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    random = loader.loadClass(_RANDOM)
+    subquery = loader.loadClass(_SUBQUERY)
+    found = set[str]()
+    plans = [frame._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        plans += _each(plan.children())
+        if (name := str(plan.nodeName())) in _PLANS:
+            found.add(name.lower())
+        expressions = _each(plan.expressions())
+        while expressions:
+            one = expressions.pop()
+            expressions += _each(one.children())
+            if subquery.isInstance(one):
+                plans.append(one.plan())
+            kind = one.getClass().getSimpleName()
+            is_udf = kind == "PythonUDF" and not one.udfDeterministic()
+            if is_udf or kind in _TIMES or random.isInstance(one):
+                found.add(str(one.name() if is_udf else one.prettyName()))
+    return sorted(found)
+
+
+def _each(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]

@@ -1,0 +1,8 @@
+"""Numbers in sentences for people."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 bucket`, `2 buckets`, `1,000 buckets`; `plural` where it is not the noun and an s."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
