@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import PurePath
 
@@ -52,6 +53,17 @@ class TidemarkError(Exception):
 
 def _rebuild(kind: type[TidemarkError], what: str, where: str, do: str) -> TidemarkError:
     return kind(what, where=where, do=do)
+
+
+def together(what: str, statuses: Iterable[int]) -> TidemarkError:
+    """Several failures as one; another try may help if it may help one of them.
+
+    Args:
+        what: all of it, in a line.
+        statuses: the exit status of each.
+    """
+    kinds = {kind.exit_status: kind for kind in (WrongData, InvalidInput, TidemarkError)}
+    return kinds[min(statuses)](what)
 
 
 def root_cause(error: BaseException) -> str:

@@ -33,11 +33,13 @@ BOUNDARIES = {
         "tidemark.continuity.store:delete_older",
     ],
     "project": [
+        "tidemark.projection.made:note",
         "tidemark.projection.store:write_bucket_rows",
         "tidemark.projection.store:delete_older_rows",
         "tidemark.projection.store:write_newest",
         "tidemark.projection.store:write_offsets",
         "tidemark.projection.store:write_cursors",
+        "tidemark.projection.missing:replace",
     ],
     "purge": [
         "tidemark.retention.store:delete_partitions",

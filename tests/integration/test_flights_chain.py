@@ -73,7 +73,7 @@ def test_purge_takes_the_old_buckets_and_the_read_model_stays(loaded: FlightsJou
 
     refused = journal.run("project", *WINDOW, "--force")
     assert refused.status == 3
-    assert "whose tag views purge has deleted, the first is 2013-01-01" in refused.error_lines[0]
+    assert "2013-01-01 00:00: its tag views were deleted by purge" in refused.error_lines[0]
     assert journal.rows("daily_punctuality") == model
     # The gap that a purge leaves at the front is no finding.
     assert journal.run("validate", *WINDOW, "--force").status == 0

@@ -70,10 +70,11 @@ def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
     projections.validated(0, 1)
     assert projections.run(0, 2).status == 0
     far = 4_000_000_000_000_000  # microseconds: in 2096
+    # As a machine with that clock has stored it.
     journal.control.execute(
-        f"UPDATE {journal.own_keyspace}.projection_control SET last_write_time = ?"
-        " WHERE projection = ?",
-        (far, f"{journal.keyspace}/totals"),
+        f"UPDATE {journal.own_keyspace}.projection_control USING TIMESTAMP ?"
+        " SET last_write_time = ? WHERE projection = ?",
+        (far + 1, far, f"{journal.keyspace}/totals"),
     )
     assert projections.run(0, 2, "--force").status == 0
     # Everything of hour 0 leaves its views, and in hour 1 `in` becomes `back`.
@@ -84,10 +85,21 @@ def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
         )
     corrected = event("a|1", 3, 1.2, "red", kind="back", amount=5)
     projections.insert(corrected)
-    assert projections.run(0, 2, "--force").status == 0
+    assert projections.run(0, 2, "--force", "--accept-purged").status == 0
     assert journal.rows("totals") == totals([SOME_EVENTS[3], corrected])
     written = journal.control.execute(f"SELECT writetime(n) AS at FROM {journal.keyspace}.totals")
-    assert {row["at"] for row in written} == {far + 4}
+    assert all(row["at"] > far + 4 for row in written)
+
+
+def test_a_projection_by_tags_may_look_back_at_nothing(projections: Projections) -> None:
+    projections.define(TOTALS.replace("-- mode", "-- look-back: 0\n-- mode"), TOTALS_TABLE)
+    projections.insert(*SOME_EVENTS)
+    projections.insert_progress(SOME_EVENTS[3], SOME_EVENTS[4])
+    projections.validated(0, 1)
+    for hour in (0, 1):
+        result = projections.run(hour, hour + 1)
+        assert result.status == 0, result.stderr
+    assert projections.journal.rows("totals") == totals(SOME_EVENTS)
 
 
 def test_upsert_keeps_the_newest_sequence_nr_whatever_comes_late_or_twice(

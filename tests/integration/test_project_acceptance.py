@@ -17,6 +17,7 @@ from tests.integration.both_sources import (
     results,
 )
 from tests.integration.projections import (
+    HOUR_MS,
     START_MS,
     Projections,
     counts,
@@ -83,9 +84,9 @@ def test_gap_is_held_with_its_numbers_and_heals_when_the_missing_event_appears(
     projections.validated(0, 1, 2)
 
     strict = projections.run(0, 3, "--strict", "--projection", "every")
-    assert strict.status == 1
+    assert strict.status == 3
     (line,) = strict.error_lines
-    assert "2 time buckets have events held back; gap: a|1 2..3 missing (every)" in line
+    assert "2 time buckets with events held back; gap: a|1 2..3 missing (every)" in line
     assert {state for _, _, state, _ in projections.states()} == {"failed"}
     assert results(projections) == both([])
     assert projections.offsets() == {}
@@ -108,16 +109,42 @@ def test_gap_is_held_with_its_numbers_and_heals_when_the_missing_event_appears(
     assert results(projections) == both([first, other])
     assert reached(projections) == {(name, pid): 1 for name in BOTH for pid in ("a|1", "b|1")}
 
+    assert waits_for(projections) == {
+        (hour, "a|1", tag, 2, 3) for hour in (1, 2) for tag in ("", "red")
+    }
+    status = projections.manage("status")
+    assert "1 range of missing numbers, in the table projection_gap:" in status.stdout
+    assert [one["missing"] for one in status.report["details"]["projections"]] == [
+        [{"persistence_id": "a|1", "tag": tag, "first": 2, "last": 3}] for tag in ("", "red")
+    ]
+
     projections.insert(missing[0])
     part = projections.run(2, 3)
     assert part.report["pieces"] == {"planned": 6, "done": 2, "held": 4, "failed": 0}
     assert results(projections) == both([first, missing[0], other])
 
+    assert {numbers for *_, first, last in waits_for(projections) for numbers in (first, last)} == {
+        3
+    }
     projections.insert(missing[1])
     healed = projections.run(2, 3)
     assert healed.report["pieces"] == {"planned": 6, "done": 6, "held": 0, "failed": 0}
     assert results(projections) == both([first, *missing, *behind, other])
     assert reached(projections)["totals", "a|1"] == 5
+    assert waits_for(projections) == set()
+
+
+def waits_for(projections: Projections) -> set[tuple[int, str, str, int, int]]:
+    return {
+        (
+            (row["time_bucket"] - START_MS) // HOUR_MS,
+            row["persistence_id"],
+            row["tag"],
+            row["first_number"],
+            row["last_number"],
+        )
+        for row in projections.journal.own_rows("projection_gap")
+    }
 
 
 def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> None:
@@ -139,7 +166,11 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     # What lies before the projection's first bucket is not its business.
     assert results(projections) == both([*before, old[1]])
     projections.validated(1, 2, 3)
+    # It follows what was consumed, by a clock that is behind by more than the projection's age.
+    projections.insert(red("z|1", 3, -1.5))
     healed = projections.run(3, 4)
+    for name in BOTH:
+        assert f"{name}: warning: 1 series have events before" in healed.stdout
     assert healed.report["pieces"] == {"planned": 8, "done": 8, "held": 0, "failed": 0}
     assert results(projections) == both([*events, old[1]])
     assert pieces(projections)["every", 2] == ("done", "missed", 1)
@@ -161,7 +192,7 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
         [{"persistence_id": "p|1", "deleted_to": 3}, {"persistence_id": "q|1", "deleted_to": 2}],
     )
     refused = projections.run(1, 2, *only)
-    assert refused.status == 1
+    assert refused.status == 3
     (line,) = refused.error_lines
     assert "events were deleted before the projection consumed them: p|1 2..3 (every)" in line
     assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1)])
@@ -183,9 +214,12 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     projections.validated(2)
     refused = projections.run(2, 3, *only)
     (line,) = refused.error_lines
-    assert "a late event reopens 2024-03-01 00:00, but 1 of the 1 events it was made from" in line
-    assert pieces(projections)["every", 0] == ("done", "new", 1)
-    assert projections.run(2, 3, *only, "--accept-purged").report["pieces"]["done"] == 2
+    what = "1 of 2 buckets (1 reopened by late events), 2024-03-01 00:00: 1 of the 1 event that its"
+    assert what in line
+    assert pieces(projections)["every", 0] == ("failed", "late", 2)
+    assert pieces(projections)["every", 2] == ("done", "new", 1)
+    assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1), *kept])
+    assert projections.run(2, 3, *only, "--accept-purged").report["pieces"]["done"] == 1
     assert projections.journal.rows("every") == totals([late, *kept])
 
 

@@ -108,7 +108,7 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
         projections.validated(*range(5))
         result = projections.run(0, 5)
         assert result.status == 0, result.stderr
-        said = re.findall(r"totals: batch (\d), 1 buckets .* (\d) buckets left", result.stderr)
+        said = re.findall(r"totals: batch (\d), 1 bucket .* (\d) buckets? left", result.stderr)
         assert said == ([(str(n), str(5 - n)) for n in range(1, 6)] if rows == "1" else [])
         assert result.report["pieces"] == {"planned": 10, "done": 6, "held": 4, "failed": 0}
         counts = result.report["counts"]

@@ -123,12 +123,12 @@ def test_export_replaces_a_bucket_and_leaves_nothing_of_a_dead_run(
     projections.insert(late)
     with monkeypatch.context() as patched:
         patched.setattr(lake, "replace_bucket", _die)
-        dead = _export(projections, tmp_path, "--force")
+        dead = _export(projections, tmp_path, "--force", "--accept-purged")
     assert dead.status == 1
     assert list(directory.parent.glob("_batch-*"))
     assert exported(directory) == expected_rows(EVENTS[1:])
 
-    again = _export(projections, tmp_path)
+    again = _export(projections, tmp_path, "--accept-purged")
     assert again.report["pieces"]["done"] == 2
     assert exported(directory) == expected_rows([*EVENTS[1:], late])
     assert [path.name for path in directory.parent.iterdir()] == ["events"]

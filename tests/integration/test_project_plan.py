@@ -78,7 +78,7 @@ def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_mov
     again = projections.manage("--plan", str(file))
     assert again.status == 1
     [line] = again.error_lines
-    assert "is out of date: 4 pieces have moved, the first is 2024-03-01 00:00, which was" in line
+    assert "is out of date: 4 pieces moved since, the first is 2024-03-01 00:00, which was" in line
     assert "new at attempt 0 and is done (latest); make a new one" in line
 
     projections.validated(2, 3)
@@ -106,7 +106,7 @@ def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bou
     only = ("--projection", "totals", "--max-pieces", "1")
     first = projections.run(0, 4, *only)
     assert first.report["pieces"] == {"planned": 4, "done": 1, "held": 0, "failed": 0}
-    assert "totals: 1 buckets" in first.stdout
+    assert "totals: 1 bucket," in first.stdout
     assert "3 left for the next run" in first.stdout
     assert {hour: state for _, hour, state, _ in projections.states()} == {
         0: "done",

@@ -98,7 +98,7 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert tables(projections) == {"totals"}
     first = projections.run(0, 1)
     assert first.status == 0, first.stderr
-    building = f"version 2 is built in {keyspace}.totals_v2, 1 buckets done, 1 to do"
+    building = f"version 2 is built in {keyspace}.totals_v2, 1 bucket done, 1 to do"
     in_place = f"version 1 is live in {keyspace}.totals"
     assert f"totals: {building}; {in_place}" in first.stdout
     assert released(projections) == []

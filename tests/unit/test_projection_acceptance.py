@@ -184,7 +184,7 @@ def test_gaps_are_named_by_time_bucket(spark: SparkSession) -> None:
     everything = rows.unionByName(waiting)
     reached = acceptance.reach(everything, _empty(spark, STORED), _empty(spark, DELETED))
     marked = acceptance.judge(rows, reached, rows.is_back)
-    assert gaps.errors(gaps.of_buckets(marked, everything, reached).collect()) == {
+    assert gaps.errors(gaps.named(gaps.of_buckets(marked, everything, reached)).collect()) == {
         1: "gap: p|1 red 4..6 missing, w|1 1 held",
         2: "gap: p|1 red 4..6 8 missing, q|0 1 missing, q|1 1 missing, and 2 more",
     }

@@ -253,5 +253,5 @@ def test_events_that_cannot_be_folded_are_named(spark: SparkSession) -> None:
         " (definition.py:12)"
     }
     assert unreadable_events(DEFINITION, poison) == expected
-    with pytest.raises(TidemarkError, match=r"1 events cannot be processed, the first is a\|1 1"):
+    with pytest.raises(TidemarkError, match=r"1 event cannot be processed, the first is a\|1 1"):
         run_projection(DEFINITION, poison)

@@ -127,7 +127,7 @@ def test_a_result_against_the_rules_of_its_mode_is_refused(
 def test_what_cannot_be_read_is_an_error_unless_it_is_expected(tmp_path: Path) -> None:
     poison = [event(2, event=b"x"), event(1, amount=1)]
     with pytest.raises(
-        TidemarkError, match=r"1 events cannot be processed, the first is a\|1 2: not"
+        TidemarkError, match=r"1 event cannot be processed, the first is a\|1 2: not"
     ):
         run_projection(UPSERT, poison)
     assert unreadable_events(UPSERT, poison) == {("a|1", 2): "not JSON"}

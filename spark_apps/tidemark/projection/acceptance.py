@@ -17,6 +17,7 @@ from tidemark.partitioning import columns
 
 SERIES = ("persistence_id", "tag")
 RESULT = "result"
+FOLLOWS = "follows"
 NO_TAG = ""
 """The tag of a series that is a persistence id."""
 
@@ -46,7 +47,8 @@ def reach(
     Args:
         sightings: persistence_id, tag, number, sequence_nr (bigint), timestamp (timeuuid text),
             is_there (boolean: the event may be consumed now), is_before (boolean: it lies in a
-            bucket before the projection's first). Rows may repeat.
+            bucket before the projection's first). Rows may repeat. With the column of `jumping`
+            a number may follow one that is not the next lower.
         stored: persistence_id, tag, stored_number, stored_sequence_nr (bigint); unique.
         deleted: persistence_id, deleted_to (bigint); unique.
         is_beheaded: whether the rows of older buckets may have been purged.
@@ -54,24 +56,30 @@ def reach(
     Columns: persistence_id, tag, stored_number (null at the first encounter), base (what it begins
     behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
     unless something is accepted), deleted_to (0 if nothing is), highest_number (of what is there
-    and not before, accepted or not; null if nothing is), is_repeated (boolean: a number is there
-    twice, or an event has two of them).
+    and not before, accepted or not; null if nothing is), first_before (the lowest number above the
+    stored one that lies before the projection's first bucket, null if there is none), is_repeated
+    (boolean: a number is there twice, or an event has two of them).
     """
     numbered = _numbered(sightings, stored, deleted, is_beheaded)
     number, base = F.col("event.number"), F.col("base")
     is_new = number > base
     # What a series ends with if this event cannot follow it.
     former = F.when(F.col("former.number") > base, F.col("former"))
-    is_hole = number > F.greatest(F.col("former.number"), base) + 1
+    previous = F.greatest(F.col("former.number"), base)
+    is_hole = number > previous + 1
+    if FOLLOWS in sightings.columns:
+        is_hole = is_hole & F.coalesce(F.col("event.follows") > previous, F.lit(True))
     is_repeated = (number == F.col("former.number")) | (
         F.col("event.sequence_nr") <= F.col("former.sequence_nr")
     )
+    is_known = F.col("stored_number").isNotNull()
     constants = ["stored_number", "base", "stored_sequence_nr", "deleted_to"]
     found = numbered.groupBy(*SERIES).agg(
         *[F.first(name).alias(name) for name in constants],
         F.min(F.when(is_hole, F.struct(number, former.alias("last")))).alias("hole"),
         F.max(F.when(is_new, F.col("event"))).alias("newest"),
         F.max(F.when(~F.col("is_before"), number)).alias("highest_number"),
+        F.min(F.when(is_known & is_new & F.col("is_before"), number)).alias("first_before"),
         F.coalesce(F.bool_or(is_repeated), F.lit(False)).alias("is_repeated"),
     )
     last = F.when(F.col("hole").isNull(), F.col("newest")).otherwise(F.col("hole.last"))
@@ -85,8 +93,26 @@ def reach(
         F.col("last.timestamp").alias("reached_timestamp"),
         "deleted_to",
         "highest_number",
+        "first_before",
         "is_repeated",
     )
+
+
+def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
+    """What each number may follow, where numbers may have been left out on purpose.
+
+    Columns in: those of `reach`'s sightings, all that there are behind what was consumed, wherever
+    they are; persistence_id, written_to (everything up to this number is among them). Columns out:
+    those, and follows (bigint: the number before it, 0 if there is none; null if numbers between
+    the two may still come).
+    """
+    in_order = Window.partitionBy(*SERIES).orderBy("number").rangeBetween(
+        Window.unboundedPreceding, -1
+    )  # fmt: skip
+    before = F.coalesce(F.max("number").over(in_order), F.lit(0))
+    follows = F.when(F.col("number") <= F.col("written_to"), before).alias(FOLLOWS)
+    known = sightings.join(written, on="persistence_id", how="left")
+    return known.select(*sightings.columns, follows)
 
 
 def _numbered(
@@ -97,7 +123,8 @@ def _numbered(
     A series of which only something is stored has one row, without an event. All of it is one
     shuffle and one sort: the events of a series are numbered where they lie.
     """
-    event = F.struct("number", "timestamp", "sequence_nr").alias("event")
+    follows = [FOLLOWS] if FOLLOWS in sightings.columns else []
+    event = F.struct("number", "timestamp", "sequence_nr", *follows).alias("event")
     there = sightings.where("is_there").select(*SERIES, event, "is_before")
     known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
     waiting = sightings.where(~F.col("is_there") & F.lit(is_beheaded))
@@ -182,6 +209,7 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
         instead("reached_timestamp", F.when(~is_base, F.col("last.timestamp"))),
         "deleted_to",
         "highest_number",
+        "first_before",
         "is_repeated",
     )
 

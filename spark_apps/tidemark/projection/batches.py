@@ -18,6 +18,7 @@ from tidemark.projection import selection
 from tidemark.projection.estimate import Estimates
 from tidemark.projection.plan import Work
 from tidemark.projection.sources import registry
+from tidemark.text import counted
 from tidemark.window import from_millis
 
 _FEW_SCANS = 4
@@ -119,8 +120,9 @@ class Batches:
         expected = self._bounds.expected if self._bounds else {}
         rows = sum(expected.get(bucket, 0) for bucket in taken)
         self._run.say(
-            f"{self._work.definition.name}: batch {number}, {len(taken):,} buckets from"
-            f" {from_millis(taken[0]):%Y-%m-%d %H:%M}, about {rows:,} rows; {left:,} buckets left"
+            f"{self._work.definition.name}: batch {number}, {counted(len(taken), 'bucket')} from"
+            f" {from_millis(taken[0]):%Y-%m-%d %H:%M}, about {counted(rows, 'row')};"
+            f" {counted(left, 'bucket')} left"
         )
 
 
@@ -172,6 +174,6 @@ def _expected(run: Run, work: Work) -> dict[int, int]:
     if unknown:
         reader = registry.reader(work.definition.source)
         rows = selection.source_rows(run, work, reader, unknown)
-        counted = rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows")).collect()
-        known |= {row.time_bucket: row.rows for row in counted}
+        found = rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows")).collect()
+        known |= {row.time_bucket: row.rows for row in found}
     return known

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tidemark.application import Outcome, Run
 from tidemark.ledger.pieces import State
-from tidemark.projection import catalog, offsets, skips, slices_store
+from tidemark.projection import catalog, made, offsets, skips, slices_store
 from tidemark.projection.change import Change, Check, run_change
 from tidemark.projection.definition import Definition
 from tidemark.projection.moving import restated
 from tidemark.projection.plan import ledger, require_rows
+from tidemark.text import counted
 
 
 def clear(run: Run, name: str, *, apply: bool) -> Outcome:
@@ -57,6 +58,8 @@ def _plan(run: Run, definition: Definition) -> Change:
 
     def do(check: Check) -> None:
         check()
+        made.unsettle(run, definition, [entry.time_bucket for entry in pieces_ledger.entries()])
+        check()
         pieces_ledger.restate(pieces, owner=run.owner)
         check()
         slices_store.forget_buckets(control, settings, subject, open_buckets)
@@ -69,7 +72,7 @@ def _plan(run: Run, definition: Definition) -> Change:
 
     line = (
         f"{definition.name}: forgets the offsets of {counts['offsets_forgotten']:,} series and"
-        f" processes {len(pieces):,} time buckets anew; {definition.target} is left alone until"
-        " then"
+        f" processes {counted(len(pieces), 'time bucket')} anew; {definition.target} is left alone"
+        " until then"
     )
     return Change([line], counts, do)

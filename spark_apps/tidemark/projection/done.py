@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tidemark.errors import HistoryPurged
 from tidemark.projection import intake
 from tidemark.projection.checking import Finding
 from tidemark.projection.intake import Intake
@@ -21,6 +22,8 @@ class Done:
         counts: of each time bucket when it was last processed.
         gaps: the error of each that is processed, but for events held back.
         failed: the error of each that could not be processed, while others were.
+        lost: those of `failed` whose events are no longer there.
+        statuses: the exit statuses of what failed.
         totals: of COUNTS.
         beyond: late events behind a gap, in time buckets that were not processed.
         warnings: for people, the checks that fail but do not stop it.
@@ -29,6 +32,8 @@ class Done:
     counts: dict[int, Mapping[str, int]] = field(default_factory=dict)
     gaps: dict[int, str] = field(default_factory=dict)
     failed: dict[int, str] = field(default_factory=dict)
+    lost: set[int] = field(default_factory=set)
+    statuses: set[int] = field(default_factory=set)
     totals: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTS, 0)))
     beyond: int = 0
     warnings: list[str] = field(default_factory=list)
@@ -38,11 +43,17 @@ class Done:
         """How many time buckets are done."""
         return len(self.counts) - len(self.gaps)
 
-    def fail(self, bucket: int, why: str) -> None:
+    def fail(self, bucket: int, why: str, status: int) -> None:
         """A time bucket that could not be processed, or not again because a late event is in it."""
         self.failed[bucket] = why
+        self.statuses.add(status)
         self.counts.pop(bucket, None)
         self.gaps.pop(bucket, None)
+
+    def leave_out(self, bucket: int, error: HistoryPurged) -> None:
+        """A time bucket that is left as it is, since events of it are gone."""
+        self.fail(bucket, str(error), error.exit_status)
+        self.lost.add(bucket)
 
     def add(
         self,
@@ -71,4 +82,4 @@ class Done:
         self.totals[intake.REJECTED[-1]] += more
         self.beyond += more
         self.totals["check_warnings"] += sum(each.failing for each in warnings)
-        self.warnings += [f"warning: {each}" for each in warnings]
+        self.warnings += [*taken.warnings, *(f"warning: {each}" for each in warnings)]

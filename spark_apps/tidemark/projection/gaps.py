@@ -9,62 +9,103 @@ from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from tidemark.ledger.pieces import GAP_ERROR
-from tidemark.projection.acceptance import NO_TAG, SERIES, is_rejected
+from tidemark.projection.acceptance import FOLLOWS, NO_TAG, SERIES, is_rejected
 
 NAMED = 3
 """Series that an error names, of one time bucket or of a projection."""
+KEPT = 1000
+"""Ranges of missing numbers of one time bucket that the table has."""
 _HOLES = 5
 """Holes of one series that it names."""
 
 
 def of_buckets(judged: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFrame:
-    """The series that hold events of a time bucket back, the first few of each bucket.
+    """The series that hold events of a time bucket back.
 
     Columns in: those of `acceptance.judge`; those of `Sightings.rows`; those of
     `acceptance.reach`. Columns out: time_bucket, persistence_id, tag, next_number (the first that
-    is not accepted), is_next_seen (it is there, but cannot be consumed yet), holes
-    (array<struct<first,last>>: missing numbers, both inclusive), series (of the bucket, in all).
+    is not accepted), first_seen (the lowest from there on that is there), is_next_seen (they are
+    the same; it cannot be consumed yet), holes
+    (array<struct<first,last>>: missing numbers, both inclusive).
     """
     rejected = judged.where(is_rejected())
     limits = reached.select(*SERIES, F.col("reached_number").alias("limit"))
     series = rejected.select(*SERIES).distinct().join(limits, on=[*SERIES], how="left")
     next_number = F.coalesce(F.col("limit"), F.lit(0)) + 1
     series = series.select(*SERIES, next_number.alias("next_number"))
-    numbers = rejected.select(*SERIES, "number").unionByName(seen.select(*SERIES, "number"))
-    beyond = numbers.distinct().join(series, on=[*SERIES])
+    follows = [FOLLOWS] if FOLLOWS in seen.columns else []
+    numbers = rejected.select(*SERIES, "number").unionByName(
+        seen.select(*SERIES, "number", *follows), allowMissingColumns=True
+    )
+    known = F.max(FOLLOWS) if follows else F.lit(None).cast("bigint")
+    numbers = numbers.groupBy(*SERIES, "number").agg(known.alias(FOLLOWS))
+    beyond = numbers.join(series, on=[*SERIES])
     beyond = beyond.where(F.col("number") >= F.col("next_number"))
     before = F.lag("number").over(Window.partitionBy(*SERIES).orderBy("number"))
     hole = F.struct(
         F.coalesce(before + 1, F.col("next_number")).alias("first"),
         (F.col("number") - 1).alias("last"),
     )
+    # What was never written is not missing.
+    is_hole = (F.col("hole.first") <= F.col("hole.last")) & F.coalesce(
+        F.col(FOLLOWS) >= F.col("hole.first"), F.lit(True)
+    )
     holes = (
         beyond.withColumn("hole", hole)
         .groupBy(*SERIES)
         .agg(
+            F.min("number").alias("first_seen"),
             F.max(F.col("number") == F.col("next_number")).alias("is_next_seen"),
-            F.array_sort(
-                F.collect_list(F.when(F.col("hole.first") <= F.col("hole.last"), F.col("hole")))
-            ).alias("holes"),
+            F.array_sort(F.collect_list(F.when(is_hole, F.col("hole")))).alias("holes"),
         )
     )
-    by_bucket = Window.partitionBy("time_bucket")
     return (
         rejected.groupBy("time_bucket", *SERIES)
         .agg(F.max("number").alias("highest"))
         .join(series, on=[*SERIES])
         .join(holes, on=[*SERIES])
-        .withColumn("series", F.count(F.lit(1)).over(by_bucket))
-        .withColumn("rank", F.row_number().over(by_bucket.orderBy(*SERIES)))
-        .where(F.col("rank") <= NAMED)
         .withColumn("holes", F.expr("filter(holes, hole -> hole.first <= highest)"))
-        .withColumn("holes", F.slice("holes", 1, _HOLES + 1))
-        .select("time_bucket", *SERIES, "next_number", "is_next_seen", "holes", "series")
+        .select("time_bucket", *SERIES, "next_number", "first_seen", "is_next_seen", "holes")
     )
 
 
+def named(found: DataFrame) -> DataFrame:
+    """The first few series of each bucket, for `errors`.
+
+    Columns in: those of `of_buckets`. Columns out: those, with the first few holes, and series (of
+    the bucket, in all).
+    """
+    by_bucket = Window.partitionBy("time_bucket")
+    return (
+        found.withColumn("series", F.count(F.lit(1)).over(by_bucket))
+        .withColumn("rank", F.row_number().over(by_bucket.orderBy(*SERIES)))
+        .where(F.col("rank") <= NAMED)
+        .withColumn("holes", F.slice("holes", 1, _HOLES + 1))
+        .drop("rank")
+    )
+
+
+def missing(found: DataFrame) -> DataFrame:
+    """Every missing number, the lowest of each bucket first, at most KEPT rows of a bucket.
+
+    Columns in: those of `of_buckets`. Columns out: time_bucket, persistence_id, tag, first_number,
+    last_number (bigint, both inclusive).
+    """
+    each = found.select("time_bucket", *SERIES, F.explode("holes").alias("hole"))
+    each = each.select(
+        "time_bucket",
+        *SERIES,
+        F.col("hole.first").alias("first_number"),
+        F.col("hole.last").alias("last_number"),
+    )
+    in_order = Window.partitionBy("time_bucket").orderBy(*SERIES, "first_number")
+    return each.withColumn("rank", F.row_number().over(in_order)).where(
+        F.col("rank") <= KEPT
+    ).drop("rank")  # fmt: skip
+
+
 def errors(found: Sequence[Row]) -> dict[int, str]:
-    """One line for each time bucket, from the rows of `of_buckets`."""
+    """One line for each time bucket, from the rows of `named`."""
     ordered = sorted(found, key=lambda row: (row.time_bucket, row.persistence_id, row.tag))
     lines = {}
     for bucket, rows in groupby(ordered, key=lambda row: int(row.time_bucket)):
@@ -77,8 +118,8 @@ def errors(found: Sequence[Row]) -> dict[int, str]:
 
 def _one(row: Row) -> str:
     name = series_name(row.persistence_id, row.tag)
-    if row.is_next_seen:
-        return f"{name} {row.next_number} held"
+    if row.is_next_seen or not row.holes:
+        return f"{name} {row.first_seen} held"
     shown = [numbers(hole.first, hole.last) for hole in row.holes[:_HOLES]]
     return f"{name} {' '.join(shown)}{' ...' if len(row.holes) > _HOLES else ''} missing"
 

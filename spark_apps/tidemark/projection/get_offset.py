@@ -14,6 +14,7 @@ from tidemark.projection import catalog, offsets
 from tidemark.projection.offsets import Offset
 from tidemark.projection.reposition import series_of
 from tidemark.projection.series import Series, epoch_ms
+from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
 
@@ -70,7 +71,7 @@ def _summary(run: Run, subject: str, slices: Sequence[int], *, everything: bool)
     stored = offsets.cursors(control, settings, subject)
     cursors = {number: stored[number] for number in slices if number in stored}
     total = sum(by_slice.values())
-    lines = [f"{total:,} series in {len(by_slice):,} slices"]
+    lines = [f"{total:,} series in {counted(len(by_slice), 'slice')}"]
     if cursors:
         lines += [_cursor_line("newest", cursors, max(cursors, key=cursors.__getitem__))]
         lines += [_cursor_line("oldest", cursors, min(cursors, key=cursors.__getitem__))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -24,17 +24,27 @@ from pyspark.errors import (
 )
 
 from tidemark.application import Run
-from tidemark.errors import DefinitionError, TidemarkError, WrongData, root_cause
+from tidemark.errors import (
+    DefinitionError,
+    HistoryPurged,
+    TidemarkError,
+    WrongData,
+    root_cause,
+    together,
+)
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import GAP_ERROR, Piece, Reason, State
 from tidemark.projection.batches import part
 from tidemark.projection.done import Done
-from tidemark.projection.intake import Policy
+from tidemark.projection.intake import Policy, late_pieces
+from tidemark.projection.made import BucketsLost
 from tidemark.projection.plan import Work
+from tidemark.text import counted
 from tidemark.window import from_millis
 
 MOST_FAILED = 16
 """Pieces of a run: if more fail, it is hardly the events, and each one costs several attempts."""
+_EARLIER = {Reason.GAP, Reason.MISSED, Reason.REBUCKETED, Reason.RESTATED, Reason.UNFINISHED}
 _SHOWN = 5
 _ERROR_LENGTH = 2000
 _FORESEEN = (TidemarkError, WrongData, DefinitionError)
@@ -101,8 +111,17 @@ class Halving:
         return self._tried(replace(batch, done=batch.done - self.done.failed.keys()), set())
 
     def _tried(self, batch: Work, seen: set[int]) -> tuple[int, int]:
+        """Try a batch without what cannot be made again; `seen` as in `_attempted`."""
+        while batch.pieces:
+            try:
+                return self._attempted(batch, seen)
+            except BucketsLost as error:
+                batch = self._left_out(batch, error)
+        return 0, 0
+
+    def _attempted(self, batch: Work, seen: set[int]) -> tuple[int, int]:
         """Try a batch, and parts of it if it fails; `seen` were in a batch that was taken apart."""
-        if len(self.done.failed) >= MOST_FAILED:
+        if len(self.done.failed) - len(self.done.lost) >= MOST_FAILED:
             raise _given_up(self.done)
         attempt = self.begin(batch)
         try:
@@ -123,6 +142,20 @@ class Halving:
             return 0, 0
         seen.update(units)
         return self._in_halves(batch, units, why, seen)
+
+    def _left_out(self, batch: Work, error: BucketsLost) -> Work:
+        """A batch that leaves alone what events are gone of; their pieces stay open."""
+        late = error.buckets.keys() - batch.planned
+        if late:
+            self.claimed.extend(late_pieces(batch, late))
+        leave_out(self.claimed, self.done, error.buckets)
+        kept = [one for one in batch.pieces if one.time_bucket not in error.buckets]
+        return replace(
+            batch,
+            pieces=kept,
+            done=batch.done - error.buckets.keys(),
+            left_out=batch.left_out | error.buckets.keys(),
+        )
 
     def _without(self, batch: Work, again: set[int]) -> Work:
         """A batch that does not reopen what was tried by itself: it would never be alone."""
@@ -169,8 +202,23 @@ class Halving:
             traceback.print_exc(file=sys.stderr)
         self.run.say(f"{name}: {from_millis(units[0]):%Y-%m-%d %H:%M} fails: {why}")
         self.claimed.finish_some({units[0]}, State.FAILED, {}, why[:_ERROR_LENGTH])
-        self.done.fail(units[0], why)
+        status = error.exit_status if isinstance(error, TidemarkError) else 1
+        self.done.fail(units[0], why, status)
         return why
+
+
+def leave_out(claimed: Claim, done: Done, buckets: Mapping[int, HistoryPurged]) -> None:
+    """Record the pieces of time buckets that cannot be made again from what is there.
+
+    Raises:
+        LockLost: another run has taken a piece over.
+    """
+    by_error: dict[str, set[int]] = {}
+    for bucket, error in buckets.items():
+        done.leave_out(bucket, error)
+        by_error.setdefault(str(error), set()).add(bucket)
+    for why, those in by_error.items():
+        claimed.finish_some(those, State.FAILED, {}, why[:_ERROR_LENGTH])
 
 
 def is_of_events(error: Exception) -> bool:
@@ -194,13 +242,25 @@ def require_done(work: Work, done: Done) -> None:
     if done.failed:
         number = len({*work.time_buckets, *done.failed, *done.counts})
         if number == 1:
-            raise TidemarkError(*done.failed.values())
-        raise TidemarkError(f"{len(done.failed):,} of {number:,} buckets, {_first(done)}")
+            (what,) = done.failed.values()
+        else:
+            number_of = f"{counted(number, 'bucket')}{_beside_the_new(work, done)}"
+            what = f"{len(done.failed):,} of {number_of}, {_first(done)}"
+        raise together(what, done.statuses)
+
+
+def _beside_the_new(work: Work, done: Done) -> str:
+    """Why there are more buckets than the window has."""
+    earlier = sum(piece.reason in _EARLIER for piece in work.pieces)
+    late = len((done.failed.keys() | done.counts.keys()) - set(work.time_buckets))
+    parts = [f"{earlier:,} taken up from earlier runs"] if earlier else []
+    parts += [f"{late:,} reopened by late events"] if late else []
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _given_up(done: Done) -> TidemarkError:
-    what = f"{len(done.failed):,} buckets, and what is left was not tried"
-    return TidemarkError(f"{what}, {_first(done)}")
+    what = f"{counted(len(done.failed), 'bucket')}, and what is left was not tried"
+    return together(f"{what}, {_first(done)}", done.statuses)
 
 
 def _first(done: Done) -> str:

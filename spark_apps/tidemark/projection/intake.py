@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -15,14 +15,15 @@ from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.local_rows import local_rows
-from tidemark.projection import acceptance, gaps, resets, selection, skips, snapshots, store
+from tidemark.projection import acceptance, gaps, made, resets, selection, skips, snapshots, store
 from tidemark.projection.acceptance import NO_TAG, REJECTIONS, RESULT, SERIES, Result
 from tidemark.projection.definition import Definition
-from tidemark.projection.plan import Work, require_rows
+from tidemark.projection.made import BucketsLost
+from tidemark.projection.plan import Work, emptied
 from tidemark.projection.sightings import KEYS, Sightings
 from tidemark.projection.sources import registry
 from tidemark.projection.sources.base import Reader
-from tidemark.window import from_millis
+from tidemark.text import counted
 
 COUNT_OF = {
     str(Result.ACCEPTED): "accepted",
@@ -31,6 +32,8 @@ COUNT_OF = {
     str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
 REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
+_MISSING = 10_000
+"""Ranges of missing numbers of a batch that are kept."""
 COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
@@ -59,8 +62,10 @@ class Intake:
         counts: COUNTS by time bucket; only what is not 0.
         totals: of COUNTS, without `beyond`.
         gaps: the error of each time bucket that has an event held back.
+        missing: the numbers that those wait for, as `gaps.missing` has them; bounded.
         is_single: no event is in two of the rows.
         beyond: the late events behind a gap, in time buckets that are not processed.
+        warnings: for people.
         cached: what `release` lets go.
     """
 
@@ -70,8 +75,10 @@ class Intake:
     counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     totals: dict[str, int] = field(default_factory=dict)
     gaps: Mapping[int, str] = field(default_factory=dict)
+    missing: Sequence[Row] = ()
     is_single: bool = False
     beyond: int = 0
+    warnings: Sequence[str] = ()
     cached: Sequence[DataFrame] = ()
 
     def release(self) -> None:
@@ -84,8 +91,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     """Read the planned buckets, find how far each series goes, and add late buckets to the claim.
 
     Raises:
-        HistoryPurged: events were deleted before they were consumed, or a late one lies in a
-            bucket whose tag views were purged.
+        HistoryPurged: events were deleted before they were consumed.
+        BucketsLost: events are gone that the result of a time bucket was made from, whether it is
+            planned or a late event lies in it; those buckets are to be left out.
         WrongData: the policy is strict and there is a gap.
         LockLost: another run has started one of the late pieces.
     """
@@ -101,64 +109,93 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
         begin = snapshots.starts(run, work, rows, stored)
         consumed = snapshots.begun(stored, begin)
     seen = reader.sightings(run, work, rows.select(*KEYS), consumed)
-    first_encounters, suspects, repeated = _encounters(seen)
+    first_encounters, suspects, repeated, unprocessed = _encounters(seen)
     if suspects:
         seen = _without_purged(run, work, reader, seen, consumed, policy)
     late, beyond = _late(seen) if work.done - work.planned else ([], {})
     if late:
-        if definition.tags is not None:
-            require_rows(run, definition, late)
+        if not policy.accept_purged:
+            _require_unpurged(run, definition, late)
         more = selection.source_rows(run, work, reader, late)
         cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
         rows = rows.unionByName(more)
     time_buckets = sorted({*work.time_buckets, *late})
     # What was seen is neither the late rows, read afterwards, nor those of a former life.
     is_repeated = bool(late or repeated) or seen.anew is not None
-    taken = _judged(run, work, seen, rows, time_buckets, is_repeated=is_repeated)
+    taken, judged = _judged(run, work, seen, rows, time_buckets, is_repeated=is_repeated)
+    taken.cached = cached
+    _require_whole(run, definition, judged, taken, policy)
     taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
     if begin is not None:
         taken.rows = snapshots.take_in(run, taken.rows, seen, begin, stored)
         taken.reached = snapshots.marked(taken.reached, begin).localCheckpoint()
         taken.totals["snapshots"] = begin.count()
     # Those of unsettled buckets were counted by the batch that held them back.
-    counted = work.unsettled.union(late)
-    taken.beyond = sum(number for bucket, number in beyond.items() if bucket not in counted)
+    known = work.unsettled.union(late)
+    taken.beyond = sum(number for bucket, number in beyond.items() if bucket not in known)
     taken.totals["first_encounters"] = first_encounters
+    taken.warnings = _warnings(unprocessed)
     # A snapshot is a row beside its event's, and so are the tags of an event.
     is_one_row = begin is None and len(definition.tags or [NO_TAG]) == 1
     taken.is_single = is_one_row and not is_repeated
     if policy.strict:
         _require_no_gap(definition, taken.gaps)
-    taken.cached = cached
     if late:
-        _claim_late(claimed, work, late, taken, policy)
+        claimed.extend(late_pieces(work, late))
     return taken
 
 
-def _claim_late(
-    claimed: Claim, work: Work, late: Sequence[int], taken: Intake, policy: Policy
+def _require_whole(
+    run: Run, definition: Definition, judged: DataFrame, taken: Intake, policy: Policy
 ) -> None:
-    """Add the late buckets, whose rows are the last in `taken.cached`, to the claim."""
-    definition = work.definition
-    known = {entry.time_bucket: entry for entry in work.ledger.entries()}
-    if definition.mode.replaces_buckets and not policy.accept_purged:
-        former = {each: known[each].counts.get("events_read", 0) for each in late}
-        _require_whole(definition, former, taken.counts, taken.cached[-1])
-    claimed.extend([Piece(each, Reason.LATE, known[each].attempt) for each in late])
+    if policy.accept_purged or not definition.mode.replaces_buckets:
+        return
+    try:
+        made.require_whole(run, definition, judged, taken.time_buckets)
+    except BucketsLost:
+        taken.release()
+        raise
+
+
+def _warnings(unprocessed: int) -> list[str]:
+    if not unprocessed:
+        return []
+    return [
+        f"warning: {unprocessed:,} series have events before the projection's first time"
+        " bucket that came after it had begun: they are consumed, and in no result"
+    ]
+
+
+def late_pieces(work: Work, late: Collection[int]) -> list[Piece]:
+    """The pieces of time buckets that are done, to be done again since late events are in them.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    known = {entry.time_bucket: entry.attempt for entry in work.ledger.entries()}
+    return [Piece(each, Reason.LATE, known[each]) for each in late]
+
+
+def _require_unpurged(run: Run, definition: Definition, late: Sequence[int]) -> None:
+    if gone := emptied(run, definition, late):
+        raise BucketsLost(gone, definition.name)
 
 
 def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:
     if found:
         _, error = min(found.items())
         raise WrongData(
-            f"{len(found)} time buckets have events held back; {error}",
+            f"{counted(len(found), 'time bucket')} with events held back; {error}",
             where=definition.name,
             do="run again when the missing events are there, or without --strict",
         )
 
 
-def _encounters(seen: Sightings) -> tuple[int, int, int]:
-    """How many series began behind deleted events, may have lost some since, have some twice."""
+def _encounters(seen: Sightings) -> tuple[int, int, int, int]:
+    """How many series began behind deleted events, may have lost some since, have some twice.
+
+    And how many are consumed over events that lie before the projection's first time bucket.
+    """
     is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
     is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
     consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
@@ -169,8 +206,9 @@ def _encounters(seen: Sightings) -> tuple[int, int, int]:
         F.count_if(is_new & is_deleted).alias("first"),
         F.count_if(is_suspect).alias("suspects"),
         F.count_if("is_repeated").alias("repeated"),
+        F.count_if(F.col("first_before") <= F.col("reached_number")).alias("unprocessed"),
     ).collect()[0]
-    return found["first"], found["suspects"], found["repeated"]
+    return found["first"], found["suspects"], found["repeated"], found["unprocessed"]
 
 
 def _without_purged(
@@ -209,9 +247,9 @@ def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:
     late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
     is_beyond = F.col("number") > F.col("reached_number")
     is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
-    counted = late.join(limits, on=[*SERIES]).groupBy("time_bucket")
+    by_bucket = late.join(limits, on=[*SERIES]).groupBy("time_bucket")
     found = (
-        counted.agg(
+        by_bucket.agg(
             F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond")
         )
         .where("accepted > 0 OR beyond > 0")
@@ -219,32 +257,6 @@ def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:
     )
     accepted = sorted(row.time_bucket for row in found if row.accepted)
     return accepted, {row.time_bucket: row.beyond for row in found if row.beyond}
-
-
-def _require_whole(
-    definition: Definition,
-    former: Mapping[int, int],
-    counts: Mapping[int, Mapping[str, int]],
-    rows: DataFrame,
-) -> None:
-    """A late event must not replace a bucket by what deletions have left of it.
-
-    It is asked before the piece is started: a piece that failed is simply done again.
-    """
-    events = rows.groupBy("time_bucket").agg(
-        F.count_distinct("persistence_id", "sequence_nr").alias("events")
-    )
-    now = {row.time_bucket: row.events for row in events.collect()}
-    for bucket, before in former.items():
-        # A tag view may have gained the row of an event that was there under another tag.
-        added = counts[bucket].get("accepted", 0) if definition.tags is None else 0
-        if (missing := before + added - now.get(bucket, 0)) > 0:
-            raise HistoryPurged(
-                f"a late event reopens {from_millis(bucket):%Y-%m-%d %H:%M}, but {missing:,}"
-                f" of the {before:,} events it was made from were deleted since",
-                where=definition.name,
-                do="bring them back, or make it from what is left with --accept-purged",
-            )
 
 
 def _judged(
@@ -255,7 +267,8 @@ def _judged(
     time_buckets: Sequence[int],
     *,
     is_repeated: bool,
-) -> Intake:
+) -> tuple[Intake, DataFrame]:
+    """What is taken in, and the rows as `acceptance.judge` makes them."""
     again = local_rows(
         run.spark,
         [(bucket, bucket in work.done) for bucket in time_buckets],
@@ -268,13 +281,15 @@ def _judged(
     totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
     taken.totals = {name: totals[name] for name in COUNTS}
     if any(name in each for each in taken.counts.values() for name in REJECTED):
-        taken.gaps = gaps.errors(gaps.of_buckets(judged, seen.rows, seen.reached).collect())
+        found = gaps.of_buckets(judged, seen.rows, seen.reached).localCheckpoint()
+        taken.gaps = gaps.errors(gaps.named(found).collect())
+        taken.missing = gaps.missing(found).limit(_MISSING).collect()
         taken.rows = rows.join(
             acceptance.held_back(judged).localCheckpoint(),
             on=["persistence_id", "sequence_nr"],
             how="left_anti",
         )
-    return taken
+    return taken, judged
 
 
 def _counts(judged: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, int]]:

@@ -15,7 +15,7 @@ from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
-from tidemark.projection import offsets, skips, slices_store
+from tidemark.projection import made, offsets, skips, slices_store
 from tidemark.projection.acceptance import NO_TAG
 from tidemark.projection.change import Change, Check
 from tidemark.projection.definition import Definition
@@ -170,6 +170,8 @@ class Moving:
 
         def do(check: Check) -> None:
             run = self.run
+            check()
+            made.unsettle(run, self.definition, buckets)
             check()
             pieces_ledger.restate(pieces, owner=run.owner)
             check()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidemark import clock
@@ -17,6 +17,7 @@ from tidemark.projection.definition import Definition
 from tidemark.projection.slices import Slicing
 from tidemark.retention.purged import emptied_buckets, removed
 from tidemark.settings import Settings
+from tidemark.text import counted
 from tidemark.window import Window, from_millis, to_millis
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Work:
             None for the last batch.
         unsettled: the time buckets of earlier batches that hold events back.
         keys: of a plan that is one of many batches, `Reader.keys` of all of them, if there are any.
+        left_out: the time buckets that were to be processed, but cannot be made again.
+        emptied: the errors of time buckets to process whose tag views purge has deleted.
     """
 
     definition: Definition
@@ -64,6 +67,8 @@ class Work:
     batch_end: int | None = None
     unsettled: frozenset[int] = frozenset()
     keys: DataFrame | None = None
+    left_out: frozenset[int] = frozenset()
+    emptied: Mapping[int, HistoryPurged] = field(default_factory=dict)
 
     @property
     def slices(self) -> SliceRange:
@@ -85,14 +90,22 @@ class Work:
         """The time buckets to process."""
         return frozenset(self.time_buckets)
 
+    @property
+    def gone(self) -> dict[int, HistoryPurged]:
+        """The time buckets to process whose tag views purge has deleted, with the error of each."""
+        planned = self.planned
+        return {bucket: error for bucket, error in self.emptied.items() if bucket in planned}
+
     def look_back(self, settings: Settings) -> list[int]:
         """The time buckets that may hold late events: just before planned ones, and unsettled."""
         size = settings.bucket_size.milliseconds
         own = self.definition.look_back
         number = settings.project_look_back if own is None else own
         steps = range(size, (number + 1) * size, size)
-        before = {bucket - step for bucket in self.time_buckets for step in steps}
-        return sorted(before | self.unsettled)
+        around = {*self.time_buckets, *self.left_out}
+        before = {bucket - step for bucket in around for step in steps}
+        # What lies in those left out waits, and is not missing.
+        return sorted(before | self.left_out | self.unsettled)
 
     def lines(self) -> list[str]:
         """The plan for people: each piece, why it is in it, and whether it is held."""
@@ -100,6 +113,7 @@ class Work:
             f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
             f"  {piece.reason}"
             + (f", slices {slices.text(self.slices)}" if self.slicing is not None else "")
+            + (", purged" if piece.time_bucket in self.emptied else "")
             + (f", held: {self.waits_for}" if piece.time_bucket in self.held else "")
             for piece in self.pieces
         ]
@@ -129,7 +143,6 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     Raises:
         SchemaMismatch, InvalidInput: as `source_check.require` raises them.
         DefinitionError: a projection of mode upsert or append changed without a higher version.
-        HistoryPurged: the tag views of a bucket to process were purged and not written again.
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
@@ -163,9 +176,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
         end,
         postponed=scheduled.postponed,
     )
-    if definition.tags is not None:
-        require_rows(run, definition, work.time_buckets)
-    return work
+    return replace(work, emptied=emptied(run, definition, work.time_buckets))
 
 
 def _is_beheaded(run: Run, first: int) -> bool:
@@ -173,19 +184,38 @@ def _is_beheaded(run: Run, first: int) -> bool:
     return span is not None and span[0] < first
 
 
-def require_rows(run: Run, definition: Definition, time_buckets: Sequence[int]) -> None:
-    """A purged bucket reads as empty: its result would be replaced by nothing, or never be made.
+def emptied(
+    run: Run, definition: Definition, time_buckets: Collection[int]
+) -> dict[int, HistoryPurged]:
+    """Those whose tag views were purged and not written again, with the error of each.
+
+    They read as empty: the result would be replaced by nothing, or never be made.
 
     Raises:
-        HistoryPurged: the tag views of one of these buckets were purged and not written again.
         CassandraUnavailable: a statement failed.
     """
-    emptied = emptied_buckets(run.control, run.settings)
-    gone = [bucket for bucket in time_buckets if bucket in emptied]
-    if gone:
+    if definition.tags is None or not time_buckets:
+        return {}
+    gone = emptied_buckets(run.control, run.settings)
+    error = HistoryPurged(
+        "its tag views were deleted by purge",
+        where=definition.name,
+        do="write them again with tag_write.py --force, or go on without with --accept-purged",
+    )
+    return {bucket: error for bucket in time_buckets if bucket in gone}
+
+
+def require_rows(run: Run, definition: Definition, time_buckets: Collection[int]) -> None:
+    """Refuse to plan emptied time buckets again.
+
+    Raises:
+        HistoryPurged: the tag views of one of them were purged and not written again.
+        CassandraUnavailable: a statement failed.
+    """
+    if gone := emptied(run, definition, time_buckets):
         raise HistoryPurged(
-            f"projection {definition.name} would process {len(gone)} time buckets whose tag"
-            f" views purge has deleted, the first is {from_millis(gone[0]):%Y-%m-%d %H:%M}",
+            f"projection {definition.name} would process {counted(len(gone), 'time bucket')} whose"
+            f" tag views purge has deleted, the first is {from_millis(min(gone)):%Y-%m-%d %H:%M}",
             where=str(definition.file),
             do="leave them out of the window, or write them again with tag_write.py --force",
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -12,19 +13,31 @@ from tidemark import clock
 from tidemark.application import Run
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
-from tidemark.projection import acceptance, analysis, dead_letters, intake, store, transform
+from tidemark.projection import (
+    acceptance,
+    analysis,
+    dead_letters,
+    intake,
+    made,
+    missing,
+    store,
+    transform,
+)
 from tidemark.projection.analysis import Checked
 from tidemark.projection.batches import Batches
 from tidemark.projection.definition import Definition, Mode
 from tidemark.projection.done import Done
 from tidemark.projection.folding import run as folding
-from tidemark.projection.halving import Halving, require_done
+from tidemark.projection.halving import Halving, leave_out, require_done
 from tidemark.projection.intake import Intake, Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.lock import resource_of
+from tidemark.projection.made import BucketsLost, Made
 from tidemark.projection.modes import registry as modes
 from tidemark.projection.modes.base import Batch, Counted
 from tidemark.projection.plan import Work
+from tidemark.projection.undisturbed import Watch
+from tidemark.text import counted
 
 
 def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done) -> None:
@@ -62,8 +75,26 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
         if work.held:
             claimed.finish_some(set(work.held), State.HELD, {}, work.waits_for)
         if checked is not None:
-            process_claimed(run, claimed, work, checked, policy, done)
+            there = work if policy.accept_purged else _without_emptied(claimed, work, policy, done)
+            if there.time_buckets:
+                process_claimed(run, claimed, there, checked, policy, done)
     require_done(work, done)
+
+
+def _without_emptied(claimed: Claim, work: Work, policy: Policy, done: Done) -> Work:
+    """What is left when time buckets that purge has emptied are left as they are.
+
+    Raises:
+        BucketsLost: there are some, and the policy is strict.
+    """
+    gone = work.gone
+    if not gone:
+        return work
+    if policy.strict:
+        raise BucketsLost(gone, work.definition.name)
+    leave_out(claimed, done, gone)
+    kept = [piece for piece in work.pieces if piece.time_bucket not in gone]
+    return replace(work, pieces=kept, done=work.done - gone.keys(), left_out=frozenset(gone))
 
 
 def process_claimed(
@@ -103,7 +134,8 @@ class _Processing:
 
         Returns how many events were read, and the bytes of their payloads.
         """
-        self._say(f"reading the events of {len(self._time_buckets)} buckets")
+        self._say(f"reading the events of {counted(len(self._time_buckets), 'bucket')}")
+        watch = Watch.begin(self._run, self._definition)
         taken = intake.take(self._run, self._claimed, self._work, self._subject, policy)
         self._time_buckets = taken.time_buckets
         distinct = transform.single_events if taken.is_single else transform.distinct_events
@@ -126,8 +158,11 @@ class _Processing:
                 result = self._folded(decoded, taken, policy, counts, totals)
             else:
                 result = analysis.apply(self._definition, transform.readable(decoded))
-            counted = self._write_result(result, counts)
+            watch.require_undisturbed()
+            stored = self._write_result(result, taken, counts)
             self._write_offsets(decoded, taken.reached)
+            self._note_made(taken, counts, is_sure=True)
+            self._write_missing(taken)
         finally:
             decoded.unpersist()
             taken.release()
@@ -136,8 +171,8 @@ class _Processing:
         for bucket, gap in taken.gaps.items():
             self._claimed.finish_some({bucket}, State.HELD, counts, gap)
         self._claimed.finish_some(set(self._time_buckets) - set(taken.gaps), State.DONE, counts)
-        totals |= {**taken.totals, "rows_written": counted.rows}
-        done.add(counts, totals, taken, counted.warnings)
+        totals |= {**taken.totals, "rows_written": stored.rows}
+        done.add(counts, totals, taken, stored.warnings)
         return totals["events_read"], sum(row.bytes_read for row in by_bucket)
 
     def _quarantine(self, letters: DataFrame) -> None:
@@ -165,15 +200,36 @@ class _Processing:
             self._quarantine(folded.letters)
         return folded.states
 
-    def _write_result(self, result: DataFrame, counts: dict[int, dict[str, int]]) -> Counted:
+    def _note_made(
+        self, taken: Intake, counts: Mapping[int, Mapping[str, int]], *, is_sure: bool = False
+    ) -> None:
+        """Before the result, what it is made from; again when the offsets are written."""
+        if not self._definition.mode.replaces_buckets:
+            return
+        new = {
+            bucket: taken.counts.get(bucket, {}).get("accepted", 0) for bucket in self._time_buckets
+        }
+        self._claimed.check()
+        noted = {
+            bucket: Made(
+                counts.get(bucket, {}).get("events_read", 0), 0 if is_sure else new[bucket]
+            )
+            for bucket in self._time_buckets
+            if new[bucket] or not is_sure
+        }
+        made.note(self._run, self._definition, noted)
+
+    def _write_result(
+        self, result: DataFrame, taken: Intake, counts: dict[int, dict[str, int]]
+    ) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
         batch = Batch(self._run, self._claimed, self._definition, self._time_buckets)
-        counted = modes.write(batch, result)
-        if counted.by_bucket is not None:
+        stored = modes.write(batch, result, partial(self._note_made, taken, counts))
+        if stored.by_bucket is not None:
             for bucket in self._time_buckets:
-                counts.setdefault(bucket, {})["rows_written"] = counted.by_bucket.get(bucket, 0)
-        return counted
+                counts.setdefault(bucket, {})["rows_written"] = stored.by_bucket.get(bucket, 0)
+        return stored
 
     def _write_offsets(self, decoded: DataFrame, reached: DataFrame) -> None:
         self._say("writing the offsets")
@@ -183,6 +239,12 @@ class _Processing:
         store.write_offsets(acceptance.offset_rows(reached), settings, self._subject, self._now)
         self._claimed.check()
         store.write_cursors(run.control, settings, self._subject, newest, self._now)
+
+    def _write_missing(self, taken: Intake) -> None:
+        new = {each.time_bucket for each in self._claimed.pieces if each.attempt == 1}
+        former = [bucket for bucket in self._time_buckets if bucket not in new]
+        self._claimed.check()
+        missing.replace(self._run, self._subject, self._work.slices, former, taken.missing)
 
     def _say(self, text: str) -> None:
         self._run.say(f"{self._definition.name}: {text}")

@@ -11,7 +11,7 @@ from tidemark.cassandra.schema import table
 from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.projection import catalog, releases, skips, slices_store
+from tidemark.projection import catalog, made, missing, releases, skips, slices_store
 from tidemark.projection.definition import Definition
 from tidemark.projection.lock import lock_of
 from tidemark.projection.plan import ledger, validated
@@ -119,10 +119,12 @@ def _delete(run: Run, definition: Definition) -> None:
         [(subject, number) for number in range(NUMBER_OF_SLICES)],
     )
     skips.forget(control, run.settings, subject)
+    made.forget(run, definition)
     # Beside pieces that begin anew what was done by slices would count again.
     pieces = ledger(run, definition)
     buckets = [entry.time_bucket for entry in pieces.entries()]
     slices_store.forget_buckets(control, run.settings, subject, buckets)
+    missing.forget(run, subject, buckets)
     for name in ("projection_cursor", "projection_control"):
         control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
     pieces.forget()

@@ -26,6 +26,7 @@ from tidemark.projection.definition import Definition
 from tidemark.projection.lock import lock_of
 from tidemark.projection.target import require_target
 from tidemark.settings import Settings
+from tidemark.text import counted
 
 TABLE = "projection_release"
 
@@ -209,7 +210,7 @@ def building(definition: Definition, done: Collection[int], left: Collection[int
     """How far the version is by what `standing` says, for people."""
     return (
         f"version {definition.version} is built in {definition.target},"
-        f" {len(done):,} buckets done, {len(left):,} to do"
+        f" {counted(len(done), 'bucket')} done, {len(left):,} to do"
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.errors import TidemarkError, root_cause
+from tidemark.errors import TidemarkError, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection import (
@@ -33,6 +33,7 @@ from tidemark.projection.process import process
 from tidemark.projection.saved_plan import SavedPlan
 from tidemark.projection.show import sample
 from tidemark.projection.slices import Slicing
+from tidemark.text import counted
 from tidemark.window import Window, from_millis
 
 _GAPS_SHOWN = 5
@@ -50,10 +51,15 @@ class _Tally:
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     done: set[int] = field(default_factory=set)
+    statuses: set[int] = field(default_factory=set)
+
+    def fail(self, what: str, status: int) -> None:
+        self.errors.append(what)
+        self.statuses.add(status)
 
     def outcome(self, size: BucketSize) -> Outcome:
         state = FAILED if self.errors else DONE if self.pieces["done"] else NOTHING
-        error = TidemarkError("; ".join(self.errors)) if self.errors else None
+        error = together("; ".join(self.errors), self.statuses) if self.errors else None
         hull = Window.hull(self.done, size)
         return Outcome(state, self.pieces, self.counts, self.lines, error, done=hull)
 
@@ -95,7 +101,6 @@ def run_window(
         DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables, or a target, are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        HistoryPurged: the tag views of a bucket to process were purged and not written again.
         TidemarkError: what the saved plan was made upon has changed.
     """
     settings = run.settings
@@ -126,7 +131,7 @@ def run_window(
     try:
         tally.lines += _settle(run, definitions)[0]
     except TidemarkError as error:
-        tally.errors.append(str(error))
+        tally.fail(str(error), error.exit_status)
     return tally.outcome(settings.bucket_size)
 
 
@@ -185,20 +190,21 @@ def _check(run: Run, works: Sequence[Work], *, dry_run: bool) -> dict[str, Check
 
 
 def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tally: _Tally) -> None:
-    done, failure = Done(), None
+    done, failure, status = Done(), None, 1
     try:
         if work.slicing is not None:
             sliced.process(run, work, checked, policy, done)
         else:
             process(run, work, checked, policy, done)
     except TidemarkError as error:
-        failure = str(error)
+        failure, status = str(error), error.exit_status
     except Exception as error:
         # The trace is what a bug report needs; the report's one line is what everybody reads.
         traceback.print_exc(file=sys.stderr)
         failure = root_cause(error)
     if failure is not None:
-        _failed(work, done, failure, tally)
+        _failed(work, done, tally)
+        tally.fail(f"projection {work.definition.name} failed: {failure}", status)
     if failure is None or done.counts or done.failed:
         held = len(work.held) + len(done.gaps)
         tally.pieces["planned"] += done.buckets + held
@@ -222,7 +228,7 @@ def _lines(work: Work, done: Done) -> list[str]:
     later = f", {len(work.postponed):,} left for the next run" if work.postponed else ""
     missed = sum(piece.reason is Reason.MISSED for piece in work.pieces)
     made_good = f", {missed:,} missed by earlier runs" if missed else ""
-    summary = f"{name}: {done.buckets} buckets{made_good}, {numbers}{held}{later}"
+    summary = f"{name}: {counted(done.buckets, 'bucket')}{made_good}, {numbers}{held}{later}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]
     more = len(done.gaps) - len(shown)
@@ -230,7 +236,7 @@ def _lines(work: Work, done: Done) -> list[str]:
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
-def _failed(work: Work, done: Done, why: str, tally: _Tally) -> None:
+def _failed(work: Work, done: Done, tally: _Tally) -> None:
     failed = {piece.time_bucket for piece in work.pieces} | done.failed.keys()
     failed -= done.counts.keys()
     if done.counts or done.failed:
@@ -238,6 +244,5 @@ def _failed(work: Work, done: Done, why: str, tally: _Tally) -> None:
         failed -= work.held
     tally.pieces["planned"] += len(failed)
     tally.pieces["failed"] += len(failed)
-    tally.errors.append(f"projection {work.definition.name} failed: {why}")
     name = work.definition.name
     tally.lines += halving.lines(name, done) or [f"{name}: failed"]

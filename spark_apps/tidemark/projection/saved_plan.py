@@ -12,6 +12,7 @@ from tidemark.application import Run
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.projection import change
 from tidemark.projection.plan import Work
+from tidemark.text import counted
 from tidemark.window import Window, from_millis
 
 FORMAT = 1
@@ -173,8 +174,9 @@ def _difference(saved: SavedWork, now: SavedWork) -> str:
     was, moment = changed[0], from_millis(changed[0].time_bucket)
     found = present.get(was.time_bucket)
     return (
-        f"{len(changed):,} pieces have moved, the first is {moment:%Y-%m-%d %H:%M}, which was"
-        f" {_standing(was)} and is {_standing(found) if found else 'done'}"
+        f"{counted(len(changed), 'piece')} moved since, the first is"
+        f" {moment:%Y-%m-%d %H:%M}, which was {_standing(was)} and is"
+        f" {_standing(found) if found else 'done'}"
     )
 
 

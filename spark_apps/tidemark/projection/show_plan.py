@@ -46,7 +46,6 @@ def run_plan(
             written.
         DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
-        HistoryPurged: the tag views of a bucket to process were purged and not written again.
     """
     definitions = catalog.select(run.settings.projections_dir, names)
     preflight.check(run, window)

@@ -19,6 +19,7 @@ from tidemark.local_rows import local_rows
 from tidemark.projection import acceptance, read, resets, selection
 from tidemark.projection.acceptance import SERIES
 from tidemark.projection.plan import Work
+from tidemark.text import counted
 
 KEYS = (*SERIES, "number", "sequence_nr", "timestamp", "time_bucket")
 SEARCHED_FIRST = 4
@@ -83,6 +84,7 @@ def by_sequence_nr(
     stored: DataFrame,
     found: DataFrame,
     deleted: DataFrame,
+    written: DataFrame | None = None,
 ) -> Sightings:
     """Each persistence id being a series: the planned rows, and what was found of the others.
 
@@ -94,12 +96,16 @@ def by_sequence_nr(
         found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
             planned buckets nothing is taken.
         deleted: as `acceptance.reach` takes it.
+        written: persistence_id, written_to: up to there a number that is not there was never given
+            to an event. None if every number is.
     """
     rows = _placed(run, work, planned, read.numbered(found).select(*KEYS))
     after, anew = work.definition.reset_after, None
     if after is not None:
         anew = resets.began_anew(rows, stored, deleted, after).localCheckpoint()
         rows = resets.present(rows, anew).localCheckpoint()
+    if written is not None:
+        rows = acceptance.jumping(rows, written).localCheckpoint()
     reached = acceptance.reach(rows, resets.begun(stored, anew), deleted)
     return Sightings(rows, resets.marked(reached, anew).localCheckpoint(), anew)
 
@@ -177,7 +183,7 @@ class _Search:
     def _add(self, time_buckets: Iterable[int], lacking: DataFrame) -> None:
         wanted = self._unseen(time_buckets)
         if wanted:
-            self._run.say(f"searching {len(wanted):,} time buckets for missing numbers")
+            self._run.say(f"searching {counted(len(wanted), 'time bucket')} for missing numbers")
             nothing = self.rows.limit(0).select(*KEYS)
             found = self._keys(wanted).join(lacking.select(*SERIES), on=[*SERIES], how="left_semi")
             more = _placed(self._run, self._work, nothing, found.select(*KEYS))

@@ -20,6 +20,7 @@ from tidemark.projection.halving import require_done
 from tidemark.projection.intake import Policy
 from tidemark.projection.limit import postpone
 from tidemark.projection.lock import lock_of
+from tidemark.projection.made import BucketsLost
 from tidemark.projection.plan import Work
 from tidemark.projection.slices import ALL, Slicing
 from tidemark.projection.slices_session import Session, known
@@ -77,10 +78,12 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
     Raises:
         LockHeld: another run works on some of these slices.
         LockLost: our own lock ran out while we worked.
-        HistoryPurged: events were deleted before they were consumed.
+        HistoryPurged: events were deleted before they were consumed, or with their tag views.
         WrongData: the policy is strict and there is a gap.
         TidemarkError: as there; all ranges were tried.
     """
+    if work.gone and not policy.accept_purged:
+        raise BucketsLost(work.gone, work.definition.name)
     with lock_of(run, work.definition, work.slices) as locks:
         postpone(work, run.owner)
         session = Session(run, work, locks)

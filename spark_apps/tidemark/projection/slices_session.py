@@ -244,6 +244,7 @@ def _together(parts: Sequence[Done], wanted: set[int], total: Done) -> None:
         total.totals.update(part.totals)
         total.gaps = part.gaps | total.gaps
         total.failed = part.failed | total.failed
+        total.statuses |= part.statuses
         total.warnings += part.warnings
     total.gaps = {each: why for each, why in total.gaps.items() if each not in total.failed}
     total.counts = {bucket: {} for bucket in (wanted | total.gaps.keys()) - total.failed.keys()}

@@ -15,13 +15,16 @@ from tidemark import clock, preflight
 from tidemark.application import DONE, Outcome, Run
 from tidemark.ledger.pieces import Entry, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
-from tidemark.projection import catalog, lag, management
+from tidemark.projection import catalog, lag, management, missing
 from tidemark.projection.definition import Definition
 from tidemark.projection.estimate import Estimate, Estimates
 from tidemark.projection.lag import Lag
+from tidemark.projection.missing import Missing
 from tidemark.projection.plan import ledger, passed
+from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis
 
+_MISSING_SHOWN, _MISSING_DETAILS = 20, 1000
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -112,7 +115,11 @@ def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: i
         lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
         lines += [f"  {stands}"] if stands.paused else []
         lines += _lines(now, behind)
+        waits = _missing(run, definition, entries)
+        lines += _missing_lines(waits)
         found = {**_details(definition, now, behind), "paused": stands.paused}
+        found["missing"] = [_missing_details(one) for one in waits[:_MISSING_DETAILS]]
+        found["missing_ranges"] = len(waits)
         if exact:
             first = min((entry.time_bucket for entry in entries), default=None)
             lags = lag.exact(run, definition, first)
@@ -147,10 +154,39 @@ def _lines(now: Progress, behind: Estimate) -> list[str]:
     return lines
 
 
+def _missing(run: Run, definition: Definition, entries: Sequence[Entry]) -> list[Missing]:
+    """What its held pieces wait for, each range once."""
+    held = [entry.time_bucket for entry in entries if entry.has_gap]
+    subject = definition.subject(run.settings.journal_keyspace)
+    found = missing.read(run.control, run.settings, subject, held)
+    return sorted({one for those in found.values() for one in those})
+
+
+def _missing_lines(waits: Sequence[Missing]) -> list[str]:
+    if not waits:
+        return []
+    more = len(waits) - _MISSING_SHOWN
+    return [
+        f"  {counted(len(waits), 'range')} of missing numbers, in the table projection_gap:",
+        *(f"    {one}" for one in waits[:_MISSING_SHOWN]),
+        *([f"    and {more:,} more"] if more > 0 else []),
+    ]
+
+
+def _missing_details(one: Missing) -> dict[str, Any]:
+    return {
+        "persistence_id": one.persistence_id,
+        "tag": one.tag,
+        "first": one.first,
+        "last": one.last,
+    }
+
+
 def _exact_lines(lags: Mapping[int, Lag], by_range: Mapping[SliceRange, Lag]) -> list[str]:
     total = lag.together(lags.values())
     return [
-        f"  {total.behind:,} events behind in {len(lags):,} slices, lag {_time(total)}",
+        f"  {counted(total.behind, 'event')} behind in {counted(len(lags), 'slice')},"
+        f" lag {_time(total)}",
         *[
             f"  slices {one.first:>4}..{one.last:<4}  {of.behind:>12,} behind  lag {_time(of)}"
             for one, of in by_range.items()

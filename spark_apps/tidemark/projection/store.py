@@ -35,11 +35,17 @@ def next_write_time(control: Control, settings: Settings, subject: str) -> int:
         CassandraUnavailable: a statement failed.
     """
     name = table(settings.keyspace, _CONTROL)
-    rows = control.execute(f"SELECT last_write_time FROM {name} WHERE projection = ?", (subject,))
-    last = (rows[0]["last_write_time"] if rows else None) or 0
+    rows = control.execute(
+        "SELECT last_write_time, WRITETIME(last_write_time) AS stored_at"
+        f" FROM {name} WHERE projection = ?",
+        (subject,),
+    )
+    last = max(value or 0 for value in rows[0].values()) if rows else 0
     write_time = max(clock.now_micros(), last + 2)
+    # With the time of this clock it would be hidden by what a faster one has stored.
     control.execute(
-        f"INSERT INTO {name} (projection, last_write_time) VALUES (?, ?)", (subject, write_time)
+        f"INSERT INTO {name} (projection, last_write_time) VALUES (?, ?) USING TIMESTAMP ?",
+        (subject, write_time, write_time),
     )
     return write_time
 

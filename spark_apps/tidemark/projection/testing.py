@@ -28,6 +28,7 @@ from tidemark.projection.definition_file import read
 from tidemark.projection.given_events import COLUMNS, TIME_BUCKET, Event, rows_of
 from tidemark.projection.modes.registry import HANDLINGS
 from tidemark.session import FETCHED_JARS, require_java
+from tidemark.text import counted
 
 
 def run_projection(
@@ -98,7 +99,8 @@ def _result(
     if causes:
         pid, number, cause = causes[0]
         raise TidemarkError(
-            f"{len(causes)} events cannot be processed, the first is {pid} {number}: {cause}",
+            f"{counted(len(causes), 'event')} cannot be processed, the first is {pid} {number}:"
+            f" {cause}",
             where=str(checked.definition.file),
             do="correct the event; or expect it with unreadable_events",
         )

@@ -65,6 +65,7 @@ def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
     # What a dead run left; and one that only seems dead finds nothing more to put in place.
     lake.remove_batches(files)
     if counted.rows:
+        batch.claimed.check()
         lake.write_batch(rows, files, name)
     for time_bucket in batch.time_buckets:
         batch.claimed.check()
@@ -72,6 +73,8 @@ def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
             lake.replace_bucket(files, name, time_bucket)
         else:
             lake.remove_bucket(files, time_bucket)
+    # Another run's batch would be among them.
+    batch.claimed.check()
     lake.remove_batches(files)
 
 

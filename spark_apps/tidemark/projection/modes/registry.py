@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -23,8 +23,13 @@ HANDLINGS: Mapping[Mode, Handling] = {
 }
 
 
-def write(batch: Batch, result: DataFrame) -> Counted:
+def write(batch: Batch, result: DataFrame, announce: Callable[[], None]) -> Counted:
     """Check a result by the rules of its mode and by its own, and store it.
+
+    Args:
+        batch: what it was made from.
+        result: as the definition makes it.
+        announce: called when it is found to be right, before the first row is written.
 
     Raises:
         LockLost: our lock ran out while we worked.
@@ -40,6 +45,7 @@ def write(batch: Batch, result: DataFrame) -> Counted:
         key = key_columns(batch.run.control, batch.definition)
         found = checking.examine(rows, batch.definition.checks, key)
         warnings = checking.require(batch.definition, found)
+        announce()
         handling.store(batch, rows, counted)
     finally:
         rows.unpersist()
