@@ -262,6 +262,48 @@ def test_kafka_journal_is_a_source_with_the_same_envelope(
     assert "log version 1: 2 done, 1 held," in status.stdout
 
 
+def test_numbers_that_an_append_left_out_hold_nothing_back(
+    orders: tuple[Projections, Orders],
+) -> None:
+    """The head is written after the events: below it nothing more can come, above it may."""
+    projections, topic = orders
+    projections.define(LOG, LOG_TABLE)
+    projections.journal.environment = {
+        **projections.journal.environment,
+        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": projections.journal.keyspace,
+    }
+    run = projections.run
+    topic.append("a", 1, 0.1)
+    topic.append("a", 3, 0.2)
+    topic.head("a", 1)
+    # Over many segments; and what 9 follows lies in a time bucket that is not over.
+    for number, hours in ((1, 0.3), (60, 0.4), (61, 0.5)):
+        topic.append("b", number, hours)
+    topic.head("b", 61)
+    for number, hours in ((1, 0.6), (5, 1.1), (9, 0.7)):
+        topic.append("c", number, hours)
+    topic.head("c", 9)
+    first = run(0, 1)
+    assert first.status == 0, first.stderr
+    assert projections.states() == [("log", 0, "held", "gap: a 2 missing, c 5 held")]
+    assert {pid: list(found) for pid, found in shown(projections).items()} == {
+        "a": [1],
+        "b": [1, 60, 61],
+        "c": [1],
+    }
+    topic.head("a", 3)
+    topic.append("b", 1000, 1.2)
+    topic.head("b", 1000)
+    second = run(1, 2)
+    assert second.status == 0, second.stderr
+    assert {state for _, _, state, _ in projections.states()} == {"done"}
+    assert {pid: list(found) for pid, found in shown(projections).items()} == {
+        "a": [1, 3],
+        "b": [1, 60, 61, 1000],
+        "c": [1, 5, 9],
+    }
+
+
 def shown(projections: Projections) -> dict[str, dict[int, str]]:
     found: dict[str, dict[int, str]] = {}
     for row in projections.journal.rows("log"):

@@ -21,7 +21,8 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
     """The journals of a topic, by direct join on its segments of metajournal.
 
     Columns: persistence_id (the key's id), topic, segment_size (int), deleted_to (bigint, 0 if
-    nothing is).
+    nothing is), written_to (bigint: everything up to this seq_nr that was appended is in journal,
+    since the replicator writes it before the head; facts: kafka-journal §3.2).
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -37,6 +38,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
         "topic",
         "segment_size",
         "delete_to",
+        "seq_nr",
     )
     # As upstream's reader does (facts: kafka-journal §1).
     size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
@@ -45,6 +47,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
         "topic",
         F.coalesce(size, F.lit(DEFAULT_SEGMENT_SIZE)).alias("segment_size"),
         F.coalesce("delete_to", F.lit(0)).cast("bigint").alias("deleted_to"),
+        F.coalesce("seq_nr", F.lit(0)).cast("bigint").alias("written_to"),
     )
 
 

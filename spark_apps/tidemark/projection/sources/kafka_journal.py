@@ -43,7 +43,9 @@ class KafkaJournalReader(Reader):
         """Behind the stored numbers, or everything."""
         deleted = self.deleted(run.spark, run.settings)
         found = selection.of_work(self._found(run, work, stored), work)
-        return sightings.by_sequence_nr(run, work, planned, stored, found, deleted)
+        heads = self._heads(run.spark, run.settings)
+        written = heads.select("persistence_id", "written_to")
+        return sightings.by_sequence_nr(run, work, planned, stored, found, deleted, written)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """By the topic's heads."""
@@ -70,7 +72,25 @@ class KafkaJournalReader(Reader):
         if after is not None:
             deleted = self.deleted(run.spark, run.settings)
             beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
-        return tails.in_rounds(beginnings, ask, end_bucket=work.end)
+        found = tails.in_rounds(beginnings, ask, end_bucket=work.end).localCheckpoint()
+        return found.unionByName(self._behind_jumps(run, work, beginnings, found))
+
+    def _behind_jumps(
+        self, run: Run, work: Work, beginnings: DataFrame, found: DataFrame
+    ) -> DataFrame:
+        """All events of the persistence ids that have some behind a number which is not there."""
+        last = found.groupBy("persistence_id").agg(
+            F.max("sequence_nr").alias("last_nr"), F.max("time_bucket").alias("last_bucket")
+        )
+        heads = self._heads(run.spark, run.settings)
+        ids = beginnings.join(last, on="persistence_id", how="left").join(heads, "persistence_id")
+        last_nr = F.coalesce(F.col("last_nr"), F.col("first_nr") - 1)
+        is_over = F.coalesce(F.col("last_bucket") >= work.end, F.lit(False))
+        lagging = ids.where((F.col("written_to") > last_nr) & ~is_over).select("persistence_id")
+        jumping = heads.join(lagging, on="persistence_id", how="left_semi").localCheckpoint()
+        if jumping.isEmpty():
+            return found.limit(0)
+        return frames.events(jumping, run.settings, self._topic).select(*found.columns)
 
     def _heads(self, spark: SparkSession, settings: Settings) -> DataFrame:
         if self._read_heads is None:

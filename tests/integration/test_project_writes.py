@@ -1,0 +1,166 @@
+"""What is written, seen from outside: by a reader beside it, and by who has lost the lock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.integration.projections import (
+    LATEST,
+    LATEST_TABLE,
+    START_MS,
+    TOTALS,
+    TOTALS_TABLE,
+    Projections,
+    event,
+)
+from tests.integration.support import Journal
+from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.schema import table
+from tidemark.ledger.locks import Locks
+from tidemark.projection import intake, made, missing, store
+from tidemark.projection.modes import lake
+
+LOG = (
+    LATEST.replace("latest", "log").replace("upsert", "append")
+)  # fmt: skip
+LOG_TABLE = """\
+CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text, amount int,
+    PRIMARY KEY (persistence_id, sequence_nr))"""
+FILES = """\
+-- name: files
+-- version: 1
+-- source: messages
+-- mode: export
+-- target: files
+-- event: kind STRING, amount INT
+
+SELECT time_bucket, persistence_id, sequence_nr FROM events
+"""
+STEPS: tuple[tuple[ModuleType, str], ...] = (
+    (intake, "take"),
+    (made, "note"),
+    (store, "write_bucket_rows"),
+    (store, "delete_older_rows"),
+    (store, "write_newest"),
+    (store, "write_events"),
+    (lake, "write_batch"),
+    (lake, "replace_bucket"),
+    (store, "write_offsets"),
+    (store, "write_cursors"),
+    (missing, "replace"),
+)
+"""Reading, and the writes in their order, of those that a mode has."""
+TABLES = {"totals": TOTALS_TABLE, "latest": LATEST_TABLE, "log": LOG_TABLE, "files": None}
+
+
+class Robbed:
+    """Lists the steps of a run; after one of them its lock is somebody else's."""
+
+    def __init__(self, patched: pytest.MonkeyPatch, after: int) -> None:
+        self.done: list[str] = []
+        self._after, self._locks = after, list[Locks]()
+        enter = Locks.__enter__
+
+        def entered(locks: Locks) -> Locks:
+            self._locks.append(locks)
+            return enter(locks)
+
+        patched.setattr(Locks, "__enter__", entered)
+        for module, name in STEPS:
+            patched.setattr(module, name, self._recording(name, getattr(module, name)))
+
+    def _recording(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*arguments: Any, **options: Any) -> Any:
+            self.done.append(name)
+            result = step(*arguments, **options)
+            if len(self.done) == self._after:
+                # What the thread that renews it does when another owner is in the row.
+                self._locks[-1]._lose("lost the lock to a robber")
+            return result
+
+        return recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "sql", "is_all"),
+    [
+        ("totals", TOTALS, True),
+        ("files", FILES, True),
+        # What comes after the result is the same for all.
+        ("latest", LATEST, False),
+        ("log", LOG, False),
+    ],
+)
+def test_nothing_is_written_after_the_lock_is_lost(
+    projections: Projections,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    sql: str,
+    is_all: bool,
+) -> None:
+    """It is lost after each step in turn; the next write, of whatever kind, is not done."""
+    journal = projections.journal
+    journal.environment = {**journal.environment, "TIDEMARK_EXPORT_DIR": str(tmp_path / "export")}
+    projections.define(sql, TABLES[name])
+    projections.validated(0)
+
+    def run(number: int, after: int) -> list[str]:
+        projections.insert(event("a|1", number, 0.1 + number / 100, "red", kind="in", amount=1))
+        with monkeypatch.context() as patched:
+            robbed = Robbed(patched, after)
+            result = projections.run(0, 1, "--force")
+        assert (result.status == 0) == (after == 0), result.stderr
+        assert ("lost the lock to a robber" in result.stderr) == (after > 0)
+        return robbed.done
+
+    whole = run(1, after=0)
+    assert whole[0] == "take"
+    assert {"write_offsets", "write_cursors"} < set(whole)
+    # The last one is followed by the ledger, which has a fence of its own.
+    for number in range(1, len(whole) if is_all else 2):
+        assert run(number + 1, after=number) == whole[:number]
+        assert {state for _, _, state, _ in projections.states()} != {"done"}
+
+
+def test_a_reader_beside_the_replacement_never_meets_a_hole(
+    make_journal: Callable[..., Journal], tmp_path: Path
+) -> None:
+    """Both kinds are in every version of the bucket, so every look at it has both."""
+    projections = Projections(make_journal(), tmp_path)
+    journal = projections.journal
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(
+        event("a|1", 1, 0.1, "red", kind="in", amount=1),
+        event("a|2", 1, 0.2, "red", kind="out", amount=1),
+    )
+    projections.validated(0)
+    assert projections.run(0, 1).status == 0
+    over, looks = threading.Event(), list[tuple[str, ...]]()
+
+    def look() -> None:
+        cql = f"SELECT kind, n FROM {table(journal.keyspace, 'totals')} WHERE time_bucket = ?"
+        with Control(journal.settings()) as control:
+            while not over.is_set():
+                rows: list[Row] = control.execute(cql, (START_MS,))
+                looks.append(tuple(row["kind"] for row in rows))
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        for number in (2, 3):
+            projections.insert(event("a|1", number, 0.3, "red", kind="in", amount=1))
+            before = len(looks)
+            assert projections.run(0, 1, "--force").status == 0
+            assert len(looks) > before
+    finally:
+        over.set()
+        reader.join()
+    assert set(looks) == {("in", "out")}
+    assert [row["n"] for row in journal.rows("totals")] == [3, 1]
