@@ -12,8 +12,6 @@ from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
 from tests.integration.flights_read_models import assert_shipped
 from tests.integration.support import Journal
 
-pytestmark = pytest.mark.usefixtures("production")
-
 FLIGHTS = 1_800
 FLIGHTS_OF_TWO_DAYS = 900
 FIRST_TWO_DAYS = ("--window-start", "2013-01-01", "--window-end", "2013-01-03")

@@ -25,8 +25,6 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Journal
 
-pytestmark = pytest.mark.usefixtures("production")
-
 
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
