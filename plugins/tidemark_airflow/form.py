@@ -12,6 +12,16 @@ FORCE = Param(
     " within reach of live readers.",
 )
 
+STRATEGY = Param(
+    None,
+    type=["null", "string"],
+    enum=[None, "scan", "tails", "index"],
+    title="Strategy",
+    description="How the events are found: scan reads all keys of messages, tails looks behind the"
+    " last complete event of each persistence id, index asks the index on timestamp. Empty: what is"
+    " cheapest.",
+)
+
 SLICES = Param(
     None,
     type=["null", "string"],

@@ -214,6 +214,7 @@ def test_backfill_over_a_manual_run_is_refused_and_the_advice_works(doors: Doors
         ("manage_projections", {"operation": "forget"}),
         ("manage_projections", {"projections": "aircraft_state"}),
         ("tag_write", {"force": None}),
+        ("tag_write", {"strategy": "guess"}),
         ("validate", {"window_start": 20130101}),
         ("purge", {"retention_days": 0}),
     ],

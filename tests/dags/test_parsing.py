@@ -127,7 +127,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
     common = {"window_start": moment, "window_end": moment}
     usual = {**common, "dry_run": [False, "boolean"], "force": [False, "boolean"]}
     assert parsed["params"] == {
-        "tag_write": usual,
+        "tag_write": {**usual, "strategy": [None, ["null", "string"]]},
         "validate": usual,
         "project": {
             **usual,

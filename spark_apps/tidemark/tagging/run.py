@@ -111,6 +111,7 @@ def _write(
         result.lines(),
         error,
         done=Window.hull(done, settings.bucket_size),
+        details=result.details(),
     )
 
 

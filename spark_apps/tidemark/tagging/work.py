@@ -29,7 +29,8 @@ class Result:
     """What a run did.
 
     Attributes:
-        strategy: how the events were found, and why.
+        strategy: how the events were found.
+        why: the reason for that strategy.
         counts: by time bucket and kind.
         quarantined: events that cannot be written, among all that were read.
         deleted_unseen: messages that were deleted before anybody tagged them.
@@ -39,7 +40,8 @@ class Result:
         held_buckets: the time buckets, done before or of this run, that lack events of those.
     """
 
-    strategy: str
+    strategy: Strategy
+    why: str
     counts: Mapping[int, Mapping[str, int]]
     quarantined: int = 0
     deleted_unseen: int = 0
@@ -57,9 +59,13 @@ class Result:
             "ids_held": self.contradicted_ids,
         }
 
+    def details(self) -> dict[str, object]:
+        """What programs should know beside the counts."""
+        return {"strategy": self.strategy.value, "strategy_reason": self.why}
+
     def lines(self) -> list[str]:
         """What people should know beside the counts."""
-        lines = [f"strategy: {self.strategy}"]
+        lines = [f"strategy: {self.strategy}, {self.why}"]
         if self.deleted_unseen:
             lines.append(
                 "1 message was deleted before it was seen: it is never tagged"
@@ -119,7 +125,8 @@ class Work:
         run.say("numbering the tagged events")
         counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
         result = Result(
-            f"{source.strategy}, {source.why}",
+            source.strategy,
+            source.why,
             {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
             quarantined=int(seen.get["quarantined"]),
             deleted_unseen=found.unseen,
