@@ -1,9 +1,10 @@
-"""A bucket projection beside the real plugin's `currentEventsByTag`, on one fresh Cassandra.
+"""A bucket projection beside Pekko's reader and Pekko's own projections, on one fresh Cassandra.
 
-The plugin reads the events of a tag into nothing; so does Spark with the plain connector, which is
-the floor of whatever Spark does with them; Tidemark reads the same, decodes them and writes a
-result by persistence id and time bucket. `BENCH_EVENTS_PER_ID` (default `100,1000`) chooses the
-sizes, for 1,000 persistence ids each.
+The plugin's `currentEventsByTag` reads the events of a tag into nothing; so does Spark with the
+plain connector, which is the floor of whatever Spark does with them. Pekko's own projection, which
+is what one would write otherwise, and Tidemark read the same events and write a result by
+persistence id and time bucket. `BENCH_EVENTS_PER_ID` (default `100,1000`) chooses the sizes, for
+1,000 persistence ids each.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import pekko_projection
 from benchmarks.journals import (
     BUCKETS,
     HISTORY,
@@ -53,7 +55,7 @@ CREATE TABLE {keyspace}.sizes (time_bucket bigint, persistence_id text, events b
 def main() -> None:
     """Measure and print the table of benchmarks/README.md."""
     sizes = map(int, os.environ.get("BENCH_EVENTS_PER_ID", "100,1000").split(","))
-    columns = ("events", "s", "events/s", "MiB", "ratio")
+    columns = ("events", "s", "events/s", "MiB", "CPU s", "Cassandra CPU s")
     table = table_of("a projection, start-up included", *columns)
     increments = table_of("1,000 new events", "s", "MiB", "ratio")
     base: Cost | None = None
@@ -72,27 +74,25 @@ def main() -> None:
 
 
 def _compare(bench: Bench, events: int, table: Table) -> None:
-    """Pekko's reader, then ours on one core and on two; each result is checked."""
+    """Pekko's reader and its projections, then ours on one core and on two; results are checked."""
     total = IDS * events
     bench.create()
     _define(bench)
     bench.fill(1, events, BUCKETS)
     bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
     bench.run("spark_apps/validate.py", *window(*HISTORY))
-    pekko = _read_by_pekko(bench, total)
-    table.add_row("Pekko currentEventsByTag", *_figures(total, pekko, None, 1.0))
+    table.add_row("Pekko currentEventsByTag", *_figures(total, _read_by_pekko(bench, total), None))
     floor = _read_by_spark(bench, total)
-    ratio = pekko / floor.wall_s
-    table.add_row("plain Spark, into nothing", *_figures(total, floor.wall_s, floor, ratio))
+    table.add_row("plain Spark, into nothing", *_figures(total, floor.wall_s, floor))
+    pekko_projection.prepare(bench)
+    for kind in pekko_projection.KINDS:
+        cost = pekko_projection.project(bench, kind, "red", total)
+        table.add_row(f"Pekko's projection, {kind}", *_figures(total, cost.wall_s, cost))
     for master in ("local[1]", "local[2]"):
         cost = _project(bench, *HISTORY, "--force", TIDEMARK_SPARK_MASTER=master)
         if cost.report["counts"]["events_read"] != total:
             raise RuntimeError(f"project read {cost.report['counts']} instead of {total} events")
-        table.add_row(
-            f"Tidemark, {master}", *_figures(total, cost.wall_s, cost, pekko / cost.wall_s)
-        )
-        cpu = f"{cost.client_cpu_s:.0f} s Tidemark, {cost.server_cpu_s:.0f} s Cassandra"
-        table.add_row(f"  CPU: {cpu}", "", "", "", "", "")
+        table.add_row(f"Tidemark, {master}", *_figures(total, cost.wall_s, cost))
 
 
 def _increment(bench: Bench, events: int) -> Cost:
@@ -140,9 +140,12 @@ def _read_by_spark(bench: Bench, total: int) -> Cost:
     return cost
 
 
-def _figures(total: int, seconds: float, cost: Cost | None, ratio: float) -> tuple[str, ...]:
-    memory = f"{cost.peak_mib:,.0f}" if cost else ""
-    return f"{total:,}", f"{seconds:.1f}", f"{total / seconds:,.0f}", memory, f"{ratio:.1f}"
+def _figures(total: int, seconds: float, cost: Cost | None) -> tuple[str, ...]:
+    speed = (f"{total:,}", f"{seconds:.1f}", f"{total / seconds:,.0f}")
+    if cost is None:
+        return (*speed, "", "", "")
+    cpu = (f"{cost.client_cpu_s:.0f}", f"{cost.server_cpu_s:.0f}")
+    return (*speed, f"{cost.peak_mib:,.0f}", *cpu)
 
 
 if __name__ == "__main__":

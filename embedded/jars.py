@@ -35,11 +35,20 @@ ROOTS = {
         "org.scala-lang:scala-compiler:2.13.15",
         "org.slf4j:slf4j-simple:1.7.26",
     ),
+    "projection": (
+        "org.apache.pekko:pekko-persistence-cassandra_2.13:1.1.0",
+        "org.apache.pekko:pekko-projection-cassandra_2.13:1.0.0",
+        "org.apache.pekko:pekko-projection-eventsourced_2.13:1.0.0",
+        # Pekko refuses modules of several versions beside each other.
+        "org.apache.pekko:pekko-actor-typed_2.13:1.1.3",
+        "org.apache.pekko:pekko-slf4j_2.13:1.1.3",
+        "org.slf4j:slf4j-simple:1.7.26",
+    ),
 }
 """What each group is for; everything else in the lock follows from these.
 
 `interop` is fetched by the tests only: Pekko's plugin, and the compiler for the client in
-tests/interop/client.
+tests/interop/client. `projection` is fetched by the benchmarks only: Pekko's own projections.
 """
 
 _DOWNLOADS = 8
