@@ -33,9 +33,9 @@ def play(profile: Profile, history: History, journal: Journal, directory: Path) 
     except Exception as broken:
         told = "\n".join(f"    {step!r}," for step in done)
         runs = "\n".join(f"    {one}" for one in world.seen)
-        raise invariants.Broken(
-            f"{broken!r}\nprofile {profile!r}\nhistory\n{told}\nruns\n{runs}"
-        ) from broken
+        text = f"{broken!r}\nprofile {profile!r}\nhistory\n{told}\nruns\n{runs}\n"
+        (directory / "broken.txt").write_text(text)  # also for runs that never come to their report
+        raise invariants.Broken(text) from broken
     return world
 
 

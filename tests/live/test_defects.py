@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.support import Journal
 from tests.live.play import play
-from tests.live.steps import Delete, History, Miss, Pass, Persist, Refused, Run
+from tests.live.steps import Delete, History, Miss, Pass, Persist, Refused, Run, Within
 from tests.live.world import Profile
 
 HOUR, DAY = 3600.0, 86400.0
@@ -39,6 +39,18 @@ HISTORIES: dict[str, tuple[Profile, History]] = {
             Delete("a|1", keep=5),
             Run(),
             Run(),
+        ),
+    ),
+    "messages that are deleted while tag-write works change no numbers": (
+        TIDEMARK,
+        tuple(
+            step
+            for seam in (3, 4, 5, 6)
+            for step in (
+                Persist(f"a|{seam}", count=30),
+                Within("tag_write", seam, Delete(f"a|{seam}", keep=10)),
+                Run(),
+            )
         ),
     ),
     "a bucket that waits for an event of tomorrow is not made of what is left of it": (
