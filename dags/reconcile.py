@@ -1,4 +1,4 @@
-"""Lists, checks, repairs, deletes, rebuilds or re-buckets the tag views.
+"""Lists, checks, repairs, deletes, rebuilds or re-buckets the tag views, or settles an event.
 
 Only by hand: with the form, REST or the command line. Without a window, ids and tags it works on
 nothing, unless `all` is given. A dry run unless the form says otherwise: then the plan is in the
@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from tidemark_airflow.form import moment_param, names_param, run_form
+from tidemark_airflow.form import moment_param, names_param, number_param, run_form, text_param
 from tidemark_airflow.operators import TidemarkOperator
 
+SIZES = [None, "Minute", "Hour", "Day"]
 OPERATIONS = ["tags", "check", "repair", "delete", "rebuild", "truncate", "rebucket"]
-OPERATIONS += ["propagate-deletes"]
+OPERATIONS += ["propagate-deletes", "settle"]
+SINGLE = ["all", "window_start", "window_end", "to", "table", "drop_old", "thorough"]
+SINGLE += ["beyond_search_limit", "limit", "sequence_nr", "reason"]
 
 
 with DAG(
@@ -30,13 +33,14 @@ with DAG(
         all=Param(False, type="boolean", title="All", description="All ids and tags."),
         window_start=moment_param("First time bucket", "Empty: all of them."),
         window_end=moment_param("End of the time buckets", "Exclusive. Give both or neither."),
-        to=Param(
-            None,
-            type=["null", "string"],
-            enum=[None, "Minute", "Hour", "Day"],
-            title="To bucket size",
-        ),
-        drop_old=Param(None, type=["null", "string"], title="Drop this old table"),
+        to=Param(None, type=["null", "string"], enum=SIZES, title="To bucket size"),
+        table=text_param("Name of the new table"),
+        drop_old=text_param("Drop this old table"),
+        thorough=Param(False, type="boolean", title="Thorough"),
+        beyond_search_limit=Param(False, type="boolean", title="Beyond the search limit"),
+        limit=number_param("Show at most this many tags", 1),
+        sequence_nr=number_param("Sequence nr of the event to settle", 1),
+        reason=text_param("Why nobody needs the event to settle"),
     ),
     tags=["tidemark"],
     doc_md=__doc__,
@@ -48,11 +52,7 @@ with DAG(
         params_as_options={
             "--persistence-id": "persistence_ids",
             "--tag": "tags",
-            "--all": "all",
-            "--window-start": "window_start",
-            "--window-end": "window_end",
-            "--to": "to",
-            "--drop-old": "drop_old",
+            **{f"--{name.replace('_', '-')}": name for name in SINGLE},
         },
         dry_by_default=True,
     )

@@ -175,6 +175,34 @@ def rebuild(
     _operate(operation, apply, run_id, report, _reported(window_start, window_end))
 
 
+def settle(
+    persistence_id: Annotated[
+        str, typer.Option(metavar="ID", help="The event's persistence id.", show_default=False)
+    ],
+    sequence_nr: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Its sequence nr.", show_default=False)
+    ],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why nobody needs it; kept.", show_default=False)
+    ],
+    apply: options.Apply = False,
+    run_id: options.RunId = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Settle an event that no reader could read, so that validate accuses it no more.
+
+    It stays as it is, without a row and without a number, and in quarantine. If its message is
+    ever repaired, it is checked and written like any other.
+    """
+
+    def operation(run: Run) -> Operation[Any]:
+        from tidemark.reconciliation import settle
+
+        return settle.operation(persistence_id, sequence_nr, reason)
+
+    _operate(operation, apply, run_id, report)
+
+
 def truncate(
     apply: options.Apply = False,
     run_id: options.RunId = None,
@@ -295,6 +323,7 @@ if __name__ == "__main__":
             "truncate": truncate,
             "propagate-deletes": propagate_deletes,
             "rebucket": rebucket,
+            "settle": settle,
         },
         text="List, check, repair, delete, rebuild and re-bucket the tag views of a journal.\n\n"
         "Every command that changes something shows its plan and does nothing without --apply."

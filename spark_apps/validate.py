@@ -20,7 +20,7 @@ def main(
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 
     What is found goes to the table `finding` and into Data Docs. Any finding ends the run with
-    exit status 1, so that nothing downstream starts.
+    exit status 3, so that nothing downstream starts.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """

@@ -160,7 +160,13 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "tags": [[], "array"],
             "all": [False, "boolean"],
             "to": [None, ["null", "string"]],
+            "table": [None, ["null", "string"]],
             "drop_old": [None, ["null", "string"]],
+            "thorough": [False, "boolean"],
+            "beyond_search_limit": [False, "boolean"],
+            "limit": [None, ["null", "integer"]],
+            "sequence_nr": [None, ["null", "integer"]],
+            "reason": [None, ["null", "string"]],
             "dry_run": [True, "boolean"],
         },
     }

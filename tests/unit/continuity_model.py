@@ -14,18 +14,24 @@ from tidemark.continuity.transform import Keys, all_findings
 from tidemark.local_rows import local_rows
 from tidemark.retention.purged import Removed
 
+TIMESTAMP = "t"
 Found = tuple[str, str, int, int | None, int]
 """check, tag, number, expected, time bucket."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One row of messages; `copy` tells apart events with the same sequence nr."""
+    """One row of messages; `copy` tells apart events with the same sequence nr.
+
+    One that is unwritable has no row, and may be settled.
+    """
 
     number: int
     bucket: int
     tags: tuple[str, ...] = ()
     copy: int = 0
+    is_unwritable: bool = False
+    is_settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -203,7 +209,7 @@ def _keys(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
     return Keys(
         index=frame(
             [
-                (pid, e.number, "t", e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None)
+                (pid, e.number, TIMESTAMP, e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None)
                 for pid, history in items
                 for e in history.events
             ],
@@ -245,4 +251,17 @@ def _keys(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
             "deleted_to bigint",
         ),
         listed=frame([(pid,) for pid, h in items if h.is_listed]),
+        unwritable=frame(
+            [
+                (pid, e.number, TIMESTAMP, e.bucket, "no payload", e.is_settled)
+                for pid, history in items
+                for e in history.events
+                if e.is_unwritable
+            ],
+            "sequence_nr bigint",
+            "timestamp string",
+            "time_bucket bigint",
+            "cause string",
+            "is_settled boolean",
+        ),
     )

@@ -34,6 +34,9 @@ TAG_PID_SEQUENCE_NR_LOST_TAIL = "tag_pid_sequence_nr_lost_tail"
 UNTAGGED_EVENT = "untagged_event"
 """An event that carries a tag has no row under it: no reader of that tag ever sees it (§4)."""
 
+UNWRITABLE_EVENT = "unwritable_event"
+"""A tagged event without a row that no reader could read, so that tag-write will not write it."""
+
 
 @dataclass(frozen=True)
 class Check:
@@ -75,6 +78,10 @@ CHECKS = (
     Check(
         UNTAGGED_EVENT,
         "Every event that carries a tag has its row in tag_views, unless its bucket was purged.",
+    ),
+    Check(
+        UNWRITABLE_EVENT,
+        "Every event that carries a tag can be read, or was settled by an operator.",
     ),
 )
 """All checks, in the order in which they are shown."""

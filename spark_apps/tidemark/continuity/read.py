@@ -7,12 +7,20 @@ what excuses absence (facts: pekko-cassandra §3, §6).
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from collections.abc import Sequence
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.application import Run
 from tidemark.cassandra import spark_io
 from tidemark.cassandra.control import Control
+from tidemark.journal import frames
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Pieces
 from tidemark.local_rows import local_rows
 from tidemark.settings import Settings
+from tidemark.tagging import events, rules
 
 
 def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFrame:
@@ -21,3 +29,47 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     if control.table_columns(settings.journal_keyspace, name) is None:
         return local_rows(spark, [], "persistence_id string")
     return spark_io.read(spark, settings.journal_keyspace, name, "persistence_id")
+
+
+def index(run: Run, tag_rules: Sequence[rules.Rule]) -> DataFrame:
+    """Every message with the tags that it should have rows under; see `with_rule_tags`.
+
+    Columns: those of `journal.frames.message_index`.
+    """
+    if not tag_rules:
+        return frames.message_index(run.spark, run.settings)
+    messages = frames.message_index(run.spark, run.settings, *events.READ)
+    return with_rule_tags(run, messages, tag_rules)
+
+
+def with_rule_tags(run: Run, messages: DataFrame, tag_rules: Sequence[rules.Rule]) -> DataFrame:
+    """The tags that rules give, where tag-write has written by these rules; elsewhere the stored.
+
+    Columns in: those of `journal.frames.message_index` and `events.READ`; out: without these.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    ledger = Pieces(
+        run.control,
+        settings.keyspace,
+        applications.TAG_WRITE,
+        settings.journal_keyspace,
+        settings.bucket_size,
+        rules.version(tag_rules),
+    )
+    written = local_rows(
+        run.spark,
+        [(bucket, True) for bucket in sorted(ledger.done())],
+        "time_bucket bigint, is_written boolean",
+    )
+    stored = messages.withColumn("stored_tags", F.col("tags"))
+    return (
+        rules.with_rule_tags(stored, tag_rules)
+        .join(F.broadcast(written), on="time_bucket", how="left")
+        .withColumn(
+            "tags", F.when(F.col("is_written"), F.col("tags")).otherwise(F.col("stored_tags"))
+        )
+        .select(*[name for name in messages.columns if name not in events.READ])
+    )

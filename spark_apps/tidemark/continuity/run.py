@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock, preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.continuity import findings, judge, plan, read, store, tag_sequence
-from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT
+from tidemark.continuity import findings, judge, plan, read, store, tag_sequence, unwritable
+from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.plan import APPLICATION
 from tidemark.continuity.transform import Keys, all_findings
 from tidemark.errors import TidemarkError, ValidationFailed
@@ -21,6 +22,7 @@ from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Reason, State, describe
 from tidemark.ledger.schedule import left_for_later
 from tidemark.retention.purged import removed
+from tidemark.tagging import rules
 from tidemark.window import Window, from_millis, iso, to_millis
 
 EXAMPLES = 20
@@ -29,11 +31,19 @@ READ_COUNTS = ("messages_checked", "tag_rows_checked")
 
 @dataclass(frozen=True)
 class _Found:
-    """What was read and found, by time bucket; `examples` are lines for people."""
+    """What was read and found, by time bucket.
+
+    Attributes:
+        read: number of rows by READ_COUNTS.
+        by_check: number of findings by check.
+        examples: lines for people.
+        unwritable: the options that name the first event that cannot be written.
+    """
 
     read: Mapping[str, Mapping[int, int]]
     by_check: Mapping[tuple[int, str], int]
-    examples: list[str]
+    examples: list[str] = field(default_factory=list)
+    unwritable: str = ""
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         checks = {name: count for (where, name), count in self.by_check.items() if where == bucket}
@@ -132,7 +142,9 @@ def _check(run: Run, claimed: Claim, write_time: int) -> _Found:
         seen = [piece.time_bucket for piece in claimed.pieces if piece.reason not in never]
         claimed.check()
         store.delete_older(run.control, run.settings, seen, write_time)
-        return _Found(read_counts, by_check, _examples(found) if by_check else [])
+        if not by_check:
+            return _Found(read_counts, by_check)
+        return _Found(read_counts, by_check, _examples(found), _first_unwritable(found))
     finally:
         for frame in kept:
             frame.unpersist()
@@ -143,6 +155,8 @@ def _findings(
 ) -> tuple[DataFrame, dict[str, dict[int, int]]]:
     """All findings, and what was read; `kept` receives the frames that are in memory."""
     spark, settings = run.spark, run.settings
+    tag_rules = rules.load(settings.tagging_dir)
+    rules.check(spark, tag_rules)
 
     def keep(frame: DataFrame) -> DataFrame:
         kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
@@ -153,7 +167,7 @@ def _findings(
     scanning = keep(frames.scanning(spark, settings))
     progress.count()
     scanning.count()
-    index = keep(frames.message_index(spark, settings))
+    index = keep(read.index(run, tag_rules))
     messages_checked = findings.rows_by_bucket(index, buckets)
     rows = keep(frames.tag_view_keys(spark, settings))
     read_counts = {
@@ -170,6 +184,15 @@ def _findings(
         scanning,
         deleted=frames.deleted(spark, settings),
         listed=read.listed(spark, settings, run.control),
+        unwritable=keep(
+            unwritable.unwritable_events(
+                absent,
+                buckets,
+                settings,
+                tag_rules,
+                unwritable.settled_events(absent, run.control, settings),
+            )
+        ),
     )
     return keep(all_findings(keys, absent, gone, buckets)), read_counts
 
@@ -182,6 +205,14 @@ def _examples(found: DataFrame) -> list[str]:
         f" in bucket {iso(from_millis(row['time_bucket']))}"
         for row in rows
     ]
+
+
+def _first_unwritable(found: DataFrame) -> str:
+    of_check = found.where(F.col("check_name") == UNWRITABLE_EVENT)
+    rows = of_check.orderBy(*findings.KEY).limit(1).collect()
+    return "".join(
+        f"--persistence-id {row['persistence_id']} --sequence-nr {row['number']}" for row in rows
+    )
 
 
 def _finish(claimed: Claim, found: _Found, error: ValidationFailed | None) -> None:
@@ -204,18 +235,33 @@ def _require_agreement(found: _Found, verdict: judge.Verdict) -> None:
 def _failure(run: Run, found: _Found, verdict: judge.Verdict, planned: int) -> ValidationFailed:
     per_check = found.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
-    repair = (
-        "the next run of tag_write writes what came late, `reconcile repair` what was lost"
-        if UNTAGGED_EVENT in per_check
-        else "repair the rows they name"
-    )
+    number = sum(per_check.values())
     return ValidationFailed(
-        f"{sum(per_check.values()):,} findings in {len(found.bad_buckets())} of {planned} buckets"
-        f" ({kinds}); first: {found.examples[0]}",
+        f"{number:,} finding{'' if number == 1 else 's'} in {len(found.bad_buckets())} of"
+        f" {planned} bucket{'' if planned == 1 else 's'} ({kinds}); first: {found.examples[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {verdict.data_docs} and the table {run.settings.keyspace}.{store.FINDING};"
-        f" {repair}, then run validate again",
+        f" {_remedy(found)}, then run validate again",
     )
+
+
+def _remedy(found: _Found) -> str:
+    """What to do: both ways if there are findings of both kinds."""
+    per_check = found.per_check()
+    ways = []
+    if set(per_check) - {UNWRITABLE_EVENT}:
+        late = (
+            "the next run of tag_write writes what came late; "
+            if UNTAGGED_EVENT in per_check
+            else ""
+        )
+        ways.append(f"{late}what was lost: `spark_apps/reconcile.py check`, then `repair`")
+    if UNWRITABLE_EVENT in per_check:
+        ways.append(
+            "repair each event that cannot be written, or give it up: `spark_apps/reconcile.py"
+            f" settle {found.unwritable} --reason ...`"
+        )
+    return "; ".join(ways)
 
 
 def _outcome(

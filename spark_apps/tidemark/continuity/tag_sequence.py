@@ -38,19 +38,22 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed) -> DataFr
     return _with_is_removed(absent, "time_bucket", removed)
 
 
-def untagged_events(absent: DataFrame) -> DataFrame:
+def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
     """Events that no reader of their tag sees; number is the sequence nr of the event.
 
-    Columns in: those of `absent_events`. Columns out: those of `findings.findings_of`.
+    Columns in: those of `absent_events` and of `unwritable.unwritable_events`, which are none.
+    Columns out: those of `findings.findings_of`.
     """
     detail = F.format_string(
         "the event with sequence nr %d and timestamp %s has no row in tag_views",
         F.col("sequence_nr"),
         F.col("timestamp"),
     )
+    event = ["persistence_id", "sequence_nr", "timestamp"]
     is_lost = ~F.col("is_removed")
     rule = Rule(checks.UNTAGGED_EVENT, is_lost, F.col("sequence_nr"), F.lit(None), detail)
-    return findings_of(absent, [rule])
+    writable = absent.join(unwritable.select(event), on=event, how="left_anti")
+    return findings_of(writable, [rule])
 
 
 def tag_sequence_findings(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from tidemark.continuity import findings, sequence, tag_sequence
+from tidemark.continuity import findings, sequence, tag_sequence, unwritable
 from tidemark.retention.purged import Removed
 
 
@@ -22,6 +22,7 @@ class Keys:
         scanning: `journal.frames.scanning`.
         deleted: `journal.frames.deleted`.
         listed: `read.listed`.
+        unwritable: `unwritable.unwritable_events`.
     """
 
     index: DataFrame
@@ -30,6 +31,7 @@ class Keys:
     scanning: DataFrame
     deleted: DataFrame
     listed: DataFrame
+    unwritable: DataFrame
 
 
 def all_findings(
@@ -49,6 +51,7 @@ def all_findings(
         ),
         tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed),
         tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
-        tag_sequence.untagged_events(absent),
+        tag_sequence.untagged_events(absent, keys.unwritable),
+        unwritable.unwritable_findings(keys.unwritable),
     ]
     return findings.of_buckets(parts, buckets)

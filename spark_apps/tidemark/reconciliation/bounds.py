@@ -11,8 +11,7 @@ from tidemark import clock
 from tidemark.application import Run
 from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
-from tidemark.retention.purged import emptied_buckets
-from tidemark.settings import Settings
+from tidemark.retention.purged import emptied_buckets, time_to_live
 from tidemark.window import Window, to_millis
 
 PROGRESS_GRACE_MS = 60_000
@@ -49,7 +48,7 @@ class Bounds:
         settings = run.settings
         now = to_millis(clock.now())
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
-        ttl = _shortest_ttl(run)
+        ttl = time_to_live(run.control, settings)
         return cls(
             keys.epoch_ms_ticks(now - delay),
             keys.epoch_ms_ticks(now - max(delay, PROGRESS_GRACE_MS)),
@@ -91,15 +90,3 @@ class Bounds:
         return (F.col(time_bucket) >= to_millis(self.window.start)) & (
             F.col(time_bucket) < to_millis(self.window.end)
         )
-
-
-def _shortest_ttl(run: Run) -> int:
-    """Seconds; 0 when rows of the tag views live for ever."""
-    settings: Settings = run.settings
-    rows = run.control.execute(
-        "SELECT default_time_to_live FROM system_schema.tables"
-        " WHERE keyspace_name = ? AND table_name = ?",
-        (settings.journal_keyspace, settings.events_by_tag_table),
-    )
-    ttls = [settings.events_by_tag_time_to_live, *(row["default_time_to_live"] for row in rows)]
-    return min((ttl for ttl in ttls if ttl), default=0)

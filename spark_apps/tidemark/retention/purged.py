@@ -18,7 +18,7 @@ class Removed:
         buckets: those that purge has taken up, epoch ms. One whose purge did not end counts too,
             since some of its rows may be gone.
         expired_before: buckets that start before it (epoch ms) are older than the TTL of
-            tag_views; None when the table has none.
+            tag_views, the table's or Tidemark's own; None when its rows live for ever.
     """
 
     buckets: frozenset[int] = frozenset()
@@ -61,7 +61,7 @@ def emptied_buckets(control: Control, settings: Settings) -> frozenset[int]:
 
 
 def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
-    """Ask purge's ledger, and the TTL of tag_views.
+    """Ask purge's ledger, and both TTLs of tag_views.
 
     Args:
         control: the control plane.
@@ -72,13 +72,26 @@ def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
         CassandraUnavailable: a statement failed.
     """
     begun = purged_buckets(control, settings)
+    ttl = time_to_live(control, settings)
+    return Removed(begun, now_ms - ttl * 1000 if ttl else None)
+
+
+def time_to_live(control: Control, settings: Settings) -> int:
+    """How long a row of tag_views lives at least, in seconds; 0 when for ever.
+
+    The table's default holds for what Pekko writes, `TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE` for what
+    tag-write does; nobody can tell from a row that is gone who wrote it.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
     rows = control.execute(
         "SELECT default_time_to_live FROM system_schema.tables"
         " WHERE keyspace_name = ? AND table_name = ?",
         (settings.journal_keyspace, settings.events_by_tag_table),
     )
-    ttl = rows[0]["default_time_to_live"] if rows else 0
-    return Removed(begun, now_ms - ttl * 1000 if ttl else None)
+    ttls = [settings.events_by_tag_time_to_live, *(row["default_time_to_live"] for row in rows)]
+    return min((ttl for ttl in ttls if ttl), default=0)
 
 
 def _begun(control: Control, settings: Settings) -> dict[int, Entry]:

@@ -1,0 +1,108 @@
+"""Tagged events that tag-write cannot write: one finding each, until an operator settles it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.continuity import checks
+from tidemark.continuity.findings import Rule, findings_of
+from tidemark.journal import frames, tails
+from tidemark.local_rows import local_rows
+from tidemark.settings import Settings
+from tidemark.tagging import events
+from tidemark.tagging import rules as tag_rules
+
+SETTLED = "settled_event"
+_EVENT = ["persistence_id", "sequence_nr", "timestamp"]
+
+
+def unwritable_events(
+    absent: DataFrame,
+    buckets: Collection[int],
+    settings: Settings,
+    rules: Sequence[tag_rules.Rule],
+    settled: DataFrame,
+) -> DataFrame:
+    """Those of the absent events that no reader could read; their payloads are read by key.
+
+    Args:
+        absent: `tag_sequence.absent_events`.
+        buckets: the time buckets of the run, epoch ms.
+        settings: where the journal is.
+        rules: the tag rules.
+        settled: `settled_events`.
+
+    Columns: persistence_id, sequence_nr, timestamp, time_bucket, cause, is_settled. In memory.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    spark = absent.sparkSession
+    wanted = local_rows(spark, [(one,) for one in sorted(buckets)], "time_bucket bigint")
+    accused = (
+        absent.where(~F.col("is_removed"))
+        .join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+        .select("persistence_id", "sequence_nr")
+        .distinct()
+        .localCheckpoint()
+    )
+    if accused.isEmpty():
+        return none(absent)
+    keys = tails.keys_of(accused, settings)
+    messages = frames.messages_of(keys, settings, *events.READ)
+    found = events.unwritable(events.tagged(messages, rules))
+    return (
+        found.select(*_EVENT, "time_bucket", "cause")
+        .join(settled.withColumn("settled", F.lit(True)), on=_EVENT, how="left")
+        .withColumn("is_settled", F.col("settled").isNotNull())
+        .drop("settled")
+        .localCheckpoint()
+    )
+
+
+def none(absent: DataFrame) -> DataFrame:
+    """The same when there is none."""
+    schema = "persistence_id string, sequence_nr bigint, timestamp string, time_bucket bigint"
+    return local_rows(absent.sparkSession, [], f"{schema}, cause string, is_settled boolean")
+
+
+def unwritable_findings(unwritable: DataFrame) -> DataFrame:
+    """One finding for each event, whatever its tags; number is its sequence nr.
+
+    Columns in: those of `unwritable_events`. Columns out: those of `findings.findings_of`.
+    """
+    detail = F.format_string(
+        "the event with sequence nr %d and timestamp %s cannot be written: %s",
+        F.col("sequence_nr"),
+        F.col("timestamp"),
+        F.col("cause"),
+    )
+    rule = Rule(
+        checks.UNWRITABLE_EVENT, ~F.col("is_settled"), F.col("sequence_nr"), F.lit(None), detail
+    )
+    return findings_of(unwritable, [rule])
+
+
+def settled_events(absent: DataFrame, control: Control, settings: Settings) -> DataFrame:
+    """What operators have settled, by hand and so one by one.
+
+    Columns: persistence_id, sequence_nr, timestamp (timeuuid text).
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    rows = control.execute(
+        "SELECT persistence_id, sequence_nr, timestamp FROM"
+        f" {table(settings.keyspace, SETTLED)} WHERE journal_keyspace = ?",
+        (settings.journal_keyspace,),
+    )
+    return local_rows(
+        absent.sparkSession,
+        [(row["persistence_id"], row["sequence_nr"], str(row["timestamp"])) for row in rows],
+        "persistence_id string, sequence_nr bigint, timestamp string",
+    )

@@ -1,0 +1,107 @@
+"""reconcile settle: an event that no reader could read stays as it is, and validate goes on.
+
+Such an event has no row and takes no number, so nothing behind it is wrong; but nobody will ever
+see it. So validate accuses it until somebody has said that this is as it should be, and why.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidemark import clock
+from tidemark.application import Run
+from tidemark.cassandra.control import Row
+from tidemark.cassandra.schema import table
+from tidemark.continuity.unwritable import SETTLED
+from tidemark.errors import InvalidInput
+from tidemark.journal import frames, tails
+from tidemark.local_rows import local_rows
+from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.tagging import events, rules
+
+
+@dataclass(frozen=True)
+class SettlePlan(Plan):
+    """The events to settle: timestamp (timeuuid text) and cause of each; usually one."""
+
+    events: Sequence[tuple[str, str]] = field(default_factory=list)
+
+
+def operation(persistence_id: str, sequence_nr: int, reason: str) -> Operation[SettlePlan]:
+    """Settle one event.
+
+    Raises:
+        InvalidInput: the reason is empty. When planning: there is no such event, or it can be
+            read.
+    """
+    if not reason.strip():
+        raise InvalidInput("no reason", where="--reason", do="say why nobody needs this event")
+    settle = _Settle(persistence_id, sequence_nr, reason.strip())
+    return Operation("settle", f"{persistence_id} {sequence_nr}", settle.plan, settle.apply)
+
+
+@dataclass(frozen=True)
+class _Settle:
+    persistence_id: str
+    sequence_nr: int
+    reason: str
+
+    def plan(self, run: Run) -> SettlePlan:
+        open_events = [one for one in self._unwritable(run) if one[0] not in self._settled(run)]
+        lines = [
+            f"settles {self.persistence_id} {self.sequence_nr} at {timestamp} ({cause}):"
+            f" {self.reason}"
+            for timestamp, cause in open_events
+        ]
+        counts = {"events_settled": len(open_events)}
+        return SettlePlan(
+            counts, lines or ["it is settled already"], not open_events, events=open_events
+        )
+
+    def apply(self, run: Run, plan: SettlePlan, check: Callable[[], None]) -> Mapping[str, int]:
+        check()
+        for timestamp, cause in plan.events:
+            run.control.execute(
+                f"INSERT INTO {table(run.settings.keyspace, SETTLED)} (journal_keyspace,"
+                " persistence_id, sequence_nr, timestamp, cause, reason, owner, settled_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (*self._key(run), uuid.UUID(timestamp), cause, self.reason, run.owner, clock.now()),
+            )
+        return plan.counts
+
+    def _key(self, run: Run) -> tuple[str, str, int]:
+        return run.settings.journal_keyspace, self.persistence_id, self.sequence_nr
+
+    def _settled(self, run: Run) -> set[str]:
+        rows: list[Row] = run.control.execute(
+            f"SELECT timestamp FROM {table(run.settings.keyspace, SETTLED)}"
+            " WHERE journal_keyspace = ? AND persistence_id = ? AND sequence_nr = ?",
+            self._key(run),
+        )
+        return {str(row["timestamp"]) for row in rows}
+
+    def _unwritable(self, run: Run) -> list[tuple[str, str]]:
+        spark, settings = run.spark, run.settings
+        event = local_rows(
+            spark,
+            [(self.persistence_id, self.sequence_nr)],
+            "persistence_id string, sequence_nr bigint",
+        )
+        keys = tails.keys_of(event, settings)
+        messages = frames.messages_of(keys, settings, *events.READ).localCheckpoint()
+        if messages.isEmpty():
+            raise self._refused("there is no such event in messages", "check both, see `finding`")
+        tagged = events.tagged(messages, rules.load(settings.tagging_dir))
+        found = events.unwritable(tagged).collect()
+        if not found:
+            raise self._refused(
+                "this event can be read, or carries no tag",
+                "nothing is to be settled: a row that it lacks is written by `reconcile.py repair`",
+            )
+        return [(row.timestamp, row.cause) for row in found]
+
+    def _refused(self, what: str, do: str) -> InvalidInput:
+        where = f"--persistence-id {self.persistence_id} --sequence-nr {self.sequence_nr}"
+        return InvalidInput(what, where=where, do=do)
