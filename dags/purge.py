@@ -7,10 +7,10 @@ form says otherwise: a run that an asset starts only prints its plan.
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from tidemark_airflow.assets import READ_MODELS
-from tidemark_airflow.form import run_form
+from tidemark_airflow.form import number_param, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
@@ -23,21 +23,15 @@ with DAG(
     max_active_runs=1,
     params=run_form(
         dry_run=True,
-        retention_days=Param(
-            30,
-            type="integer",
-            minimum=1,
-            title="Retention in days",
-            description="Time buckets younger than this are kept.",
-        ),
+        retention_days=number_param("Retention in days; empty: TIDEMARK_RETENTION_DAYS", 1),
     ),
     tags=["tidemark"],
     doc_md=__doc__,
-):
+) as dag:
     TidemarkOperator(
         task_id="purge",
         application_name="purge",
         window=resolve_window(),
-        options={"--retention-days": "{{ params.retention_days }}"},
+        params_as_options={"--retention-days": "retention_days"},
         dry_by_default=True,
     )

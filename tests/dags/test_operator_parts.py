@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -161,3 +162,15 @@ def test_server_without_a_login_answers_only_to_its_own_names(
     assert statuses == {"127.0.0.1:8080": 200, "localhost:8080": 200, "evil.example:8080": 400}
     monkeypatch.delenv("TIDEMARK_AIRFLOW_HOSTS")
     assert tidemark_plugin.host_check() == []
+
+
+@pytest.mark.parametrize(("days", "expected"), [(None, []), (7, ["--retention-days", "7"])])
+def test_purge_keeps_to_the_setting_unless_its_form_says_otherwise(
+    tmp_path: Path, days: int | None, expected: list[str]
+) -> None:
+    module = runpy.run_path(str(Path(operators.__file__).parents[2] / "dags" / "purge.py"))
+    task = module["dag"].get_task("purge")
+    task.window = None
+    report = tmp_path / "report.json"
+    arguments = task._arguments({"dry_run": True, "retention_days": days}, "run", report)
+    assert arguments == ["--run-id", "run", "--report", str(report), *expected]

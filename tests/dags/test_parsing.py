@@ -138,7 +138,11 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "slice_ranges": [None, ["null", "integer"]],
             "max_pieces": [None, ["null", "integer"]],
         },
-        "purge": {**common, "dry_run": [True, "boolean"], "retention_days": [30, "integer"]},
+        "purge": {
+            **common,
+            "dry_run": [True, "boolean"],
+            "retention_days": [None, ["null", "integer"]],
+        },
         "manage_projections": {
             **common,
             "operation": ["status", "string"],
