@@ -8,7 +8,7 @@ import typer
 
 from tidemark import options
 from tidemark.application import run_application
-from tidemark.retention.run import APPLICATION, run_window
+from tidemark.retention.run import APPLICATION, Order, run_purge
 from tidemark.window import Window
 
 
@@ -23,27 +23,48 @@ def main(
             show_default="TIDEMARK_RETENTION_DAYS, 30",
         ),
     ] = None,
+    below_retention: Annotated[
+        bool,
+        typer.Option("--below-retention", help="Accept fewer days than TIDEMARK_RETENTION_DAYS."),
+    ] = False,
+    give_up: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A projection that ran, and whose file is gone for good: drop its pieces, so that"
+            " it holds nothing back; can be repeated.",
+        ),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
-    """Purge the window's tag-view buckets that are past their retention.
+    """Purge the tag-view buckets that are past their retention; with a window, only those in it.
 
     A bucket goes as a whole, one partition delete for each tag, and only if every projection that
-    reads tag views has consumed it and all buckets before it. Without --apply nothing is deleted:
-    the plan is shown. Both leave a row in the audit table.
+    reads tag views has consumed it, late rows included, and all buckets before it. Without --apply
+    nothing is deleted: the plan is shown. Both leave a row in the audit table.
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
+
+    def window() -> Window:
+        return Window.parse(window_start, window_end)
+
+    has_window = bool(window_start or window_end)
     run_application(
         APPLICATION,
-        lambda run: run_window(
+        lambda run: run_purge(
             run,
-            Window.parse(window_start, window_end),
-            retention_days=retention_days,
-            apply=apply,
+            Order(
+                window() if has_window else None,
+                retention_days,
+                below_retention,
+                give_up or (),
+                apply,
+            ),
         ),
-        window=lambda: Window.parse(window_start, window_end),
+        window=window if has_window else None,
         run_id=run_id,
         report_file=report,
         dry_run=not apply,

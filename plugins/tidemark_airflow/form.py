@@ -22,6 +22,13 @@ STRATEGY = Param(
     " cheapest.",
 )
 
+FLAG_BELOW_RETENTION = Param(
+    False,
+    type="boolean",
+    title="Below the retention",
+    description="Accept fewer days than TIDEMARK_RETENTION_DAYS.",
+)
+
 SLICES = Param(
     None,
     type=["null", "string"],

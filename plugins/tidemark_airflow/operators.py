@@ -16,6 +16,7 @@ from airflow.sdk import BaseHook, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 POOL = "tidemark"
+_BY_ITSELF = ("scheduled", "asset_triggered")
 # 2: the input is refused; 3: the data must be put right first (tidemark.errors).
 _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 
@@ -38,6 +39,8 @@ class TidemarkOperator(SparkSubmitOperator):
             list repeats the option, True gives it without a value, None and False leave it out.
         params_as_arguments: the params whose lists are the command's arguments.
         dry_by_default: the application only plans unless it is given `--apply`.
+        applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
+            run by hand or a backfill does what its form says.
 
     Raises:
         AirflowFailException: the application refused its input or its data; it is not retried.
@@ -61,6 +64,7 @@ class TidemarkOperator(SparkSubmitOperator):
         params_as_options: dict[str, str] | None = None,
         params_as_arguments: Sequence[str] = (),
         dry_by_default: bool = False,
+        applies_on_schedule: bool = False,
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
         pool: str = POOL,
@@ -84,6 +88,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.params_as_options = params_as_options or {}
         self.params_as_arguments = params_as_arguments
         self.dry_by_default = dry_by_default
+        self.applies_on_schedule = applies_on_schedule
         self.cassandra_conn_id = cassandra_conn_id
 
     def execute(self, context: Context) -> None:
@@ -95,7 +100,8 @@ class TidemarkOperator(SparkSubmitOperator):
         self.env_vars = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
         with TemporaryDirectory(prefix="tidemark-") as directory:
             file = Path(directory) / "report.json"
-            self.application_args = self._arguments(context["params"], run_id, file)
+            params = self._params(context["params"], str(context["dag_run"].run_type.value))
+            self.application_args = self._arguments(params, run_id, file)
             try:
                 super().execute(context)
             except AirflowException as failure:
@@ -106,6 +112,11 @@ class TidemarkOperator(SparkSubmitOperator):
         self.log.info("%s", summary(report))
         ti.xcom_push(key="report", value=report)
         self._tell_outlets(context, report)
+
+    def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
+        if not self.applies_on_schedule or run_type not in _BY_ITSELF:
+            return params
+        return {**params, "dry_run": False}
 
     def _arguments(self, params: Mapping[str, Any], run_id: str, report: Path) -> list[str]:
         arguments = [self.command] if self.command else []

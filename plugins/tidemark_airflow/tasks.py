@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow.sdk import get_current_context, task
+from airflow.sdk import Context, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark_airflow.window import RunFacts, WindowRefused, resolve
@@ -18,7 +18,30 @@ def resolve_window() -> dict[str, str]:
         AirflowFailException: the run has no window that can be trusted. Not retried: the same
             run would be refused again.
     """
+    return _resolved(get_current_context())
+
+
+@task(task_id="resolve_window")
+def resolve_window_if_given() -> dict[str, str] | None:
+    """The same for an application that takes everything without a window.
+
+    None unless the form has a window, or the run is one of a backfill: what asset events or a data
+    interval say is no more than why the run was started.
+
+    Raises:
+        AirflowFailException: the window that was given cannot be trusted.
+    """
     context = get_current_context()
+    params = context["params"]
+    is_given = params.get("window_start") or params.get("window_end")
+    run: Any = context["dag_run"]
+    if is_given or run.run_type.value == "backfill":
+        return _resolved(context)
+    print("no window was given")
+    return None
+
+
+def _resolved(context: Context) -> dict[str, str]:
     run: Any = context["dag_run"]
     facts = RunFacts(
         run_type=run.run_type.value,

@@ -152,7 +152,10 @@ class Settings(BaseSettings):
         " it too: a failed run is tried again 15 s later than that.",
     )
     retention_days: int = Field(
-        30, ge=1, description="Tag-view buckets younger than this are never purged."
+        30,
+        ge=1,
+        description="Tag-view buckets younger than this are not purged; a"
+        " shorter retention is refused unless --below-retention says that it is meant.",
     )
     tagging_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."

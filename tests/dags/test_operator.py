@@ -57,13 +57,15 @@ def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) ->
         "source": "data interval",
     }
     assert window == expected
-    for dag_id in ("validate", "project", "purge"):
+    for dag_id in ("validate", "project"):
         run = rest.wait_for_runs(doors.client, dag_id, "asset_triggered", 1, RUN_S)[0]
         window = rest.xcom(doors.client, dag_id, run["dag_run_id"], "resolve_window")
         assert window == {**expected, "source": "asset events"}
-    # Started by an asset, purge only plans.
+    # Started by an asset, purge only plans, and looks at all that is past its retention.
+    run = rest.wait_for_runs(doors.client, "purge", "asset_triggered", 1, RUN_S)[0]
     report = rest.xcom(doors.client, "purge", run["dag_run_id"], "purge", "report")
     assert (report["state"], report["dry_run"]) == ("planned", True)
+    assert report["window_start"] is None
 
 
 def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) -> None:

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 
 import tidemark_plugin
 from embedded import airflow_environment
-from tidemark_airflow import operators
+from tidemark_airflow import operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
 
 
@@ -174,3 +174,38 @@ def test_purge_keeps_to_the_setting_unless_its_form_says_otherwise(
     report = tmp_path / "report.json"
     arguments = task._arguments({"dry_run": True, "retention_days": days}, "run", report)
     assert arguments == ["--run-id", "run", "--report", str(report), *expected]
+
+
+@pytest.mark.parametrize(
+    ("run_type", "applies"),
+    [("asset_triggered", True), ("scheduled", True), ("manual", False), ("backfill", False)],
+)
+def test_a_purge_that_nobody_started_is_applied_if_so_chosen(run_type: str, applies: bool) -> None:
+    """A form and a backfill say themselves whether it is a dry run."""
+    form = {"dry_run": True}
+    for chosen in (True, False):
+        task = operators.TidemarkOperator(
+            task_id="purge",
+            application_name="purge",
+            dry_by_default=True,
+            applies_on_schedule=chosen,
+        )
+        arguments = task._arguments(task._params(form, run_type), "run", Path("report.json"))
+        assert ("--apply" in arguments) == (applies and chosen)
+    assert "--retention-days" not in arguments
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, False), ("plan", False), ("apply", True)])
+def test_scheduled_purge_is_a_choice(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, expected: bool
+) -> None:
+    monkeypatch.delenv("TIDEMARK_SCHEDULED_PURGE", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TIDEMARK_SCHEDULED_PURGE", value)
+    assert purging.is_applied_on_schedule() is expected
+
+
+def test_another_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_SCHEDULED_PURGE", "yes")
+    with pytest.raises(ValueError, match="set it to plan or apply"):
+        purging.is_applied_on_schedule()

@@ -142,6 +142,8 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             **common,
             "dry_run": [True, "boolean"],
             "retention_days": [None, ["null", "integer"]],
+            "below_retention": [False, "boolean"],
+            "give_up": [[], "array"],
         },
         "manage_projections": {
             **common,

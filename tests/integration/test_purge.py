@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,6 +13,7 @@ from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
 from tidemark.errors import LockLost
 from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Pieces, State
 from tidemark.retention import store
 
 DEFINITION = """
@@ -36,7 +38,11 @@ def tagged(journal: Journal, tmp_path: Path) -> Journal:
     assert journal.run("tag_write", *window(0, 3)).status == 0
     return Journal(
         journal.control,
-        {**journal.environment, "TIDEMARK_PROJECTIONS_DIR": str(tmp_path / "projections")},
+        {
+            **journal.environment,
+            "TIDEMARK_PROJECTIONS_DIR": str(tmp_path / "projections"),
+            "TIDEMARK_DATA_DOCS_DIR": str(tmp_path / "docs"),
+        },
         journal.keyspace,
         journal.own_keyspace,
     )
@@ -155,3 +161,62 @@ def test_purge_that_lost_its_lock_deletes_no_further_partition(
     assert {row["state"] for row in tagged.own_rows("piece") if row["application"] == "purge"} == {
         "running"
     }
+
+
+def test_without_a_window_all_that_is_past_its_retention_goes(
+    tagged: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the chain runs it: its newest window is never past the retention."""
+    noon = datetime(2024, 3, 11, 1, 30, tzinfo=UTC)
+    monkeypatch.setattr("tidemark.clock.now", lambda: noon)
+    ten = {"RETENTION_DAYS": "10"}
+
+    refused = tagged.run("purge", "--retention-days", "9", "--apply", **ten)
+    assert refused.status == 2
+    assert "9 days are less than the 10 of TIDEMARK_RETENTION_DAYS" in refused.error_lines[0]
+    assert "--below-retention" in refused.error_lines[0]
+
+    planned = tagged.run("purge", **ten)
+    assert planned.report["window_start"] is None
+    assert planned.report["pieces"]["planned"] == 1
+    assert "2024-03-01 00:00  purge  2 tags: blue, red" in planned.stdout
+    assert "--apply would purge 1 time bucket\n" in planned.stdout
+    assert tagged.run("purge", "--apply", **ten).report["counts"]["buckets_purged"] == 1
+    assert numbers(tagged) == {2, 3}
+
+    sooner = ("--retention-days", "9", "--below-retention", "--apply")
+    assert tagged.run("purge", *sooner, **ten).report["counts"]["buckets_purged"] == 2
+    assert numbers(tagged) == set()
+
+
+def test_projection_whose_file_is_absent_holds_back_until_it_is_given_up(tagged: Journal) -> None:
+    tagged.run("purge", *window(0, 1))  # makes the tables
+    ledger = Pieces(
+        tagged.control,
+        tagged.own_keyspace,
+        "project",
+        f"{tagged.keyspace}/gone",
+        tagged.settings().bucket_size,
+    )
+    first = 1_709_251_200_000
+    ledger.finish(ledger.start(ledger.plan([first]), owner="o", run_id="r"), State.DONE, owner="o")
+
+    held = tagged.run("purge", "--apply")
+    assert held.report["counts"] == {
+        "buckets_purged": 1,
+        "partitions_deleted": 2,
+        "buckets_kept": 2,
+    }
+    assert "gone holds back what it is not done with: it has run, but has no file" in held.stdout
+    assert "`purge.py --give-up gone --apply`" in held.stdout
+    assert numbers(tagged) == {2, 3}
+
+    assert tagged.run("purge", "--give-up", "reds").status == 2
+    assert tagged.run("purge", "--give-up", "gone").report["pieces"]["planned"] == 2
+    assert tagged.run("purge", "--apply").report["state"] == "nothing-to-do"
+    given_up = tagged.run("purge", "--give-up", "gone", "--apply")
+    assert given_up.report["counts"]["buckets_purged"] == 2
+    assert "gives up the projection gone" in max(
+        row["plan"] for row in tagged.own_rows("audit") if row["operation"] == "purge started"
+    )
+    assert "gone" not in tagged.run("purge").stdout

@@ -90,6 +90,32 @@ def test_bucket_that_an_earlier_purge_began_is_decided_about_as_well() -> None:
     assert [bucket.time_bucket for bucket in plan] == [DAY, 5 * DAY]
 
 
+def test_without_a_window_everything_past_the_retention_is_planned_and_nothing_else() -> None:
+    plan = plan_purge(
+        [("t", day * DAY) for day in (0, 4, 5, 6)],
+        None,
+        bucket_ms=DAY,
+        oldest_kept=6 * DAY,
+        needs=[],
+    )
+    assert [(one.time_bucket // DAY, one.kept_because) for one in plan] == [
+        (0, ""),
+        (4, ""),
+        (5, ""),
+    ]
+
+
+def test_what_nobody_knows_the_needs_of_keeps_all_it_is_not_done_with() -> None:
+    plan = plan_purge(
+        [("t", day * DAY) for day in (1, 2, 3)],
+        None,
+        bucket_ms=DAY,
+        oldest_kept=NOW,
+        needs=[need("slow", {"t"}, {1}), Need("absent", None, frozenset([DAY, 2 * DAY]))],
+    )
+    assert [one.kept_because for one in plan] == ["", "needed by slow", "needed by absent, slow"]
+
+
 days = st.integers(0, 12)
 tags = st.sampled_from("abc")
 

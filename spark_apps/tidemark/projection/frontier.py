@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tidemark.cassandra.control import Control
-from tidemark.ledger.pieces import Pieces
+from tidemark.cassandra.schema import table
+from tidemark.ledger.pieces import Pieces, State
 from tidemark.projection import catalog, late
 from tidemark.projection.plan import APPLICATION
 from tidemark.retention.plan import Need
@@ -33,3 +34,37 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
         done -= late.unconsumed(control, settings, subject, definition.tags, done)
         needs.append(Need(definition.name, frozenset(definition.tags), frozenset(done)))
     return needs
+
+
+def absent_projections(control: Control, settings: Settings) -> list[Need]:
+    """Projections with pieces in the ledger whose file is not there, nobody knows why.
+
+    A checkout that failed, a directory that is not mounted: what they read is unknown, so they may
+    need every time bucket that they are not done with.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+        CassandraUnavailable: a statement failed.
+    """
+    prefix = f"{settings.journal_keyspace}/"
+    known = {definition.name for definition in catalog.load(settings.projections_dir)}
+    subjects = {
+        row["subject"]
+        for row in control.execute(
+            "SELECT DISTINCT application, subject, bucket_size FROM"
+            f" {table(settings.keyspace, 'piece')}"
+        )
+        if row["application"] == APPLICATION and row["subject"].startswith(prefix)
+    }
+    absent = []
+    for subject in sorted(subjects):
+        name = subject.removeprefix(prefix).partition("@v")[0]
+        if name in known:
+            continue
+        pieces = Pieces(
+            control, settings.keyspace, APPLICATION, subject, settings.bucket_size
+        ).entries()
+        done = frozenset(piece.time_bucket for piece in pieces if piece.state is State.DONE)
+        absent.append(Need(name, None, done, subject))
+    return absent

@@ -17,7 +17,7 @@ from tidemark.application import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
 from tidemark.partitioning import keys
-from tidemark.projection.frontier import needs_of_projections
+from tidemark.projection.frontier import absent_projections, needs_of_projections
 from tidemark.reconciliation import propagate_rows, propagate_store
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.scope import Scope, require_known
@@ -130,10 +130,14 @@ def _needed_from(run: Run) -> dict[str, int]:
     tags_of: dict[int, list[str]] = defaultdict(list)
     for tag, time_bucket in retention_store.partitions(run.control, run.settings):
         tags_of[time_bucket].append(tag)
+    all_tags = {tag for tags in tags_of.values() for tag in tags}
     needed: dict[str, int] = {}
-    for need in needs_of_projections(run.control, run.settings):
+    for need in [
+        *needs_of_projections(run.control, run.settings),
+        *absent_projections(run.control, run.settings),
+    ]:
         if (first := frontier(tags_of, need)) is not None:
-            for tag in need.tags:
+            for tag in all_tags if need.tags is None else need.tags:
                 needed[tag] = min(first, needed.get(tag, first))
     return needed
 

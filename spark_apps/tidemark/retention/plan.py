@@ -11,11 +11,23 @@ from tidemark.window import Window, from_millis, to_millis
 
 @dataclass(frozen=True)
 class Need:
-    """What a projection reads of the tag views, and which time buckets it has consumed."""
+    """What a projection reads of the tag views, and which time buckets it has consumed.
+
+    Attributes:
+        projection: its name.
+        tags: what it reads; None when nobody knows, since its file is absent.
+        done: the time buckets, epoch ms.
+        subject: its name in the ledger.
+    """
 
     projection: str
-    tags: frozenset[str]
+    tags: frozenset[str] | None
     done: frozenset[int]
+    subject: str = ""
+
+    def reads(self, tags: Iterable[str]) -> bool:
+        """Whether it reads one of those tags, or may."""
+        return self.tags is None or not self.tags.isdisjoint(tags)
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class Bucket:
 
 def plan_purge(
     partitions: Iterable[tuple[str, int]],
-    window: Window,
+    window: Window | None,
     *,
     bucket_ms: int,
     oldest_kept: int,
@@ -44,7 +56,7 @@ def plan_purge(
 
     Args:
         partitions: the (tag_name, time bucket) that exist in tag_views, inside the window or not.
-        window: what may be purged.
+        window: what may be purged; None for all that is past its retention.
         bucket_ms: the bucket size in milliseconds.
         oldest_kept: epoch ms; a bucket stays unless it ended at or before this.
         needs: every projection that reads tag views, lagging, paused or never run.
@@ -54,7 +66,8 @@ def plan_purge(
     for tag, time_bucket in partitions:
         tags_of[time_bucket].append(tag)
     frontiers = {need.projection: frontier(tags_of, need) for need in needs}
-    first, end = to_millis(window.start), to_millis(window.end)
+    first = -(2**63) if window is None else to_millis(window.start)
+    end = oldest_kept - bucket_ms + 1 if window is None else to_millis(window.end)
     return [
         Bucket(
             time_bucket,
@@ -78,7 +91,7 @@ def frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
     waiting = (
         time_bucket
         for time_bucket, tags in tags_of.items()
-        if time_bucket not in need.done and not need.tags.isdisjoint(tags)
+        if time_bucket not in need.done and need.reads(tags)
     )
     return min(waiting, default=None)
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
 from tidemark import clock, preflight
 from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
-from tidemark.errors import TidemarkError
+from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal import tables
 from tidemark.ledger import applications, audit
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, Pieces, State
-from tidemark.projection.frontier import needs_of_projections
+from tidemark.ledger.schedule import time_buckets
+from tidemark.projection.frontier import absent_projections, needs_of_projections
 from tidemark.retention import store
 from tidemark.retention.plan import Bucket, describe, plan_purge
+from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
 
 APPLICATION = applications.PURGE
@@ -23,24 +27,43 @@ _DELETED_AT_ONCE = 100
 """Partitions that are deleted between two looks at the locks."""
 
 
-def run_window(run: Run, window: Window, *, retention_days: int | None, apply: bool) -> Outcome:
-    """Delete the window's tag-view buckets that are past retention and that nobody needs.
+@dataclass(frozen=True)
+class Order:
+    """What somebody wants to be purged.
 
-    Args:
-        run: the application's frame.
-        window: whole time buckets that are over.
+    Attributes:
+        window: whole time buckets that are over; None for all that is past its retention.
         retention_days: buckets that ended less than this ago stay; by default the setting.
+        below_retention: the retention may be shorter than the setting.
+        give_up: projections without a file that need nothing any more; their pieces are dropped.
         apply: delete; otherwise only the plan is shown. Both leave an audit row.
+    """
+
+    window: Window | None = None
+    retention_days: int | None = None
+    below_retention: bool = False
+    give_up: Sequence[str] = ()
+    apply: bool = False
+
+
+def run_purge(run: Run, order: Order) -> Outcome:
+    """Delete the tag-view buckets that are past retention and that nobody needs.
 
     Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future.
+        InvalidInput: the window does not fit the bucket size, or lies in the future; the retention
+            is below the setting's and nobody said that it may be; a projection that is given up
+            has a file, or never ran.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
         DefinitionError: a projection file cannot be read, so that its needs are unknown.
         LockHeld: another run works on one of the days.
     """
-    preflight.check(run, window)
-    kept_since = clock.now() - timedelta(days=retention_days or run.settings.retention_days)
+    days = _retention(order, run.settings)
+    if order.window is None:
+        preflight.check_journal(run)
+    else:
+        preflight.check(run, order.window)
+    kept_since = clock.now() - timedelta(days=days)
     settings = run.settings
     ledger = Pieces(
         run.control,
@@ -50,21 +73,27 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
         settings.bucket_size,
     )
     unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
+    given_up = _given_up(run, order.give_up)
 
     def plan_now() -> list[Bucket]:
+        absent = absent_projections(run.control, settings)
         return plan_purge(
-            store.partitions(run.control, run.settings),
-            window,
-            bucket_ms=run.settings.bucket_size.milliseconds,
+            store.partitions(run.control, settings),
+            order.window,
+            bucket_ms=settings.bucket_size.milliseconds,
             oldest_kept=to_millis(kept_since),
-            needs=needs_of_projections(run.control, run.settings),
+            needs=[
+                *needs_of_projections(run.control, settings),
+                *(need for need in absent if need.subject not in given_up),
+            ],
             unfinished=unfinished,
         )
 
     plan = plan_now()
-    lines = [describe(bucket) for bucket in plan]
+    lines = [*_give_up_lines(order.give_up), *_lines(plan, order)]
+    lines += _absent_lines(run, given_up)
     totals, journal = _totals(plan), run.settings.journal_keyspace
-    if not apply:
+    if not order.apply:
         planned = totals | {"buckets_purged": 0, "partitions_deleted": 0}
         audit.record(run, "purge", journal, lines, planned, dry_run=True)
         doomed = totals["buckets_purged"]
@@ -72,12 +101,62 @@ def run_window(run: Run, window: Window, *, retention_days: int | None, apply: b
     # A run that died after its last delete left pieces without rows: only their end is missing.
     to_end = set(_doomed(plan)) | (unfinished - {bucket.time_bucket for bucket in plan})
     pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    if not pieces:
-        return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket has rows in the window"])
+    if not pieces and not given_up:
+        return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket is past its retention"])
     audit.record(run, "purge started", journal, lines, totals)
-    _purge(run, ledger, pieces, plan, plan_now)
+    store.forget_pieces(run.control, run.settings, applications.PROJECT, given_up)
+    if pieces:
+        _purge(run, ledger, pieces, plan, plan_now)
     audit.record(run, "purge", journal, lines, totals)
     return Outcome(DONE, {"planned": len(pieces), "done": len(pieces)}, totals, lines)
+
+
+def _retention(order: Order, settings: Settings) -> int:
+    days = order.retention_days or settings.retention_days
+    if days < settings.retention_days and not order.below_retention:
+        raise InvalidInput(
+            f"{days} days are less than the {settings.retention_days} of TIDEMARK_RETENTION_DAYS",
+            where="--retention-days",
+            do="keep that long; or say with --below-retention that it is meant so",
+        )
+    return days
+
+
+def _given_up(run: Run, names: Sequence[str]) -> set[str]:
+    absent = absent_projections(run.control, run.settings) if names else []
+    unknown = sorted(set(names) - {need.projection for need in absent})
+    if unknown:
+        raise InvalidInput(
+            f"{', '.join(unknown)}: only a projection that ran and has no file can be given up",
+            where="--give-up",
+            do="pause or drop a projection that has a file with `project`",
+        )
+    return {need.subject for need in absent if need.projection in names}
+
+
+def _give_up_lines(names: Sequence[str]) -> list[str]:
+    return [f"gives up the projection {name}: its pieces are dropped" for name in names]
+
+
+def _absent_lines(run: Run, given_up: set[str]) -> list[str]:
+    return [
+        f"{need.projection} holds back what it is not done with: it has run, but has no file in"
+        f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
+        f" {need.projection} --apply`"
+        for need in absent_projections(run.control, run.settings)
+        if need.subject not in given_up
+    ]
+
+
+def _lines(plan: Sequence[Bucket], order: Order) -> list[str]:
+    """Each time bucket; without a window, what is kept is only counted by reason."""
+    if order.window is not None:
+        return [describe(bucket) for bucket in plan]
+    kept = Counter(bucket.kept_because for bucket in plan if bucket.kept_because)
+    lines = [describe(bucket) for bucket in plan if not bucket.kept_because]
+    return lines + [
+        f"keep {time_buckets(number)}: {reason}" for reason, number in sorted(kept.items())
+    ]
 
 
 def _purge(
@@ -132,4 +211,4 @@ def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
 def _how_to_apply(doomed: int) -> str:
     if not doomed:
         return "nothing would be purged"
-    return f"dry run: nothing was deleted; --apply would purge these {doomed} buckets"
+    return f"dry run: nothing was deleted; --apply would purge {time_buckets(doomed)}"
