@@ -9,8 +9,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-_TIMES = {"CurrentDate", "CurrentTimestamp", "LocalTimestamp", "Now"}
-"""To Spark they are constants of a query, so that it takes them for deterministic."""
+_OF_THE_RUN = {
+    "CurrentDate",
+    "CurrentTimestamp",
+    "CurrentUser",
+    "InputFileName",
+    "LocalTimestamp",
+    "Now",
+}
+"""When, where and by whom a query is run: to Spark they are constants of it, so that it takes them
+for deterministic."""
 _PLANS = {"Sample"}
 _RANDOM = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
@@ -40,7 +48,7 @@ def unrepeatable(frame: DataFrame) -> list[str]:
                 plans.append(one.plan())
             kind = one.getClass().getSimpleName()
             is_udf = kind == "PythonUDF" and not one.udfDeterministic()
-            if is_udf or kind in _TIMES or random.isInstance(one):
+            if is_udf or kind in _OF_THE_RUN or random.isInstance(one):
                 found.add(str(one.name() if is_udf else one.prettyName()))
     return sorted(found)
 

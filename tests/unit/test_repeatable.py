@@ -28,6 +28,9 @@ from tidemark.repeatable import unrepeatable
         ("SELECT id, (SELECT max(now()) FROM t) AS n FROM t", ["now"]),
         ("WITH a AS (SELECT shuffle(array(id)) AS x FROM t) SELECT x FROM a", ["shuffle"]),
         ("SELECT id FROM t TABLESAMPLE (50 PERCENT)", ["sample"]),
+        ("SELECT id FROM t WHERE exists(array(1, 2), x -> x > rand())", ["rand"]),
+        ("SELECT current_user() = 'me' AS mine FROM t", ["current_user"]),
+        ("SELECT sum(x) AS s FROM (SELECT id + rand() AS x FROM t) WHERE x > 1", ["rand"]),
     ],
 )  # fmt: skip
 def test_what_changes_by_itself_is_named(spark: SparkSession, sql: str, names: list[str]) -> None:

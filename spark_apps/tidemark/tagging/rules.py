@@ -20,9 +20,9 @@ from pyspark.sql import types as T
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.determinism import unsteady_functions
 from tidemark.errors import DefinitionError, InvalidInput, WrongData
 from tidemark.journal import tables
+from tidemark.repeatable import unrepeatable
 from tidemark.settings import Settings
 from tidemark.sqlfile import SqlFile, error_in, read_sql_file
 
@@ -110,7 +110,7 @@ def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
         try:
             applied = _applied(empty, rule)
             kind = applied.schema["hit"].dataType
-            unsteady = unsteady_functions(applied)
+            unsteady = unrepeatable(applied)
         except PySparkException as error:
             raise _refused(rule, re.sub(r"^\[[A-Z_.0-9]+\] ", "", str(error))) from None
         if not isinstance(kind, T.BooleanType):
