@@ -172,7 +172,8 @@ def test_purge_keeps_to_the_setting_unless_its_form_says_otherwise(
     task = module["dag"].get_task("purge")
     task.window = None
     report = tmp_path / "report.json"
-    arguments = task._arguments({"dry_run": True, "retention_days": days}, "run", report)
+    form = {"dry_run": True, "below_retention": False, "give_up": []}
+    arguments = task._arguments({**form, "retention_days": days}, "run", report)
     assert arguments == ["--run-id", "run", "--report", str(report), *expected]
 
 
