@@ -114,8 +114,8 @@ def test_late_row_that_a_projection_has_not_consumed_stays(tagged: Journal) -> N
     assert kept.report["counts"]["buckets_kept"] == 2, kept.stdout
     assert "keep: needed by reds" in kept.stdout
     assert tagged.run("validate", *window(3, 4), DATA_DOCS_DIR=docs).status == 0
-    assert tagged.run("project", *window(3, 4), PROJECT_LOOK_BACK="3").status == 0
-    assert {row["persistence_id"] for row in tagged.rows("reds")} == {"p", "late"}
+    caught_up = tagged.run("project", *window(3, 4), PROJECT_LOOK_BACK="3")
+    assert caught_up.report["counts"]["accepted"] == 1, caught_up.stderr
     purged = tagged.run("purge", *window(0, 2), "--apply")
     assert purged.report["counts"]["buckets_purged"] == 2, purged.stdout
 

@@ -36,9 +36,8 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
     Raises:
         CassandraUnavailable: a statement failed.
     """
-    # The target first: `layout.recorded_at` of it is later than the source's only once it is used.
-    layout.record_bucket_size(control, target)
-    layout.record_bucket_size(control, source)
+    # At one time: `layout.recorded_at` of one is later than the other's only once it is used.
+    layout.record_bucket_size(control, target, source)
     control.execute(
         f"INSERT INTO {table(target.keyspace, TABLE)} (journal_keyspace, target, source)"
         " VALUES (?, ?, ?)",

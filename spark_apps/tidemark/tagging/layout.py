@@ -83,21 +83,20 @@ def require_partition_size(control: Control, settings: Settings) -> None:
             )
 
 
-def record_bucket_size(control: Control, settings: Settings) -> None:
-    """Store the bucket size of the tag views' table, before its first row is written.
+def record_bucket_size(control: Control, *written: Settings) -> None:
+    """Store the bucket size of tag views, all at one time, before their first row is written.
 
     Raises:
-        CassandraUnavailable: the statement failed.
+        CassandraUnavailable: a statement failed.
     """
-    control.execute(
-        f"INSERT INTO {table(settings.keyspace, TABLE)}"
+    now = clock.now()
+    control.execute_many(
+        f"INSERT INTO {table(written[0].keyspace, TABLE)}"
         " (journal_keyspace, tag_views_table, bucket_size, recorded_at) VALUES (?, ?, ?, ?)",
-        (
-            settings.journal_keyspace,
-            settings.events_by_tag_table,
-            settings.bucket_size.value,
-            clock.now(),
-        ),
+        [
+            (one.journal_keyspace, one.events_by_tag_table, one.bucket_size.value, now)
+            for one in written
+        ],
     )
 
 
