@@ -94,8 +94,8 @@ def test_a_transaction_is_not_sent_again_when_its_connection_breaks(ledger: Jour
     """It may be done, and would then be refused because of what it did itself."""
     with Requests(ledger.control) as sent:
         pieces(ledger).start([Piece(0, Reason.NEW)], owner="o", run_id="1")
-        pieces(ledger).entries()
-    *transactions, read = sent.futures
+    # It reads what is known before it notes the piece and starts it.
+    read, *transactions = sent.futures
     lost = ConnectionShutdown("broken")
 
     def decision(future: Any) -> int:

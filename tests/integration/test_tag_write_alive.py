@@ -99,7 +99,9 @@ def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -
     three_days_on = clock.now() + timedelta(days=3)
     with patch.object(clock, "now", lambda: three_days_on):
         hour = int(ahead)
-        assert journal.run("tag_write", *window(hour, hour + 1)).status == 0
+        # Two years of hours are missed before it, of which this run need not take up more than one.
+        its_hour = (*window(hour, hour + 1), "--force")
+        assert journal.run("tag_write", *its_hour, CATCH_UP_BUCKETS="1").status == 0
         checked = journal.run("reconcile", "check")
     assert comparable(journal.rows("tag_views")) == comparable(expected)
     assert checked.status == 0, checked.stderr

@@ -72,10 +72,8 @@ def test_every_strategy_writes_the_same_rows(
     write_as_pekko(journal, pekko[:10])
     first = run(0, 2)
     assert "strategy: scan, nothing is known of this journal yet" in first.stdout
-    assert first.report["details"] == {
-        "strategy": "scan",
-        "strategy_reason": "nothing is known of this journal yet",
-    }
+    assert first.report["details"]["strategy"] == "scan"
+    assert first.report["details"]["strategy_reason"] == "nothing is known of this journal yet"
 
     insert(journal, [*news(), *(later := snapshots("ours", 11, 25, 2.0))])
     write_as_pekko(journal, pekko_rows := [*pekko[:10], *snapshots("pekko", 11, 25, 2.0)])
@@ -83,7 +81,8 @@ def test_every_strategy_writes_the_same_rows(
         delete_messages(journal, pid, 20)
     second = run(2, 3, "--strategy", strategy)
     assert f"strategy: {strategy}" in second.stdout
-    assert second.report["details"] == {"strategy": strategy, "strategy_reason": "asked for"}
+    assert second.report["details"]["strategy"] == strategy
+    assert second.report["details"]["strategy_reason"] == "asked for"
     assert second.report["counts"]["late_tag_rows"] == 2
     assert second.report["counts"]["deleted_unseen"] == 10
     assert "10 messages were deleted before they were seen: they are never tagged" in second.stdout
