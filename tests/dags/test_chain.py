@@ -108,6 +108,11 @@ def test_each_dag_starts_when_the_one_before_has_produced_something(chain: Chain
     for dag_id in DAGS[1:]:
         [run] = rest.wait_for_runs(chain.client, dag_id, "asset_triggered", 1, DEADLINE_S)
         states[dag_id] = rest.task_state(chain.client, dag_id, run["dag_run_id"], dag_id)
+        if dag_id == "purge":
+            # What is past its retention is never in the window that was just done.
+            log = rest.task_log(chain.client, dag_id, run["dag_run_id"], "resolve_window")
+            assert "no window was given" in log
+            continue
         window = rest.xcom(chain.client, dag_id, run["dag_run_id"], "resolve_window")
         assert (window["start"], window["end"]) == tuple(WINDOW.values())
     commands.end()
