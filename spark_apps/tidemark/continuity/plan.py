@@ -18,13 +18,7 @@ APPLICATION = applications.VALIDATE
 def ledger(run: Run) -> Pieces:
     """The pieces of validate: one for each time bucket of the journal, all checks together."""
     settings = run.settings
-    return Pieces(
-        run.control,
-        settings.keyspace,
-        APPLICATION,
-        settings.journal_keyspace,
-        settings.bucket_size,
-    )
+    return Pieces.of(run.control, settings, APPLICATION)
 
 
 def owed_by_tag_write(run: Run) -> set[int]:
@@ -37,13 +31,7 @@ def owed_by_tag_write(run: Run) -> set[int]:
         CassandraUnavailable: the statement failed.
     """
     settings = run.settings
-    entries = Pieces(
-        run.control,
-        settings.keyspace,
-        applications.TAG_WRITE,
-        settings.journal_keyspace,
-        settings.bucket_size,
-    ).entries()
+    entries = Pieces.of(run.control, settings, applications.TAG_WRITE).entries()
     if not entries:
         return set()
     still_open = {entry.time_bucket for entry in entries if entry.state is not State.DONE}

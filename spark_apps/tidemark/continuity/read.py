@@ -51,13 +51,8 @@ def with_rule_tags(run: Run, messages: DataFrame, tag_rules: Sequence[rules.Rule
         CassandraUnavailable: a statement failed.
     """
     settings = run.settings
-    ledger = Pieces(
-        run.control,
-        settings.keyspace,
-        applications.TAG_WRITE,
-        settings.journal_keyspace,
-        settings.bucket_size,
-        rules.version(tag_rules),
+    ledger = Pieces.of(
+        run.control, settings, applications.TAG_WRITE, version=rules.version(tag_rules)
     )
     written = local_rows(
         run.spark,

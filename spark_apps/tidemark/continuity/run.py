@@ -23,6 +23,7 @@ from tidemark.ledger.pieces import Reason, State, describe
 from tidemark.ledger.schedule import left_for_later
 from tidemark.retention.purged import removed
 from tidemark.tagging import rules
+from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
 
 EXAMPLES = 20
@@ -237,8 +238,8 @@ def _failure(run: Run, found: _Found, verdict: judge.Verdict, planned: int) -> V
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     number = sum(per_check.values())
     return ValidationFailed(
-        f"{number:,} finding{'' if number == 1 else 's'} in {len(found.bad_buckets())} of"
-        f" {planned} bucket{'' if planned == 1 else 's'} ({kinds}); first: {found.examples[0]}",
+        f"{counted(number, 'finding')} in {len(found.bad_buckets())} of"
+        f" {counted(planned, 'bucket')} ({kinds}); first: {found.examples[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {verdict.data_docs} and the table {run.settings.keyspace}.{store.FINDING};"
         f" {_remedy(found)}, then run validate again",

@@ -8,6 +8,7 @@ last can say how the piece ended.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 from tidemark import __version__, clock
 from tidemark.cassandra.control import Control
@@ -19,6 +20,7 @@ from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule
 from tidemark.ledger.together import apply_each, refused
 from tidemark.partitioning.keys import BucketSize
+from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
 
 __all__ = ["GAP_ERROR", "Entry", "Piece", "Pieces", "Reason", "State"]
@@ -46,6 +48,25 @@ class Pieces:
         self._key = (application, subject, size.value)
         self._version = version
         self._table = table(keyspace, "piece")
+
+    @classmethod
+    def of(
+        cls,
+        control: Control,
+        settings: Settings,
+        application: str,
+        subject: str = "",
+        version: str = "",
+    ) -> Self:
+        """The pieces in the settings' bucket size; without a subject those of the journal."""
+        return cls(
+            control,
+            settings.keyspace,
+            application,
+            subject or settings.journal_keyspace,
+            settings.bucket_size,
+            version,
+        )
 
     def entries(self, first: int | None = None, before: int | None = None) -> list[Entry]:
         """The ledger's rows with `first <= time_bucket < before`, ascending.

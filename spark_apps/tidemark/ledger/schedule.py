@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.ledger.piece import Entry, Piece, Reason, State
+from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
 
@@ -49,7 +50,7 @@ class Schedule:
 
 def time_buckets(number: int) -> str:
     """`1 time bucket`, `2 time buckets`."""
-    return f"{number:,} time bucket{'' if number == 1 else 's'}"
+    return counted(number, "time bucket")
 
 
 def left_for_later(pieces: Sequence[Piece], why: str) -> list[str]:

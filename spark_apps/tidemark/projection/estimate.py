@@ -56,13 +56,7 @@ class Estimates:
         tag_rows: dict[int, int] = {}
         settings = run.settings
         for application, of_messages, of_tags in _SOURCES:
-            pieces = Pieces(
-                run.control,
-                settings.keyspace,
-                application,
-                settings.journal_keyspace,
-                settings.bucket_size,
-            )
+            pieces = Pieces.of(run.control, settings, application)
             for entry in pieces.entries():
                 if entry.state is State.DONE:
                     for counted, name in ((messages, of_messages), (tag_rows, of_tags)):

@@ -28,9 +28,7 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
             continue
         subject = definition.subject(settings.journal_keyspace)
         version = definition.fingerprint
-        done = Pieces(
-            control, settings.keyspace, APPLICATION, subject, settings.bucket_size, version
-        ).done()
+        done = Pieces.of(control, settings, APPLICATION, subject, version).done()
         done -= late.unconsumed(control, settings, subject, definition.tags, done)
         needs.append(Need(definition.name, frozenset(definition.tags), frozenset(done)))
     return needs
@@ -62,9 +60,7 @@ def absent_projections(control: Control, settings: Settings) -> list[Need]:
         name = subject.removeprefix(prefix).partition("@v")[0]
         if name in known:
             continue
-        pieces = Pieces(
-            control, settings.keyspace, APPLICATION, subject, settings.bucket_size
-        ).entries()
+        pieces = Pieces.of(control, settings, APPLICATION, subject).entries()
         done = frozenset(piece.time_bucket for piece in pieces if piece.state is State.DONE)
         absent.append(Need(name, None, done, subject))
     return absent

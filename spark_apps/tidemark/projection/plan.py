@@ -121,12 +121,11 @@ class Work:
 
 def ledger(run: Run, definition: Definition) -> Pieces:
     """The pieces of one projection on one journal: one for each time bucket."""
-    return Pieces(
+    return Pieces.of(
         run.control,
-        run.settings.keyspace,
+        run.settings,
         APPLICATION,
         definition.subject(run.settings.journal_keyspace),
-        run.settings.bucket_size,
         definition.fingerprint,
     )
 
@@ -248,13 +247,7 @@ def validated(run: Run, settings: Settings) -> set[int]:
     Raises:
         CassandraUnavailable: the statement failed.
     """
-    return Pieces(
-        run.control,
-        settings.keyspace,
-        applications.VALIDATE,
-        settings.journal_keyspace,
-        settings.bucket_size,
-    ).done()
+    return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
 def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> None:

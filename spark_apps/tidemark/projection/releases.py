@@ -247,4 +247,4 @@ def _swap(run: Run, definition: Definition, before: Live | None, passed: Collect
 
 
 def _entries(control: Control, settings: Settings, subject: str) -> list[Entry]:
-    return Pieces(control, settings.keyspace, PROJECT, subject, settings.bucket_size).entries()
+    return Pieces.of(control, settings, PROJECT, subject).entries()

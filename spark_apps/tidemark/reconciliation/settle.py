@@ -49,7 +49,8 @@ class _Settle:
     reason: str
 
     def plan(self, run: Run) -> SettlePlan:
-        open_events = [one for one in self._unwritable(run) if one[0] not in self._settled(run)]
+        settled = self._settled(run)
+        open_events = [one for one in self._unwritable(run) if one[0] not in settled]
         lines = [
             f"settles {self.persistence_id} {self.sequence_nr} at {timestamp} ({cause}):"
             f" {self.reason}"

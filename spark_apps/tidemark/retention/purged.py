@@ -103,6 +103,4 @@ def _begun(control: Control, settings: Settings) -> dict[int, Entry]:
 
 
 def _entries(control: Control, settings: Settings, application: str) -> list[Entry]:
-    return Pieces(
-        control, settings.keyspace, application, settings.journal_keyspace, settings.bucket_size
-    ).entries()
+    return Pieces.of(control, settings, application).entries()

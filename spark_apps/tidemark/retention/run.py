@@ -65,13 +65,7 @@ def run_purge(run: Run, order: Order) -> Outcome:
         preflight.check(run, order.window)
     kept_since = clock.now() - timedelta(days=days)
     settings = run.settings
-    ledger = Pieces(
-        run.control,
-        settings.keyspace,
-        APPLICATION,
-        settings.journal_keyspace,
-        settings.bucket_size,
-    )
+    ledger = Pieces.of(run.control, settings, APPLICATION)
     unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
     given_up = _given_up(run, order.give_up)
 
@@ -104,7 +98,8 @@ def run_purge(run: Run, order: Order) -> Outcome:
     if not pieces and not given_up:
         return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket is past its retention"])
     audit.record(run, "purge started", journal, lines, totals)
-    store.forget_pieces(run.control, run.settings, applications.PROJECT, given_up)
+    for subject in sorted(given_up):
+        Pieces.of(run.control, settings, applications.PROJECT, subject).forget()
     if pieces:
         _purge(run, ledger, pieces, plan, plan_now)
     audit.record(run, "purge", journal, lines, totals)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 
 _KEYS = 5000
@@ -39,19 +38,4 @@ def delete_partitions(
         f"DELETE FROM {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ?",
         doomed,
-    )
-
-
-def forget_pieces(
-    control: Control, settings: Settings, application: str, subjects: Iterable[str]
-) -> None:
-    """Drop all that the ledger knows of those subjects, whatever the bucket size.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
-    control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, 'piece')}"
-        " WHERE application = ? AND subject = ? AND bucket_size = ?",
-        [(application, subject, size.value) for subject in subjects for size in BucketSize],
     )

@@ -50,14 +50,7 @@ def run_window(
     layout.require_partition_size(run.control, settings)
     tag_rules = rules.load(settings.tagging_dir)
     rules.require_applied(run.control, settings, tag_rules)
-    ledger = Pieces(
-        run.control,
-        settings.keyspace,
-        APPLICATION,
-        settings.journal_keyspace,
-        settings.bucket_size,
-        rules.version(tag_rules),
-    )
+    ledger = Pieces.of(run.control, settings, APPLICATION, version=rules.version(tag_rules))
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     wanted = scheduled.pieces
     if not wanted:
