@@ -1,4 +1,4 @@
-"""tag-write killed with SIGKILL at random moments of its writes; the soak repeats it many times.
+"""Applications killed with SIGKILL at random moments of their writes; more often in the soak.
 
 `--kills` chooses how often (`make soak`: 100); by default it is a sample.
 """
@@ -20,27 +20,53 @@ from tests.integration.flights import WINDOW, FlightsJournal
 from tests.integration.support import ROOT, Journal
 
 FLIGHTS = 1500
-SCRIPT = ROOT / "spark_apps" / "tag_write.py"
+COMMANDS = {
+    "tag_write": ("tag_write", *WINDOW, "--force"),
+    "project": ("project", *WINDOW, "--force"),
+    "rebuild": ("reconcile", "rebuild", "--all", "--apply"),
+}
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "last"),
+    [
+        ("tag_write", (), ("tag_write", *WINDOW)),
+        ("project", ("tag_write", "validate"), ("project", *WINDOW)),
+        pytest.param("rebuild", ("tag_write",), COMMANDS["rebuild"], marks=pytest.mark.soak),
+    ],
+    ids=COMMANDS,
+)
 def test_killed_at_random_moments_of_its_writes_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path, pytestconfig: pytest.Config
+    make_journal: Callable[..., Journal],
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    name: str,
+    before: tuple[str, ...],
+    last: tuple[str, ...],
 ) -> None:
-    undisturbed = FlightsJournal.create(make_journal, tmp_path / "undisturbed", FLIGHTS)
-    undisturbed.run_chain("tag_write")
-    killed = FlightsJournal.create(make_journal, tmp_path / "killed", FLIGHTS, LOCK_TTL="10")
+    """In the middle of a write of Spark: some partitions are written and others are not."""
+    loaded = {
+        each: FlightsJournal.create(make_journal, tmp_path / each, FLIGHTS, LOCK_TTL="10")
+        for each in ("undisturbed", "killed")
+    }
+    for one in loaded.values():
+        one.run_chain(*before)
+    killed = loaded["killed"]
     moments = random.Random(20131231)
     for _ in range(pytestconfig.getoption("kills")):
-        kill_during_writes(killed.journal, after_s=moments.uniform(0.0, 3.0))
+        kill_during_writes(killed.journal, COMMANDS[name], after_s=moments.uniform(0.0, 3.0))
         wait_for_locks(killed.journal)
-    killed.run_chain("tag_write")
-    assert killed.everything() == undisturbed.everything()
+    for one in loaded.values():
+        result = one.journal.run(*last)
+        assert result.status == 0, result.stderr
+    assert killed.everything() == loaded["undisturbed"].everything()
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
 
 
-def kill_during_writes(journal: Journal, after_s: float) -> None:
-    """Start tag-write over everything, and kill it so long after its first write began."""
-    process = journal.start(SCRIPT, *WINDOW, "--force")
+def kill_during_writes(journal: Journal, command: tuple[str, ...], after_s: float) -> None:
+    """Start a command, and kill it so long after its first write began."""
+    application, *arguments = command
+    process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
     assert process.stderr is not None
     for line in process.stderr:
         if "writing" in line:

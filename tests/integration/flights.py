@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,19 @@ READ_MODELS = (
 )  # fmt: skip
 OFFSET_COLUMNS = ("projection", "slice", "persistence_id", "tag", "sequence_nr", "timestamp")
 CURSOR_COLUMNS = ("projection", "slice", "timestamp")
+OWN_TABLES = {
+    "projection_offset": OFFSET_COLUMNS,
+    "projection_cursor": CURSOR_COLUMNS,
+    "finding": ("time_bucket", "check_name", "persistence_id", "tag", "number", "expected"),
+    "quarantine": ("application", "persistence_id", "sequence_nr", "timestamp", "cause", "event"),
+    "tag_write_tail": ("persistence_id", "sequence_nr", "numbers", "rules_version"),
+}
+"""What must be the same of Tidemark's own tables; a run's name and the time differ."""
+LASTING_COUNTS = {"project": ("events_read", "rows_written", "quarantined")}
+"""What later runs rely on of the counts of pieces; how much a run wrote of what was missing, after
+one that was killed, differs."""
+WRITE_TIMES = {"aircraft_state": "kind", "flight_log": "kind", "aircraft_use": "departures"}
+"""By read model a column whose write time the definition's mode fixes; of the others it grows."""
 
 
 @cache
@@ -93,21 +106,36 @@ class FlightsJournal:
         return results
 
     def everything(self) -> dict[str, list[Any]]:
-        """All tables that applications write, without the times of writing."""
+        """All that applications write and that does not depend on which run wrote it, or when."""
         tables: dict[str, list[Any]] = dict(self.journal.tag_tables())
         for name in READ_MODELS:
             tables[name] = self.journal.rows(name)
-        for name, columns in (
-            ("projection_offset", OFFSET_COLUMNS),
-            ("projection_cursor", CURSOR_COLUMNS),
-            ("finding", ("time_bucket", "check_name", "persistence_id", "tag", "number")),
-        ):
+        for name, columns in OWN_TABLES.items():
             # The projection's name holds the journal's, which differs from test to test.
             tables[name] = sorted(
                 str([str(row[column]).split("/")[-1] for column in columns])
                 for row in self.journal.own_rows(name)
             )
+        tables["piece"] = sorted(map(_piece, self.journal.own_rows("piece")))
+        for name, column in WRITE_TIMES.items():
+            tables[f"write times of {name}"] = self._write_times(name, column)
         return tables
+
+    def _write_times(self, name: str, column: str) -> list[str]:
+        found = self.journal.control.execute(
+            f"SELECT persistence_id, sequence_nr, WRITETIME({column}) AS written_at"
+            f" FROM {self.journal.keyspace}.{name}"
+        )
+        return sorted(str(sorted(row.items())) for row in found)
+
+
+def _piece(row: Mapping[str, Any]) -> str:
+    """What a piece of the ledger is, how it ended, and what it counted."""
+    counts = row["counts"] or {}
+    kept = {name: counts.get(name) for name in LASTING_COUNTS.get(row["application"], ())}
+    subject = row["subject"].partition("/")[2]
+    place = (row["application"], subject, row["bucket_size"], row["time_bucket"])
+    return str((*place, row["state"], row["error"], kept))
 
 
 def message(event: Event) -> dict[str, Any]:
