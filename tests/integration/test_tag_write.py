@@ -318,6 +318,20 @@ def test_failed_piece_is_taken_up_by_a_later_window(journal: Journal) -> None:
     assert [row["sequence_nr"] for row in journal.rows("tag_views")] == [1]
 
 
+def test_what_the_first_run_of_all_was_refused_is_the_next_ones(journal: Journal) -> None:
+    journal.insert("messages", [message("p", 1, 0.1, {"t"})])
+    assert journal.run("tag_write", *window(0, 1), "--dry-run").status == 0
+    journal.control.execute(
+        f"INSERT INTO {journal.own_keyspace}.lock (resource, owner, taken_at) VALUES (?, ?, ?)",
+        (f"tag_views/{journal.keyspace}/2024-03-01", "other-host:7:nightly", START),
+    )
+    assert journal.run("tag_write", *window(0, 1)).status == 1
+
+    journal.control.execute(f"TRUNCATE {journal.own_keyspace}.lock")
+    assert journal.run("tag_write", *window(2, 3)).report["pieces"]["done"] == 3
+    assert [row["sequence_nr"] for row in journal.rows("tag_views")] == [1]
+
+
 def test_second_run_of_a_locked_day_is_refused_and_says_whom(journal: Journal) -> None:
     journal.insert("messages", a_small_journal())
     assert journal.run("tag_write", *window(0, 1)).status == 0

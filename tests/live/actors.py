@@ -23,6 +23,7 @@ class Actors:
 
     Attributes:
         tags_by_pekko: whether they write tag views themselves (events-by-tag.enabled).
+        tag_views: the name of that table.
         counts: a running tag writer's last number, by persistence id and tag.
         forgotten: persistence ids that are never used again.
         down: persistence ids whose actor stopped before its last events were tagged.
@@ -32,6 +33,7 @@ class Actors:
     truth: Truth
     bucket_ms: int
     tags_by_pekko: bool
+    tag_views: str = "tag_views"
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     down: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
@@ -112,8 +114,8 @@ class Actors:
             "sequence_nr": one.sequence_nr,
             "timestamp": one.timestamp,
             "timebucket": str(one.time_bucket(self.bucket_ms)),
-            "tags": set(one.tags) or None,
-            **_payload(one),
+            "tags": {"red"} if one.is_poison else set(one.tags) or None,
+            **({} if one.is_poison else _payload(one)),
         }
 
     def _tag(
@@ -140,7 +142,7 @@ class Actors:
                         **_payload(one),
                     }
                 )
-        self.journal.insert("tag_views", rows)
+        self.journal.insert(self.tag_views, rows)
         pid = events[0].persistence_id
         self.unsaved |= {(pid, tag): row for tag, row in progress.items()}
         if not lag:

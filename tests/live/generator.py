@@ -19,10 +19,13 @@ from tests.live.steps import (
     Miss,
     Pass,
     Persist,
+    Poison,
+    Rebucket,
     Recover,
     Redefine,
     Refused,
     Run,
+    Settle,
     Step,
     Within,
 )
@@ -32,6 +35,8 @@ TAGS = (("red",), ("red", "blue"), ("blue",), ("green",), ())
 SKEWS = (0.0, 0.0, 0.0, 3.0, -4.0, 300.0, -400.0, 7_000.0, -7_000.0, 80_000.0, -80_000.0)
 SHAPES = (("Hour", "daily"), ("Hour", "daily"), ("Day", "daily"), ("Minute", "hourly"), ("Hour", "hourly"))  # fmt: skip  # noqa: E501
 TAG_MODELS = ("tag_sums", "tag_log", "lake")
+BY_BUCKET = {"tag_sums", "sums", "lake"}
+OTHER = {"Minute": "Hour", "Hour": "Day", "Day": "Hour"}
 MODELS = (*TAG_MODELS, "sums", "newest", "log", "books")
 MOST_SEAMS = 8
 TIMES_TO_LIVE = 9
@@ -79,7 +84,13 @@ def history_of(seed: int, intervals: int) -> History:
     ]
     length = CADENCES[profile.cadence].total_seconds()
     steps: list[Step] = []
-    for _ in range(intervals):
+    # A result by time bucket has to be rebuilt after the switch, which is another story.
+    fits = (profile.bucket, profile.cadence) != ("Hour", "hourly")
+    is_rebucketed = fits and not set(profile.models) & BY_BUCKET and random.random() < 0.3
+    switched = random.randrange(1, intervals) if is_rebucketed and intervals > 1 else 0
+    for number in range(intervals):
+        if switched and number == switched:
+            steps.append(Rebucket(OTHER[profile.bucket]))
         for part in range(random.choice((1, 1, 2, 3))):
             if part:
                 steps.append(Pass(round(length * random.random() / 3)))
@@ -130,6 +141,7 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
         (5 if is_whole else 0, [Redefine(), Run()]),
         (0 if is_kept else 3, [Run(), Cleanup(deleting.name), Run()]),
         (3 if loses else 0, [Lose(writer.name), Persist(writer.name), Run(), Appear(writer.name)]),
+        (0 if profile.tags_by_pekko else 3, [Poison(writer.name), Run(), Settle()]),
         (
             0 if is_kept else 24,
             [Within(application, seam, _deletion(random, deleting, eager)), Run()],

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from tests.integration.support import Journal
 from tests.live import invariants
-from tests.live.steps import Appear, History, Mend, Persist, Run
+from tests.live.steps import Accept, Appear, Begin, History, Mend, Persist, Run, Settle
 from tests.live.world import Profile, World
-
-QUIET_RUNS = 2
 
 
 def play(profile: Profile, history: History, journal: Journal, directory: Path) -> World:
@@ -22,6 +20,7 @@ def play(profile: Profile, history: History, journal: Journal, directory: Path) 
     world = World(profile, journal, directory)
     done = []
     try:
+        Begin()(world)
         for step in history:
             done.append(step)
             ran = len(world.seen)
@@ -47,15 +46,23 @@ def end_quietly(world: World) -> None:
         for pid in sorted(world.damaged):
             Appear(pid)(world)
         Mend()(world)
+    Settle()(world)
     for pid in sorted(world.truth.events):
         tags = sorted({tag for one in world.truth.events[pid].values() for tag in one.tags})
         Persist(pid, tuple(tags))(world)
     last = max(one.micros for one in world.truth.all()) // 1000
     world.quiet_since = last - last % world.bucket_ms + world.bucket_ms
     world.advance(timedelta(milliseconds=max(0, last - round(world.now.timestamp() * 1000))))
-    for _ in range(QUIET_RUNS):
-        ran = len(world.seen)
-        world.visible_to_last_run = world.placed
-        Run()(world)
-        invariants.after_step(world, world.seen[ran:])
+    while world.last_end <= last:
+        _run(world)
+    if world.frozen:
+        Accept()(world)
+    _run(world)
     invariants.at_the_end(world)
+
+
+def _run(world: World) -> None:
+    ran = len(world.seen)
+    world.visible_to_last_run = world.placed
+    Run()(world)
+    invariants.after_step(world, world.seen[ran:])

@@ -39,8 +39,9 @@ class ReadModel:
     file: str = ""
 
     @property
-    def is_sliceable(self) -> bool:
-        return "time_bucket" not in self.columns
+    def is_by_bucket(self) -> bool:
+        """Whether it is made bucket by bucket, each as a whole."""
+        return "time_bucket" in self.columns
 
     def define(self, journal: Journal, directory: Path) -> None:
         """Write the file and make the table."""

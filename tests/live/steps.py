@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from tests.live.world import World, die
+from tests.live.world import A_START, World, die
 
 APPLICATIONS = ("tag_write", "validate", "project", "purge")
+DAY = 86_400_000
 
 
 class Step(Protocol):
@@ -193,7 +194,7 @@ class BySlices:
     ranges: int
 
     def __call__(self, world: World) -> None:
-        names = tuple(model.name for model in world.models if model.is_sliceable)
+        names = tuple(model.name for model in world.models if not model.is_by_bucket)
         if names:
             params = (("slice_ranges", self.ranges), ("projections", names))
             ByWindow("project", back=0, count=1, params=params)(world)
@@ -224,6 +225,33 @@ class Lose:
         world.truth.add(one)
         world.truth.lost.add((pid, one.sequence_nr))
         world.damaged.add(pid)
+
+
+@dataclass(frozen=True)
+class Poison:
+    """An actor's next event is one that nobody can read: a finding of validate, until `Settle`."""
+
+    persistence_id: str
+
+    def __call__(self, world: World) -> None:
+        pid = self.persistence_id
+        if pid in world.actors.down | world.actors.forgotten:
+            return
+        one = world.event(pid, (), timedelta(0), "poison", 1)
+        world.actors.persist([replace(one, is_poison=True)])
+        world.poisoned.add((pid, one.sequence_nr))
+
+
+@dataclass(frozen=True)
+class Settle:
+    """An operator settles every event that nobody can read."""
+
+    def __call__(self, world: World) -> None:
+        for pid, number in sorted(world.poisoned - world.truth.gone):
+            event = (("persistence_ids", [pid]), ("sequence_nr", number))
+            how = (("operation", "settle"), ("reason", "poison"), ("dry_run", False))
+            ByHand("reconcile", (*how, *event))(world)
+        world.poisoned.clear()
 
 
 @dataclass(frozen=True)
@@ -262,10 +290,53 @@ class Cleanup:
             world.actors.forget(pid)
 
 
+@dataclass(frozen=True)
+class Rebucket:
+    """Actors stop, an operator has the tag views copied into another bucket size, all goes on."""
+
+    to: str
+
+    def __call__(self, world: World) -> None:
+        world.advance(timedelta(minutes=1))
+        for pid in sorted(world.truth.events):
+            world.actors.save(pid)
+        how = (("operation", "rebucket"), ("to", self.to), ("dry_run", False))
+        ByHand("reconcile", how)(world)
+        world.switch(self.to)
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The chain is set up: a backfill of the day before, in which clocks that lag write."""
+
+    def __call__(self, world: World) -> None:
+        world.advance(A_START)
+        for dag in ("tag_write", "validate", "project"):
+            ByWindow(dag, back=0, count=DAY // world.bucket_ms)(world)
+
+
+@dataclass(frozen=True)
+class Accept:
+    """An operator has the buckets that cannot be made again made of what is left of them."""
+
+    def __call__(self, world: World) -> None:
+        for model in world.models:
+            if model.is_by_bucket:
+                events = defaultdict(list)
+                for one in world.consumed_by(model):
+                    events[one.time_bucket(world.bucket_ms)].append(one)
+                left = {bucket: world.left_of(model, own) for bucket, own in events.items()}
+                world.remade[model.name] = {
+                    bucket: own for bucket, own in left.items() if len(own) < len(events[bucket])
+                }
+        back = (round(world.now.timestamp() * 1000) - world.last_end) // world.bucket_ms
+        ByWindow("project", back, count=1, params=(("accept_purged", True),))(world)
+        world.frozen.clear()
+
+
 def iso(ms: int) -> str:
     """Epoch milliseconds as the form takes them."""
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 History = tuple[Step, ...]
-Check = Callable[[World], None]

@@ -19,7 +19,10 @@ EPOCH_TICKS = 0x01B21DD213814000
 
 @dataclass(frozen=True)
 class Event:
-    """An event as its actor persisted it; `micros` is the writer's clock, since 1970."""
+    """An event as its actor persisted it; `micros` is the writer's clock, since 1970.
+
+    One that is poison has no payload and no row under the tags that it was written with.
+    """
 
     persistence_id: str
     sequence_nr: int
@@ -28,6 +31,7 @@ class Event:
     tags: frozenset[str]
     kind: str
     amount: int
+    is_poison: bool = False
 
     @property
     def timestamp(self) -> uuid.UUID:

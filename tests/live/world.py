@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -74,6 +74,9 @@ class World:
         version: of the projections' definitions.
         seen: how runs have ended, newest last.
         held_by_others: resources that somebody else has locked.
+        poisoned: events that nobody can read and nobody has settled yet, by key.
+        frozen: time buckets of read models that nobody can make again, by (projection, bucket).
+        remade: what was left of each time bucket when an operator accepted that, by projection.
     """
 
     profile: Profile
@@ -91,9 +94,14 @@ class World:
     version: int = 1
     seen: list[Ended] = field(default_factory=list)
     held_by_others: set[str] = field(default_factory=set)
+    poisoned: set[tuple[str, int]] = field(default_factory=set)
+    frozen: set[tuple[str, int]] = field(default_factory=set)
+    remade: dict[str, dict[int, list[Event]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.bucket_ms = BUCKETS[self.profile.bucket]
+        self.bucket = self.profile.bucket
+        self.bucket_ms = BUCKETS[self.bucket]
+        self.tag_views = "tag_views"
         self.actors = Actors(self.journal, self.truth, self.bucket_ms, self.profile.tags_by_pekko)
         of_airflow = {
             "TIDEMARK_CADENCE": self.profile.cadence,
@@ -109,6 +117,11 @@ class World:
         (self.directory / "projections").mkdir()
         for model in self.models:
             model.define(self.journal, self.directory / "projections")
+
+    @property
+    def last_end(self) -> int:
+        """The end of the last scheduled interval, epoch ms."""
+        return round(self.chain.last.end.timestamp() * 1000) if self.chain.last else 0
 
     @property
     def exports(self) -> Path:
@@ -144,7 +157,8 @@ class World:
                 return self.journal.run(
                     application,
                     *arguments,
-                    BUCKET_SIZE=self.profile.bucket,
+                    BUCKET_SIZE=self.bucket,
+                    EVENTS_BY_TAG_TABLE=self.tag_views,
                     PROJECTIONS_DIR=str(self.directory / "projections"),
                     EXPORT_DIR=str(self.exports),
                     DATA_DOCS_DIR=str(self.directory / "data_docs"),
@@ -180,6 +194,41 @@ class World:
                 reached = min(reached, offsets.get(model.name, 0))
         return reached
 
+    def consumed_by(self, model: ReadModel) -> list[Event]:
+        """The events of a projection, in sequence nr order of each persistence id."""
+        truth = self.truth
+        if not model.tags:
+            return [
+                one
+                for one in truth.all()
+                if not one.is_poison and (one.persistence_id, one.sequence_nr) not in truth.lost
+            ]
+        return [
+            one
+            for one in truth.all()
+            if any((one.persistence_id, one.sequence_nr, tag) in truth.tagged for tag in model.tags)
+        ]
+
+    def left_of(self, model: ReadModel, events: Iterable[Event]) -> list[Event]:
+        """Those that a projection that reads its source anew still finds."""
+        truth = self.truth
+        gone = truth.gone | truth.lost
+        if not model.tags:
+            return [one for one in events if (one.persistence_id, one.sequence_nr) not in gone]
+        there = truth.tagged.keys() - truth.expired
+        return [
+            one
+            for one in events
+            if any((one.persistence_id, one.sequence_nr, tag) in there for tag in model.tags)
+        ]
+
+    def switch(self, bucket: str) -> None:
+        """Pekko and Tidemark use the re-bucketed table from now on."""
+        self.bucket, self.bucket_ms = bucket, BUCKETS[bucket]
+        self.tag_views = f"tag_views_{bucket.lower()}"
+        self.actors.bucket_ms, self.actors.tag_views = self.bucket_ms, self.tag_views
+        self.chain.settings = {**self.chain.settings, "TIDEMARK_BUCKET_SIZE": bucket}
+
     def missed(self) -> None:
         """The next scheduled interval passes, and nobody is there to run it."""
         due, _ = self.chain.due()
@@ -194,7 +243,7 @@ class World:
         return {
             (row["subject"].partition("/")[2], row["time_bucket"]): row
             for row in self.journal.own_rows("piece")
-            if row["application"] == application
+            if row["application"] == application and row["bucket_size"] == self.bucket
         }
 
     def _expire_locks(self) -> None:
@@ -211,7 +260,7 @@ class World:
         for key, number in self.truth.expire(self.now, self.time_to_live):
             one = self.truth.events[key[0]][key[1]]
             self.journal.control.execute(
-                f"DELETE FROM {self.journal.keyspace}.tag_views WHERE tag_name = ? AND"
+                f"DELETE FROM {self.journal.keyspace}.{self.tag_views} WHERE tag_name = ? AND"
                 " timebucket = ? AND timestamp = ? AND persistence_id = ?"
                 " AND tag_pid_sequence_nr = ?",
                 [key[2], one.time_bucket(self.bucket_ms), one.timestamp, key[0], number],

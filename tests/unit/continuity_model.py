@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemark.continuity.plan import Owed
 from tidemark.continuity.tag_sequence import absent_events
 from tidemark.continuity.transform import Keys, all_findings
 from tidemark.local_rows import local_rows
@@ -83,13 +84,18 @@ class History:
         return replace(self, rows=tuple(row for row in self.rows if row.bucket not in buckets))
 
 
-def expected_findings(history: History, removed: frozenset[int], last: int) -> set[Found]:
-    """Every finding of a history, whatever bucket it lies in; `last` is the run's newest bucket."""
+def expected_findings(
+    history: History, removed: frozenset[int], owed: frozenset[int], last: int
+) -> set[Found]:
+    """Every finding of a history, whatever bucket it lies in; `last` is the run's newest bucket.
+
+    Rows of the buckets `owed` are yet to be written by tag-write, if they are not there.
+    """
     every = [
         *_sequence(history),
         *_lost_tail(history, last),
         *_untagged(history, removed),
-        *(found for tag in _tags(history) for found in _tag_sequence(history, tag, removed)),
+        *(found for tag in _tags(history) for found in _tag_sequence(history, tag, removed, owed)),
     ]
     # Two rules of one check can meet in the same number of a bucket; that is one finding.
     merged: dict[tuple[str, str, int, int], int | None] = {}
@@ -148,9 +154,11 @@ def _untagged(history: History, removed: frozenset[int]) -> Iterable[Found]:
             yield "untagged_event", tag, event.number, None, event.bucket
 
 
-def _tag_sequence(history: History, tag: str, removed: frozenset[int]) -> Iterable[Found]:
+def _tag_sequence(
+    history: History, tag: str, removed: frozenset[int], owed: frozenset[int]
+) -> Iterable[Found]:
     rows = [row for row in history.rows if row.tag == tag]
-    gone = [e for t, e in _absent(history) if t == tag and e.bucket in removed]
+    gone = [e for t, e in _absent(history) if t == tag and e.bucket in removed | owed]
     before: Row | None = None
     for row in sorted(rows, key=lambda row: (row.number, row.bucket, row.copy)):
         lowest = before.number + 1 if before else 1
@@ -187,11 +195,15 @@ def _is_explained(
 
 
 def found_by_spark(
-    spark: SparkSession, histories: Mapping[str, History], removed: Removed, buckets: Iterable[int]
+    spark: SparkSession,
+    histories: Mapping[str, History],
+    removed: Removed,
+    owed: Owed,
+    buckets: Iterable[int],
 ) -> dict[str, set[Found]]:
     """What `all_findings` says about many persistence ids, by persistence id, in one job."""
     keys = _keys(spark, histories)
-    absent = absent_events(keys.index, keys.rows, removed)
+    absent = absent_events(keys.index, keys.rows, removed, owed)
     found: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
     for row in all_findings(keys, absent, removed, sorted(buckets)).collect():
         finding = (row.check_name, row.tag, row.number, row.expected, row.time_bucket)

@@ -18,10 +18,12 @@ from tests.unit.continuity_model import (
     found_by_spark,
 )
 from tidemark.continuity.checks import CHECKS
+from tidemark.continuity.plan import Owed
 from tidemark.retention.purged import Removed
 
 DAYS = range(1, 7)
 PURGED = frozenset({1, 2})
+OWED = frozenset({4, 6})
 WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
 """Tag a has the numbers 1, 2, 3 on events 1, 2, 4; tag b has 1, 2 on events 2, 5."""
 
@@ -183,13 +185,13 @@ AFTER_A_PURGE: dict[str, tuple[History, set[Found]]] = {
 @pytest.fixture(scope="module")
 def untouched(spark: SparkSession) -> dict[str, set[Found]]:
     histories = {name: history for name, (history, _) in UNTOUCHED.items()}
-    return found_by_spark(spark, histories, Removed(), DAYS)
+    return found_by_spark(spark, histories, Removed(), Owed(), DAYS)
 
 
 @pytest.fixture(scope="module")
 def after_a_purge(spark: SparkSession) -> dict[str, set[Found]]:
     histories = {name: history for name, (history, _) in AFTER_A_PURGE.items()}
-    return found_by_spark(spark, histories, Removed(PURGED), DAYS)
+    return found_by_spark(spark, histories, Removed(PURGED), Owed(), DAYS)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
@@ -216,7 +218,7 @@ def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
         "scanned": replace(WHOLE, scanned_to=7),
     }
 
-    found = found_by_spark(spark, histories, Removed(), [3, 4])
+    found = found_by_spark(spark, histories, Removed(), Owed(), [3, 4])
 
     assert found["whole"] == set()
     assert found["gaps"] == {("sequence_nr_gap", "", 3, 2, 3)}
@@ -227,13 +229,31 @@ def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
 def test_rows_older_than_the_time_to_live_are_no_findings(spark: SparkSession) -> None:
     histories = {"expired": WHOLE.purged(1, 2), "lost": WHOLE.purged(1, 2, 4)}
 
-    found = found_by_spark(spark, histories, Removed(expired_before=3), DAYS)
+    found = found_by_spark(spark, histories, Removed(expired_before=3), Owed(), DAYS)
 
     assert found["expired"] == set()
     assert found["lost"] == {
         ("tag_pid_sequence_nr_lost_tail", "a", 0, 3, 4),
         ("untagged_event", "a", 4, None, 4),
     }
+
+
+def test_a_row_that_is_yet_to_come_is_no_gap_before_its_successors(spark: SparkSession) -> None:
+    ahead = History.whole((2, "a"), (6, "a"), (3, "a"), (4, "a"))
+    without_two = replace(ahead, rows=tuple(row for row in ahead.rows if row.event != 2))
+    histories = {
+        "one is to come": without_two,
+        "and another is lost": without_two.without_rows(3),
+    }
+
+    open_bucket = found_by_spark(spark, histories, Removed(), Owed(frozenset({6})), range(1, 6))
+    not_reached = found_by_spark(spark, histories, Removed(), Owed(since=6), range(1, 6))
+    done = found_by_spark(spark, histories, Removed(), Owed(since=7), range(1, 6))
+
+    assert open_bucket["one is to come"] == not_reached["one is to come"] == set()
+    lost = {("tag_pid_sequence_nr_gap", "a", 4, 2, 4), ("untagged_event", "a", 3, None, 3)}
+    assert open_bucket["and another is lost"] == not_reached["and another is lost"] == lost
+    assert done["one is to come"] == {("tag_pid_sequence_nr_gap", "a", 3, 2, 3)}
 
 
 @st.composite
@@ -268,13 +288,19 @@ def damaged(draw: st.DrawFn) -> History:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(st.lists(damaged(), min_size=60, max_size=60), st.sampled_from([frozenset(), PURGED]))
+@given(
+    st.lists(damaged(), min_size=60, max_size=60),
+    st.sampled_from([frozenset(), PURGED]),
+    st.sampled_from([frozenset(), OWED]),
+)
 def test_agrees_with_the_model_by_loops(
-    spark: SparkSession, histories: list[History], removed: frozenset[int]
+    spark: SparkSession, histories: list[History], removed: frozenset[int], owed: frozenset[int]
 ) -> None:
     by_id = {f"id-{place}": history for place, history in enumerate(histories)}
 
-    found = found_by_spark(spark, by_id, Removed(removed), DAYS)
+    found = found_by_spark(spark, by_id, Removed(removed), Owed(owed), DAYS)
 
     for persistence_id, history in by_id.items():
-        assert found[persistence_id] == expected_findings(history, removed, max(DAYS)), history
+        assert found[persistence_id] == expected_findings(history, removed, owed, max(DAYS)), (
+            history
+        )

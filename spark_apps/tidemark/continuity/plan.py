@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC
 
 from tidemark import clock
@@ -21,11 +22,27 @@ def ledger(run: Run) -> Pieces:
     return Pieces.of(run.control, settings, APPLICATION)
 
 
-def owed_by_tag_write(run: Run) -> set[int]:
-    """The time buckets (epoch ms) that tag-write has taken up, or missed, and is not done with.
+@dataclass(frozen=True)
+class Owed:
+    """The time buckets (epoch ms) whose rows tag-write has yet to write.
 
-    Its next runs do them; until then tagged events without rows are no loss. Where tag-write never
-    ran, since Pekko writes the tags, it owes nothing.
+    Attributes:
+        buckets: what it has taken up, or missed, and is not done with.
+        since: the first that it has not come to, as all after it; None if it never ran.
+    """
+
+    buckets: frozenset[int] = frozenset()
+    since: int | None = None
+
+    def without(self, time_buckets: Collection[int]) -> Owed:
+        """The same, but for those time buckets."""
+        return replace(self, buckets=self.buckets.difference(time_buckets))
+
+
+def owed_by_tag_write(run: Run) -> Owed:
+    """What tag-write owes: until its next runs have come, tagged events without rows are no loss.
+
+    Where it never ran, since Pekko writes the tags, it owes nothing.
 
     Raises:
         CassandraUnavailable: the statement failed.
@@ -33,10 +50,12 @@ def owed_by_tag_write(run: Run) -> set[int]:
     settings = run.settings
     entries = Pieces.of(run.control, settings, applications.TAG_WRITE).entries()
     if not entries:
-        return set()
+        return Owed()
+    bucket_ms = settings.bucket_size.milliseconds
     still_open = {entry.time_bucket for entry in entries if entry.state is not State.DONE}
     end = entries[-1].time_bucket
-    return still_open | set(unknown(entries, end, settings.bucket_size.milliseconds))
+    missed = unknown(entries, end, bucket_ms)
+    return Owed(frozenset(still_open.union(missed)), end + bucket_ms)
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:

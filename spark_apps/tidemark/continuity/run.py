@@ -91,9 +91,10 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     if not scheduled.pieces:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
     owed = plan.owed_by_tag_write(run)
-    owed -= set(window.buckets(settings.bucket_size)) if force else set()
-    pieces = [piece for piece in scheduled.pieces if piece.time_bucket not in owed]
-    later = [piece for piece in scheduled.pieces if piece.time_bucket in owed]
+    if force:
+        owed = owed.without(set(window.buckets(settings.bucket_size)))
+    pieces = [piece for piece in scheduled.pieces if piece.time_bucket not in owed.buckets]
+    later = [piece for piece in scheduled.pieces if piece.time_bucket in owed.buckets]
     lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
     details = scheduled.details(later)
     if dry_run:
@@ -114,7 +115,7 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         on_lost=run.stop_jobs,
     ) as claimed:
         write_time = plan.write_time(ledger, pieces)
-        found = _check(run, claimed, write_time)
+        found = _check(run, claimed, owed, write_time)
         run.say("judging the findings")
         table = judge.counts_table((piece.time_bucket for piece in pieces), found.by_check)
         verdict = judge.judge(table, settings, run.run_id)
@@ -129,11 +130,11 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     return outcome
 
 
-def _check(run: Run, claimed: Claim, write_time: int) -> _Found:
+def _check(run: Run, claimed: Claim, owed: plan.Owed, write_time: int) -> _Found:
     buckets = [piece.time_bucket for piece in claimed.pieces]
     kept: list[DataFrame] = []
     try:
-        found, read_counts = _findings(run, buckets, kept)
+        found, read_counts = _findings(run, buckets, owed, kept)
         by_check = findings.counts(found)
         claimed.check()
         if by_check:
@@ -152,7 +153,7 @@ def _check(run: Run, claimed: Claim, write_time: int) -> _Found:
 
 
 def _findings(
-    run: Run, buckets: Sequence[int], kept: list[DataFrame]
+    run: Run, buckets: Sequence[int], owed: plan.Owed, kept: list[DataFrame]
 ) -> tuple[DataFrame, dict[str, dict[int, int]]]:
     """All findings, and what was read; `kept` receives the frames that are in memory."""
     spark, settings = run.spark, run.settings
@@ -177,7 +178,7 @@ def _findings(
     }
     run.say("comparing the numbers")
     gone = removed(run.control, settings, to_millis(clock.now()))
-    absent = keep(tag_sequence.absent_events(index, rows, gone))
+    absent = keep(tag_sequence.absent_events(index, rows, gone, owed))
     keys = Keys(
         index,
         rows,

@@ -1,9 +1,11 @@
 """The checks of tag pid sequence nr, per persistence id and tag, as pure transformations.
 
-Rows that purge or a TTL removed are no findings. A number missing before a row is explained
+Rows that purge or a TTL removed are no findings, nor those that tag-write still owes: an event
+whose writer's clock was ahead has its row later than its successors. A number missing before a row
+is explained
 
-- one for one by the events in messages that carry the tag, have no row, lie in a removed time
-  bucket, and stand between the row before and this row in sequence nr order; or
+- one for one by the events in messages that carry the tag, have no row, lie in a removed or owed
+  time bucket, and stand between the row before and this row in sequence nr order; or
 - by events that messages no longer tells of: the row before (or the start) lies below the
   persistence id's deleted_to, and there is a removed bucket not before the row before's and
   before this row's own.
@@ -11,23 +13,26 @@ Rows that purge or a TTL removed are no findings. A number missing before a row 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.continuity import checks
 from tidemark.continuity.findings import Rule, findings_of
+from tidemark.continuity.plan import Owed
 from tidemark.local_rows import local_rows
 from tidemark.retention.purged import Removed
 
 _TAGGED = ["persistence_id", "tag"]
 
 
-def absent_events(index: DataFrame, rows: DataFrame, removed: Removed) -> DataFrame:
+def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owed) -> DataFrame:
     """The (event, tag) pairs of messages without a row in tag_views.
 
     Columns in: persistence_id, sequence_nr, timestamp, time_bucket, tags of all messages; those
     of `journal.frames.tag_view_keys`. Columns out: persistence_id, tag, sequence_nr, timestamp,
-    time_bucket, is_removed (its row may be gone on purpose).
+    time_bucket, is_removed (its row may be gone on purpose), is_owed (its row is yet to come).
     """
     tagged = index.select(
         "persistence_id", "sequence_nr", "timestamp", "time_bucket", F.explode("tags").alias("tag")
@@ -35,7 +40,7 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed) -> DataFr
     absent = tagged.join(
         rows.select(*_TAGGED, "sequence_nr"), on=[*_TAGGED, "sequence_nr"], how="left_anti"
     )
-    return _with_is_removed(absent, "time_bucket", removed)
+    return _with_is_owed(_with_is_removed(absent, "time_bucket", removed), owed)
 
 
 def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
@@ -130,7 +135,7 @@ def lost_tag_tails(
 
 def _followed(rows: DataFrame, absent: DataFrame) -> DataFrame:
     """Each row with the row before it, by number, and with the event before it, by sequence nr."""
-    gone = absent.where("is_removed").select(*_TAGGED, "sequence_nr", "time_bucket")
+    gone = absent.where("is_removed OR is_owed").select(*_TAGGED, "sequence_nr", "time_bucket")
     in_sequence = Window.partitionBy(*_TAGGED).orderBy(
         "sequence_nr", F.col("tag_pid_sequence_nr").asc_nulls_first(), "ticks"
     )
@@ -174,18 +179,29 @@ def _is_explained(removed: Removed) -> Column:
 
 
 def _with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFrame:
-    is_expired = (
-        F.lit(False) if removed.expired_before is None else F.col(bucket) < removed.expired_before
-    )
-    if not removed.buckets:
-        return frame.withColumn("is_removed", is_expired)
-    purged = local_rows(
+    limit = removed.expired_before
+    is_expired = F.lit(False) if limit is None else F.col(bucket) < limit
+    return _with_flag(frame, "is_removed", bucket, removed.buckets, is_expired)
+
+
+def _with_is_owed(frame: DataFrame, owed: Owed) -> DataFrame:
+    is_to_come = F.lit(False) if owed.since is None else F.col("time_bucket") >= owed.since
+    return _with_flag(frame, "is_owed", "time_bucket", owed.buckets, is_to_come)
+
+
+def _with_flag(
+    frame: DataFrame, name: str, bucket: str, buckets: Collection[int], otherwise: Column
+) -> DataFrame:
+    """Add whether the row's time bucket is one of `buckets`; and where it is not, `otherwise`."""
+    if not buckets:
+        return frame.withColumn(name, otherwise)
+    among = local_rows(
         frame.sparkSession,
-        [(one, True) for one in sorted(removed.buckets)],
-        f"{bucket} bigint, is_purged boolean",
+        [(one, True) for one in sorted(buckets)],
+        f"{bucket} bigint, is_among boolean",
     )
     return (
-        frame.join(F.broadcast(purged), on=bucket, how="left")
-        .withColumn("is_removed", F.col("is_purged").isNotNull() | is_expired)
-        .drop("is_purged")
+        frame.join(F.broadcast(among), on=bucket, how="left")
+        .withColumn(name, F.col("is_among").isNotNull() | otherwise)
+        .drop("is_among")
     )

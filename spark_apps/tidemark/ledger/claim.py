@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from tidemark.cassandra.control import Control
-from tidemark.errors import TidemarkError, root_cause
+from tidemark.errors import LockHeld, TidemarkError, root_cause
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, State, days
 from tidemark.settings import Settings
@@ -142,12 +142,14 @@ def claim(
     owner: str,
     run_id: str,
     on_lost: Callable[[], None] = lambda: None,
+    remember: bool = True,
 ) -> Iterator[Claim]:
     """Lock the pieces by day under `resource`, mark them running, and on any error failed.
 
     With `by_day=False` the resource is locked as a whole: its pieces share something, such as
     offsets, that two runs must not move at once. `on_lost` is called, from another thread, when a
-    lock is lost in the middle of the work.
+    lock is lost in the middle of the work. With `remember`, what a first run was refused is noted:
+    what later ones are refused counts as missed, but only since the ledger's first entry.
 
     Raises:
         LockHeld: somebody else works on one of those days, or on the resource.
@@ -165,9 +167,16 @@ def claim(
             on_lost=on_lost,
         )
 
-    with DayLocks(resource, lock) if by_day else lock([resource]) as locks:
-        if isinstance(locks, DayLocks):
-            locks.add(piece.time_bucket for piece in pieces)
+    locks: Locks | DayLocks = DayLocks(resource, lock) if by_day else lock([resource])
+    with ExitStack() as held:
+        try:
+            held.enter_context(locks)
+            if isinstance(locks, DayLocks):
+                locks.add(piece.time_bucket for piece in pieces)
+        except LockHeld:
+            if remember and not ledger.entries():
+                ledger.note(pieces)
+            raise
         started = ledger.start(pieces, owner=owner, run_id=run_id)
         claimed = Claim(started, locks, ledger, owner, run_id)
         try:

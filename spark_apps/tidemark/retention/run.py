@@ -171,6 +171,8 @@ def _purge(
         owner=run.owner,
         run_id=run.run_id,
         on_lost=run.stop_jobs,
+        # What may be deleted is planned anew each time.
+        remember=False,
     ) as claimed:
         if plan_now() != plan:
             raise TidemarkError(
