@@ -85,10 +85,20 @@ class Bench:
         return measure(command, self.environment(**more), self.server)
 
     def fill(
-        self, first: int, events: int, buckets: int, *, ids: int = IDS, size: int = 100
+        self,
+        first: int,
+        events: int,
+        buckets: int,
+        *,
+        ids: int = IDS,
+        size: int = 100,
+        shards: int = 0,
     ) -> None:
-        """Write events first..first+events-1 of `size` bytes of every persistence id."""
-        numbers = map(str, (ids, first, events, buckets, size))
+        """Write events first..first+events-1 of `size` bytes of every persistence id.
+
+        Each has the tags red and blue; with `shards` the one of its persistence id's shard.
+        """
+        numbers = map(str, (ids, first, events, buckets, size, shards))
         self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
 
     def pekko(self, client: Client) -> Node:

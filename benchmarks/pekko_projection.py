@@ -1,8 +1,9 @@
-"""Pekko's own projection (`pekko-projection-cassandra`) of one tag, measured as a process."""
+"""Pekko's own projections (`pekko-projection-cassandra`) of some tags, measured as a process."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.journals import HISTORY, Bench, settings_of
@@ -36,15 +37,15 @@ def prepare(bench: Bench) -> None:
         control.execute_ddl(_SIZES.format(keyspace=own))
 
 
-def project(bench: Bench, kind: str, tag: str, total: int) -> Cost:
-    """Read all `total` events of the tag and write their sizes, one of `KINDS`.
+def project(bench: Bench, kind: str, tags: Sequence[str], total: int) -> Cost:
+    """Read all `total` events of the tags and write their sizes, one of `KINDS` for each tag.
 
     Raises:
         RuntimeError: The program failed, or the rows do not add up to all events.
     """
     prepare(bench)
     first = f"{from_millis(HISTORY[0]):%Y%m%dT%H:%M}"
-    command = [*_command(), bench.keyspace, first, tag, kind, str(total)]
+    command = [*_command(), bench.keyspace, first, ",".join(tags), kind, str(total)]
     cost = measure(command, bench.environment(), bench.server)
     with Control(settings_of(bench.environment())) as control:
         [sums] = control.execute(_SUMS.format(keyspace=f"{bench.keyspace}_pekko"))

@@ -4,13 +4,15 @@ The plugin's `currentEventsByTag` reads the events of a tag into nothing; so doe
 plain connector, which is the floor of whatever Spark does with them. Pekko's own projection, which
 is what one would write otherwise, and Tidemark read the same events and write a result by
 persistence id and time bucket. `BENCH_EVENTS_PER_ID` (default `100,1000`) chooses the sizes, for
-1,000 persistence ids each.
+1,000 persistence ids each. Of the largest there is another journal, whose persistence ids are
+spread over eight tags: eight of Pekko's projections in one JVM, and one run of Tidemark.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -37,7 +39,7 @@ DEFINITIONS = STATE / "bench" / "projections"
 SIZES = """\
 -- name: sizes
 -- version: 1
--- source: tags red
+-- source: tags {tags}
 -- mode: bucket
 -- target: {keyspace}.sizes
 -- event: body BINARY
@@ -47,6 +49,7 @@ SELECT time_bucket, persistence_id, count(*) AS events, sum(length(body)) AS byt
 FROM events
 GROUP BY time_bucket, persistence_id
 """
+SHARDS = 8
 SIZES_TABLE = """\
 CREATE TABLE {keyspace}.sizes (time_bucket bigint, persistence_id text, events bigint, bytes bigint,
     PRIMARY KEY ((time_bucket), persistence_id))"""
@@ -54,7 +57,7 @@ CREATE TABLE {keyspace}.sizes (time_bucket bigint, persistence_id text, events b
 
 def main() -> None:
     """Measure and print the table of benchmarks/README.md."""
-    sizes = map(int, os.environ.get("BENCH_EVENTS_PER_ID", "100,1000").split(","))
+    sizes = [int(n) for n in os.environ.get("BENCH_EVENTS_PER_ID", "100,1000").split(",")]
     columns = ("events", "s", "events/s", "MiB", "CPU s", "Cassandra CPU s")
     table = table_of("a projection, start-up included", *columns)
     increments = table_of("1,000 new events", "s", "MiB", "ratio")
@@ -68,6 +71,7 @@ def main() -> None:
             figures = (f"{cost.wall_s:.1f}", f"{cost.peak_mib:,.0f}")
             ratio = f"{cost.wall_s / base.wall_s:.2f}"
             increments.add_row(f"after {IDS * events:,}", *figures, ratio)
+        _compare_shards(Bench(endpoint, server, "sharded"), max(sizes), table)
     console = Console(width=120)
     console.print(table)
     console.print(increments)
@@ -76,23 +80,40 @@ def main() -> None:
 def _compare(bench: Bench, events: int, table: Table) -> None:
     """Pekko's reader and its projections, then ours on one core and on two; results are checked."""
     total = IDS * events
-    bench.create()
-    _define(bench)
-    bench.fill(1, events, BUCKETS)
-    bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
-    bench.run("spark_apps/validate.py", *window(*HISTORY))
+    _make(bench, events, ["red"])
     table.add_row("Pekko currentEventsByTag", *_figures(total, _read_by_pekko(bench, total), None))
     floor = _read_by_spark(bench, total)
     table.add_row("plain Spark, into nothing", *_figures(total, floor.wall_s, floor))
+    _compare_projections(bench, total, ["red"], "", table)
+
+
+def _compare_shards(bench: Bench, events: int, table: Table) -> None:
+    """As many of Pekko's projections as there are tags, in one JVM, then ours of all tags."""
+    tags = [f"shard-{number}" for number in range(SHARDS)]
+    _make(bench, events, tags, shards=SHARDS)
+    _compare_projections(bench, IDS * events, tags, f", {SHARDS} tags", table)
+
+
+def _make(bench: Bench, events: int, tags: Sequence[str], shards: int = 0) -> None:
+    bench.create()
+    _define(bench, tags)
+    bench.fill(1, events, BUCKETS, shards=shards)
+    bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
+    bench.run("spark_apps/validate.py", *window(*HISTORY))
+
+
+def _compare_projections(
+    bench: Bench, total: int, tags: Sequence[str], what: str, table: Table
+) -> None:
     pekko_projection.prepare(bench)
     for kind in pekko_projection.KINDS:
-        cost = pekko_projection.project(bench, kind, "red", total)
-        table.add_row(f"Pekko's projection, {kind}", *_figures(total, cost.wall_s, cost))
+        cost = pekko_projection.project(bench, kind, tags, total)
+        table.add_row(f"Pekko's projection, {kind}{what}", *_figures(total, cost.wall_s, cost))
     for master in ("local[1]", "local[2]"):
         cost = _project(bench, *HISTORY, "--force", TIDEMARK_SPARK_MASTER=master)
         if cost.report["counts"]["events_read"] != total:
             raise RuntimeError(f"project read {cost.report['counts']} instead of {total} events")
-        table.add_row(f"Tidemark, {master}", *_figures(total, cost.wall_s, cost))
+        table.add_row(f"Tidemark, {master}{what}", *_figures(total, cost.wall_s, cost))
 
 
 def _increment(bench: Bench, events: int) -> Cost:
@@ -106,9 +127,10 @@ def _increment(bench: Bench, events: int) -> Cost:
     return cost
 
 
-def _define(bench: Bench) -> None:
+def _define(bench: Bench, tags: Sequence[str]) -> None:
     DEFINITIONS.mkdir(parents=True, exist_ok=True)
-    (DEFINITIONS / "sizes.sql").write_text(SIZES.format(keyspace=bench.keyspace))
+    text = SIZES.format(keyspace=bench.keyspace, tags=", ".join(tags))
+    (DEFINITIONS / "sizes.sql").write_text(text)
     with Control(settings_of(bench.environment())) as control:
         control.execute_ddl(SIZES_TABLE.format(keyspace=bench.keyspace))
 

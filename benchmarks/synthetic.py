@@ -1,8 +1,9 @@
-"""A journal of any size: `synthetic.py KEYSPACE IDS FIRST EVENTS BUCKETS [BYTES]`, by Spark.
+"""A journal of any size: `synthetic.py KEYSPACE IDS FIRST EVENTS BUCKETS [BYTES [SHARDS]]`.
 
 Every persistence id p-0, p-1, … gets EVENTS events of BYTES (100) bytes from sequence nr FIRST on,
-each with the tags red and blue, spread over BUCKETS Hour buckets that end two days ago; events that
-follow others lie after them. The last line of the output is the number of events.
+each with the tags red and blue, or with SHARDS with the one of shard-0, shard-1, … that its id has.
+They are spread over BUCKETS Hour buckets that end two days ago; events that follow others lie after
+them. The last line of the output is the number of events.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ HISTORY_END = to_millis(
 """Where the time of the first events ends; increments lie in the hours after it."""
 
 
-def main(keyspace: str, ids: int, first: int, events: int, buckets: int, size: int = 100) -> None:
+def main(
+    keyspace: str, ids: int, first: int, events: int, buckets: int, size: int = 100, shards: int = 0
+) -> None:
     """Write the messages."""
     settings = Settings.load()
     spark = open_session("synthetic", settings)
@@ -36,6 +39,9 @@ def main(keyspace: str, ids: int, first: int, events: int, buckets: int, size: i
     # Several events share a millisecond: the ticks below it keep their timeuuids apart.
     ticks = columns.epoch_ms_ticks(epoch_ms) + F.expr("id % 10000")
     persistence_id = F.concat(F.lit("p-"), F.expr(f"id % {ids}"))
+    tags = [F.lit("red"), F.lit("blue")]
+    if shards:
+        tags = [F.concat(F.lit("shard-"), F.expr(f"id % {ids} % {shards}"))]
     rows = spark.range(ids * events).select(
         persistence_id.alias("persistence_id"),
         columns.partition_nr(number, settings.target_partition_size).alias("partition_nr"),
@@ -47,7 +53,7 @@ def main(keyspace: str, ids: int, first: int, events: int, buckets: int, size: i
         F.lit("").alias("ser_manifest"),
         F.lit("").alias("event_manifest"),
         F.encode(F.rpad(F.concat(F.lit("event "), F.col("id")), size, "x"), "utf-8").alias("event"),
-        F.array(F.lit("red"), F.lit("blue")).alias("tags"),
+        F.array(*tags).alias("tags"),
     )
     spark_io.write(rows, keyspace, settings.journal_table)
     listed = spark.range(ids).select(F.concat(F.lit("p-"), F.col("id")).alias("persistence_id"))

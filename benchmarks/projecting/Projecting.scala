@@ -26,11 +26,12 @@ import org.apache.pekko.projection.scaladsl.{ Handler, SourceProvider }
 import org.apache.pekko.stream.connectors.cassandra.scaladsl.{ CassandraSession, CassandraSessionRegistry }
 
 /**
- * Pekko's own projection of one tag into the read model `sizes`: the number of events and their bytes by
- * time bucket and persistence id. It ends when `total` events have been handled.
+ * Pekko's own projections of some tags into the read model `sizes`: the number of events and their bytes by
+ * time bucket and persistence id. They end when `total` events have been handled. No persistence id may have
+ * events of two of the tags.
  *
- * Arguments: keyspace, first time bucket (yyyyMMdd'T'HH:mm), tag, atLeastOnce or grouped, total.
- * The handlers keep the totals in memory and write them as they are: nothing is read back, which is the
+ * Arguments: keyspace, first time bucket (yyyyMMdd'T'HH:mm), tags with commas between them, atLeastOnce or
+ * grouped, total. The handlers keep the totals in memory and write them as they are: nothing is read back, which is the
  * cheapest that a handler can do.
  */
 object Projecting {
@@ -38,18 +39,21 @@ object Projecting {
 
   def main(arguments: Array[String]): Unit = {
     val (keyspace, first) = (arguments(0), arguments(1))
-    val (tag, kind, total) = (arguments(2), arguments(3), arguments(4))
+    val (tags, kind, total) = (arguments(2).split(",").toSeq, arguments(3), arguments(4))
     val classic = ActorSystem("projecting", ConfigFactory.load(settings(keyspace, first)))
     implicit val system: typed.ActorSystem[Nothing] = classic.toTyped
     implicit val executor: ExecutionContext = system.executionContext
     Await.result(CassandraProjection.createTablesIfNotExists(), 1.minute)
     val session = CassandraSessionRegistry(system).sessionFor("pekko.projection.cassandra.session-config")
-    val sizes = new Sizes(session, keyspace, total.toLong)
-    val actor = classic.spawn(ProjectionBehavior(projection(kind, tag, sizes)), s"$kind-$tag")
-    Await.result(sizes.all, 3.hours)
-    actor ! ProjectionBehavior.Stop
+    val handled = new Handled(total.toLong)
+    val actors = tags.map { tag =>
+      val sizes = new Sizes(session, keyspace, handled)
+      classic.spawn(ProjectionBehavior(projection(kind, tag, sizes)), s"$kind-$tag")
+    }
+    Await.result(handled.all, 3.hours)
+    actors.foreach(_ ! ProjectionBehavior.Stop)
     Await.result(classic.terminate(), 1.minute)
-    println(s"""{"events": ${sizes.count}}""")
+    println(s"""{"events": ${handled.count}}""")
     System.exit(0)
   }
 
@@ -88,18 +92,23 @@ object Projecting {
   }
 }
 
-/** The read model: totals by time bucket and persistence id, and how many events went into them. */
-final class Sizes(session: CassandraSession, keyspace: String, total: Long)(implicit
-    executor: ExecutionContext) {
-  private val hour = TimeUnit.HOURS.toMillis(1)
-  private val totals = mutable.Map.empty[(Long, String), (Long, Long)]
+/** How many events went into the read model, of all projections together. */
+final class Handled(total: Long) {
   private val handled = new AtomicLong
   private val ended = Promise[Done]()
-  private val statement = session.prepare(
-    s"INSERT INTO ${keyspace}_pekko.sizes (time_bucket, persistence_id, events, bytes) VALUES (?, ?, ?, ?)")
 
   def all: Future[Done] = ended.future
   def count: Long = handled.get
+  def add(events: Int): Unit = if (handled.addAndGet(events.toLong) >= total) ended.trySuccess(Done)
+}
+
+/** What one projection writes of the read model: totals by time bucket and persistence id. */
+final class Sizes(session: CassandraSession, keyspace: String, handled: Handled)(implicit
+    executor: ExecutionContext) {
+  private val hour = TimeUnit.HOURS.toMillis(1)
+  private val totals = mutable.Map.empty[(Long, String), (Long, Long)]
+  private val statement = session.prepare(
+    s"INSERT INTO ${keyspace}_pekko.sizes (time_bucket, persistence_id, events, bytes) VALUES (?, ?, ?, ?)")
 
   /** Add the events, then write each row that they changed, all at once. */
   def write(envelopes: Seq[Projecting.Envelope]): Future[Done] = {
@@ -107,7 +116,7 @@ final class Sizes(session: CassandraSession, keyspace: String, total: Long)(impl
     for {
       _ <- Future.traverse(changed)(row)
     } yield {
-      if (handled.addAndGet(envelopes.size.toLong) >= total) ended.trySuccess(Done)
+      handled.add(envelopes.size)
       Done
     }
   }
