@@ -97,10 +97,11 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     other = red("r|1", 1, 2.1)
     projections.insert(other)
     projections.validated(2)
-    refused = projections.run(2, 3)
-    assert refused.status == 3
-    assert f"2024-03-01 01:00: 2 of the 3 events {GONE}" in refused.error_lines[0]
-    assert refused.report["pieces"] == {"planned": 6, "done": 3, "held": 0, "failed": 3}
+    # Nothing is to be added to it yet, so that it stands as it is.
+    waits = projections.run(2, 3)
+    assert waits.status == 0, waits.stderr
+    assert waits.report["pieces"] == {"planned": 6, "done": 3, "held": 3, "failed": 0}
+    assert {state for (_, hour), state in states(projections).items() if hour == 1} == {"held"}
     assert results(projections) == both([p[0], *q, other])
     assert exported(files) == keys(p[0], *q, other)
 
@@ -110,6 +111,7 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     projections.validated(3)
     refused = projections.run(3, 4)
     assert refused.status == 3
+    assert f"2024-03-01 01:00: 2 of the 3 events {GONE}" in refused.error_lines[0]
     assert {(state, hour) for (_, hour), state in states(projections).items()} == {
         ("done", 0),
         ("failed", 1),

@@ -32,6 +32,7 @@ COUNT_OF = {
     str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
 REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
+_MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
 _MISSING = 10_000
 """Ranges of missing numbers of a batch that are kept."""
 COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
@@ -66,6 +67,7 @@ class Intake:
         is_single: no event is in two of the rows.
         beyond: the late events behind a gap, in time buckets that are not processed.
         warnings: for people.
+        standing: the time buckets whose result stays as it is; their events are not in `rows`.
         cached: what `release` lets go.
     """
 
@@ -79,6 +81,7 @@ class Intake:
     is_single: bool = False
     beyond: int = 0
     warnings: Sequence[str] = ()
+    standing: frozenset[int] = frozenset()
     cached: Sequence[DataFrame] = ()
 
     def release(self) -> None:
@@ -124,7 +127,9 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     is_repeated = bool(late or repeated) or seen.anew is not None
     taken, judged = _judged(run, work, seen, rows, time_buckets, is_repeated=is_repeated)
     taken.cached = cached
-    _require_whole(run, definition, judged, taken, policy)
+    taken.standing = _require_whole(run, work, judged, taken, policy)
+    if taken.standing:
+        taken.rows = taken.rows.where(~F.col("time_bucket").isin(*taken.standing))
     taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
     if begin is not None:
         taken.rows = snapshots.take_in(run, taken.rows, seen, begin, stored)
@@ -146,12 +151,15 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
 
 
 def _require_whole(
-    run: Run, definition: Definition, judged: DataFrame, taken: Intake, policy: Policy
-) -> None:
-    if policy.accept_purged or not definition.mode.replaces_buckets:
-        return
+    run: Run, work: Work, judged: DataFrame, taken: Intake, policy: Policy
+) -> frozenset[int]:
+    """The time buckets whose result stands, see `made.require_whole`."""
+    if policy.accept_purged or not work.definition.mode.replaces_buckets:
+        return frozenset()
+    to_change = {piece.time_bucket for piece in work.pieces if piece.reason in _MADE_AGAIN}
+    to_change |= {bucket for bucket, counts in taken.counts.items() if counts.get("accepted")}
     try:
-        made.require_whole(run, definition, judged, taken.time_buckets)
+        return made.require_whole(run, work.definition, judged, taken.time_buckets, to_change)
     except BucketsLost:
         taken.release()
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -30,10 +30,17 @@ _TOGETHER = 100
 
 @dataclass(frozen=True)
 class Made:
-    """The events of a time bucket's result, and those whose offsets may not be stored."""
+    """What a time bucket's result was made from.
+
+    Attributes:
+        events: how many there were.
+        unsure: how many of them may not have their offsets stored.
+        version: the fingerprint of the definition; empty while the result is being written.
+    """
 
     events: int
     unsure: int
+    version: str
 
 
 class BucketsLost(HistoryPurged):
@@ -52,8 +59,12 @@ class BucketsLost(HistoryPurged):
 
 
 def require_whole(
-    run: Run, definition: Definition, judged: DataFrame, time_buckets: Sequence[int]
-) -> None:
+    run: Run,
+    definition: Definition,
+    judged: DataFrame,
+    time_buckets: Sequence[int],
+    to_change: Collection[int],
+) -> frozenset[int]:
     """Refuse to replace time buckets by what deletions have left of them.
 
     Args:
@@ -61,6 +72,11 @@ def require_whole(
         definition: the projection; its mode replaces time buckets.
         judged: as `acceptance.judge` makes it, in memory.
         time_buckets: to process.
+        to_change: those among them that take something in, or that somebody wants made again.
+
+    Returns:
+        The time buckets that have lost events and are not to change: the result that this
+        definition has made of them stands.
 
     Raises:
         BucketsLost: events that the result of one of them was made from are not in `judged`.
@@ -68,7 +84,7 @@ def require_whole(
     """
     before = read(run, definition, time_buckets)
     if not any(one.events for one in before.values()):
-        return
+        return frozenset()
     is_consumed = F.max(F.col(RESULT) == str(Result.DUPLICATE))
     by_event = judged.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
         F.coalesce(is_consumed, F.lit(False)).alias("is_consumed")
@@ -77,18 +93,25 @@ def require_whole(
         F.count_if("is_consumed").alias("consumed"), F.count_if(~F.col("is_consumed")).alias("new")
     )
     now = {row.time_bucket: (row.consumed, row.new) for row in by_bucket.collect()}
-    lost = {}
+    missing = {}
     for bucket, one in before.items():
         consumed, new = now.get(bucket, (0, 0))
-        if (missing := one.events - consumed - min(one.unsure, new)) > 0:
-            lost[bucket] = HistoryPurged(
-                f"{missing:,} of the {counted(one.events, 'event')} that its result was made from"
-                f" {'is' if missing == 1 else 'are'} no longer there",
-                where=definition.name,
-                do="bring them back, or make it from what is left with --accept-purged",
-            )
-    if lost:
-        raise BucketsLost(lost, definition.name)
+        missing[bucket] = one.events - consumed - min(one.unsure, new)
+    cut = {bucket for bucket, number in missing.items() if number > 0}
+    outdated = {each for each in cut if before[each].version != definition.fingerprint}
+    if lost := outdated | cut.intersection(to_change):
+        errors = {each: _lost(definition, missing[each], before[each].events) for each in lost}
+        raise BucketsLost(errors, definition.name)
+    return frozenset(cut)
+
+
+def _lost(definition: Definition, missing: int, events: int) -> HistoryPurged:
+    return HistoryPurged(
+        f"{missing:,} of the {counted(events, 'event')} that its result was made from"
+        f" {'is' if missing == 1 else 'are'} no longer there",
+        where=definition.name,
+        do="bring them back, or make it from what is left with --accept-purged",
+    )
 
 
 def read(run: Run, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
@@ -100,13 +123,14 @@ def read(run: Run, definition: Definition, time_buckets: Collection[int]) -> dic
     if not time_buckets:
         return {}
     rows = run.control.execute(
-        f"SELECT time_bucket, events, unsure, made_of FROM {table(run.settings.keyspace, _TABLE)}"
+        "SELECT time_bucket, events, unsure, made_of, definition_version"
+        f" FROM {table(run.settings.keyspace, _TABLE)}"
         " WHERE projection = ? AND bucket_size = ? AND time_bucket >= ? AND time_bucket <= ?",
         (*_key(run, definition), min(time_buckets), max(time_buckets)),
     )
     wanted = set(time_buckets)
     return {
-        row["time_bucket"]: Made(row["events"], row["unsure"])
+        row["time_bucket"]: Made(row["events"], row["unsure"], row["definition_version"])
         for row in rows
         if row["time_bucket"] in wanted and row["made_of"] == _made_of(definition)
     }
@@ -123,14 +147,15 @@ def note(run: Run, definition: Definition, made: Mapping[int, Made]) -> None:
     subject, size = _key(run, definition)
     # A clock that goes back must not hide it behind an older row.
     write_time = store.next_write_time(run.control, run.settings, subject)
+    made_of = _made_of(definition)
     rows = [
-        (subject, size, bucket, one.events, one.unsure, _made_of(definition), write_time)
+        (subject, size, bucket, one.events, one.unsure, made_of, one.version, write_time)
         for bucket, one in made.items()
     ]
     run.control.execute_batches(
         f"INSERT INTO {table(run.settings.keyspace, _TABLE)}"
-        " (projection, bucket_size, time_bucket, events, unsure, made_of)"
-        " VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+        " (projection, bucket_size, time_bucket, events, unsure, made_of, definition_version)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
         (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)),
     )
 
@@ -143,7 +168,9 @@ def unsettle(run: Run, definition: Definition, time_buckets: Collection[int]) ->
     """
     if definition.mode.replaces_buckets:
         known = read(run, definition, time_buckets)
-        note(run, definition, {each: Made(one.events, one.events) for each, one in known.items()})
+        note(
+            run, definition, {each: replace(one, unsure=one.events) for each, one in known.items()}
+        )
 
 
 def forget(run: Run, definition: Definition) -> None:

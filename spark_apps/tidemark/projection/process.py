@@ -206,17 +206,14 @@ class _Processing:
         """Before the result, what it is made from; again when the offsets are written."""
         if not self._definition.mode.replaces_buckets:
             return
-        new = {
-            bucket: taken.counts.get(bucket, {}).get("accepted", 0) for bucket in self._time_buckets
-        }
         self._claimed.check()
-        noted = {
-            bucket: Made(
-                counts.get(bucket, {}).get("events_read", 0), 0 if is_sure else new[bucket]
+        noted = {}
+        for bucket in self._made_again(taken):
+            read = counts.get(bucket, {}).get("events_read", 0)
+            new = taken.counts.get(bucket, {}).get("accepted", 0)
+            noted[bucket] = (
+                Made(read, 0, self._definition.fingerprint) if is_sure else Made(read, new, "")
             )
-            for bucket in self._time_buckets
-            if new[bucket] or not is_sure
-        }
         made.note(self._run, self._definition, noted)
 
     def _write_result(
@@ -224,12 +221,16 @@ class _Processing:
     ) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
-        batch = Batch(self._run, self._claimed, self._definition, self._time_buckets)
+        made_again = self._made_again(taken)
+        batch = Batch(self._run, self._claimed, self._definition, made_again)
         stored = modes.write(batch, result, partial(self._note_made, taken, counts))
         if stored.by_bucket is not None:
-            for bucket in self._time_buckets:
+            for bucket in made_again:
                 counts.setdefault(bucket, {})["rows_written"] = stored.by_bucket.get(bucket, 0)
         return stored
+
+    def _made_again(self, taken: Intake) -> Sequence[int]:
+        return [bucket for bucket in self._time_buckets if bucket not in taken.standing]
 
     def _write_offsets(self, decoded: DataFrame, reached: DataFrame) -> None:
         self._say("writing the offsets")
