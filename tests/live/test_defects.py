@@ -66,10 +66,23 @@ HISTORIES: dict[str, tuple[Profile, History]] = {
             Run(),
         ),
     ),
+    "an event of tomorrow under a tag is no gap in it today": (
+        TIDEMARK,
+        (Persist("a|1"), Persist("a|1", skew=20 * HOUR), Persist("a|1"), Run(), Run()),
+    ),
+    "what the first run of all was refused is the next one's": (
+        TIDEMARK,
+        (Persist("a|1"), Refused(), Persist("a|1"), Run()),
+    ),
 }
 
 
-SAMPLE = ("a day on which Airflow was down is made good",)
+SAMPLE = (
+    "a day on which Airflow was down is made good",
+    "an event of the last hour of the day is not accused",
+    "a bucket that waits for an event of tomorrow is not made of what is left of it",
+    "an event of tomorrow under a tag is no gap in it today",
+)
 """What `make test` plays; `make soak` plays the others, too."""
 
 

@@ -20,6 +20,15 @@ COUNT = int(os.environ.get("LIVE_HISTORIES", "200"))
 INTERVALS = int(os.environ.get("LIVE_INTERVALS", "20"))
 
 
+SAMPLE = (3, 5)
+"""Seeds that found something, at a length of three intervals."""
+
+
+@pytest.mark.parametrize("seed", SAMPLE)
+def test_short_history(seed: int, make_journal: Callable[..., Journal], tmp_path: Path) -> None:
+    play(profile_of(seed), history_of(seed, 3), make_journal(), tmp_path)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
 def test_long_history(seed: int, make_journal: Callable[..., Journal], tmp_path: Path) -> None:
