@@ -9,6 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
+from tidemark_airflow.data_docs import DataDocsLink
 from tidemark_airflow.form import FORCE, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
@@ -29,4 +30,5 @@ with DAG(
         application_name="validate",
         window=resolve_window(),
         outlets=[VALIDATED],
+        links=[DataDocsLink()],
     )

@@ -8,6 +8,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from tidemark_airflow import data_docs
 from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 
@@ -29,4 +30,7 @@ class TidemarkPlugin(AirflowPlugin):
 
     name = "tidemark"
     timetables = [DateBucketTimetable, ReachTimetable]  # noqa: RUF012 - as AirflowPlugin declares it
+    fastapi_apps = [  # noqa: RUF012 - the same
+        {"app": data_docs.serve, "url_prefix": data_docs.PREFIX, "name": "Data Docs"}
+    ]
     fastapi_root_middlewares = host_check()

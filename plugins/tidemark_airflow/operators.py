@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook, Connection, Context
+from airflow.sdk import BaseHook, BaseOperatorLink, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 POOL = "tidemark"
@@ -41,6 +41,7 @@ class TidemarkOperator(SparkSubmitOperator):
         dry_by_default: the application only plans unless it is given `--apply`.
         applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
             run by hand or a backfill does what its form says.
+        links: buttons of the task in the UI.
 
     Raises:
         AirflowFailException: the application refused its input or its data; it is not retried.
@@ -65,6 +66,7 @@ class TidemarkOperator(SparkSubmitOperator):
         params_as_arguments: Sequence[str] = (),
         dry_by_default: bool = False,
         applies_on_schedule: bool = False,
+        links: Sequence[BaseOperatorLink] = (),
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
         pool: str = POOL,
@@ -89,6 +91,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.params_as_arguments = params_as_arguments
         self.dry_by_default = dry_by_default
         self.applies_on_schedule = applies_on_schedule
+        self.operator_extra_links = links
         self.cassandra_conn_id = cassandra_conn_id
 
     def execute(self, context: Context) -> None:

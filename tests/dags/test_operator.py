@@ -109,6 +109,14 @@ def test_refused_input_is_not_retried(doors: Doors) -> None:
     assert " --force" in rest.task_log(doors.client, "validate", run_id, "validate")
 
 
+def test_data_docs_are_linked_from_a_validate_that_failed(doors: Doors) -> None:
+    """That is when they are wanted."""
+    run_id = run_over(doors, "validate", REFUSES)
+    path = f"dags/validate/dagRuns/{run_id}/taskInstances/validate/links"
+    links = rest.call(doors.client, "GET", path)["extra_links"]
+    assert links == {"Data Docs": "/tidemark/data-docs/index.html"}
+
+
 def test_application_that_left_no_report_fails_and_points_to_the_log(doors: Doors) -> None:
     run_id = run_over(doors, "validate", DIES)
     log = rest.task_log(doors.client, "validate", run_id, "validate")

@@ -11,11 +11,13 @@ import httpx
 import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
 
 import tidemark_plugin
 from embedded import airflow_environment
-from tidemark_airflow import operators, purging
+from tidemark.settings import REPOSITORY, Settings
+from tidemark_airflow import data_docs, operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
 
 
@@ -162,6 +164,31 @@ def test_server_without_a_login_answers_only_to_its_own_names(
     assert statuses == {"127.0.0.1:8080": 200, "localhost:8080": 200, "evil.example:8080": 400}
     monkeypatch.delenv("TIDEMARK_AIRFLOW_HOSTS")
     assert tidemark_plugin.host_check() == []
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path"),
+    [("", ""), ("http://127.0.0.1:8080", ""), ("https://jobs.example/airflow/", "/airflow")],
+)
+def test_data_docs_are_below_the_path_of_airflow(
+    monkeypatch: pytest.MonkeyPatch, base_url: str, path: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base_url)
+    task = operators.TidemarkOperator(task_id="validate", application_name="validate")
+    key = TaskInstanceKey("validate", "one", "run")
+    link = data_docs.DataDocsLink().get_link(task, ti_key=key)
+    assert link == f"{path}/tidemark/data-docs/index.html"
+
+
+@pytest.mark.parametrize(("named", "expected"), [(None, ".tidemark/data_docs"), ("/a/b", "/a/b")])
+def test_data_docs_are_where_the_settings_of_validate_have_them(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, expected: str
+) -> None:
+    monkeypatch.delenv("TIDEMARK_HOME", raising=False)
+    monkeypatch.delenv("TIDEMARK_DATA_DOCS_DIR", raising=False)
+    if named is not None:
+        monkeypatch.setenv("TIDEMARK_DATA_DOCS_DIR", named)
+    assert data_docs.directory() == REPOSITORY / expected == Settings().data_docs_dir
 
 
 @pytest.mark.parametrize(("days", "expected"), [(None, []), (7, ["--retention-days", "7"])])

@@ -32,6 +32,7 @@ def form_of(dag):
 
 bag = DagBag(sys.argv[1])
 heavy = ("pyspark", "cassandra", "great_expectations", "pandas", "tidemark")
+heavy += ("tidemark_airflow.data_docs_pages", "airflow.api_fastapi.core_api.security")
 loaded = [name for name in heavy if name in sys.modules]
 facts = {
     "import_errors": bag.import_errors,

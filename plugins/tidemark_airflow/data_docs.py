@@ -1,0 +1,52 @@
+"""Data Docs inside Airflow: the button that leads there from a task, and their place in its server.
+
+Every process of Airflow loads this file, so what only the server needs is in `data_docs_pages`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from airflow.sdk import BaseOperatorLink
+from airflow.sdk.configuration import conf
+
+from tidemark_airflow.operators import home
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+    from starlette.types import Receive, Scope, Send
+
+PREFIX = "/tidemark/data-docs"
+"""Their path, below the one that Airflow itself is at."""
+
+
+class DataDocsLink(BaseOperatorLink):
+    """The button `Data Docs`, which a task has as soon as it is over, however it ended."""
+
+    name = "Data Docs"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The start page, which lists the runs of `validate`, each with a page of its own.
+
+        A path, to which the browser adds the address that it knows Airflow by.
+        """
+        base = urlsplit(conf.get("api", "base_url", fallback="")).path
+        return f"{base.rstrip('/')}{PREFIX}/index.html"
+
+
+def directory() -> Path:
+    """Where `validate` builds Data Docs: TIDEMARK_DATA_DOCS_DIR, else below `home`."""
+    named = os.environ.get("TIDEMARK_DATA_DOCS_DIR")
+    return Path(named) if named else home() / ".tidemark" / "data_docs"
+
+
+async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+    """Data Docs as an ASGI application, which is loaded at the first request."""
+    # It costs half a second, in every task if it were above.
+    from tidemark_airflow.data_docs_pages import app
+
+    await app(scope, receive, send)
