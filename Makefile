@@ -80,7 +80,7 @@ $(VENV): requirements.lock spark_apps/pyproject.toml
 	@if [[ $$(.venv/bin/uv --version 2>&1) != "uv $(UV_VERSION)"* ]]; then \
 	  echo "venv: installing uv $(UV_VERSION)"; \
 	  $(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); fi
-	@echo "venv: installing $$(grep -c == requirements.lock) locked packages (1.3 GB; the first time takes minutes)"
+	@echo "venv: installing $$(grep -c == requirements.lock) locked packages (1.7 GB; the first time takes minutes)"
 	@VIRTUAL_ENV=.venv .venv/bin/uv pip sync --require-hashes --compile-bytecode requirements.lock
 	@VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --no-deps --offline --editable spark_apps
 	@touch $@

@@ -14,6 +14,9 @@ STATE = Path(os.environ.get("TIDEMARK_STATE") or ROOT / ".tidemark").resolve()
 JARS = ROOT / ".tidemark" / "jars"
 """Fetched jars, one folder per group, shared by all state directories."""
 
+BROWSER = ROOT / ".tidemark" / "browser"
+"""The fetched browser of the tests, shared like the jars."""
+
 CONF = Path(__file__).resolve().parent / "conf"
 """Configuration templates."""
 
