@@ -33,6 +33,7 @@ def doors(state: Path) -> Iterator[Doors]:
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": secrets.token_urlsafe(),
+        "TIDEMARK_DATA_DOCS_DIR": str(state / "doors" / "data_docs"),
     }
     airflow = Airflow(state / "doors", environment)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ NOTHING_TO_DO = "1991"
 FAILS = "1992"
 REFUSES = "1993"
 DIES = "1994"
+JUDGED = "1995"
+"""Of `validate`: Great Expectations judges a time bucket without findings."""
 ERROR = "somebody else holds the lock"
 _STATES = {NOTHING_TO_DO: "nothing-to-do", FAILS: "failed", REFUSES: "failed"}
 _STATUSES = {FAILS: 1, REFUSES: 2}
@@ -48,15 +51,29 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
     }
 
 
+def build_data_docs(arguments: list[str]) -> None:
+    """As `validate` does it."""
+    from tidemark.continuity.judge import counts_table, judge
+    from tidemark.settings import Settings
+    from tidemark.window import to_millis
+
+    bucket = datetime.fromisoformat(option(arguments, "--window-start") or "")
+    run_id = option(arguments, "--run-id") or ""
+    judge(counts_table([to_millis(bucket)], {}), Settings(), run_id)
+
+
 def main(arguments: list[str]) -> int:
     """Report, and exit like an application."""
     year = (option(arguments, "--window-start") or "")[:4]
     print("connected with", os.environ["TIDEMARK_CASSANDRA_PASSWORD"])
     if year == DIES:
         return 1
-    report = json.dumps(report_of(arguments, year))
-    Path(option(arguments, "--report") or "").write_text(report)
-    print(report)
+    report = report_of(arguments, year)
+    if (report["application"], year) == ("validate", JUDGED):
+        build_data_docs(arguments)
+    text = json.dumps(report)
+    Path(option(arguments, "--report") or "").write_text(text)
+    print(text)
     return _STATUSES.get(year, 0)
 
 

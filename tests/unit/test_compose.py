@@ -101,7 +101,10 @@ def test_what_applications_write_lies_where_their_user_may_write(
     services = compose["services"]
     where = services["airflow-worker"]["environment"][setting]
     assert where in services["data-init"]["command"][0].split()
-    for name in ("airflow-worker", "spark-worker-1", "spark-worker-2", "data-init"):
+    # The API server shows Data Docs.
+    assert services["airflow-api-server"]["environment"][setting] == where
+    sharing = ("airflow-api-server", "airflow-worker", "spark-worker-1", "spark-worker-2")
+    for name in (*sharing, "data-init"):
         assert "data:/opt/data" in services[name]["volumes"]
         needed = services[name].get("depends_on", {})
         assert name == "data-init" or {"data-init", "airflow-init"} & needed.keys()

@@ -1,0 +1,92 @@
+"""The browser of the tests, and a server of the running Airflow that asks it for a login."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from playwright.sync_api import Browser, sync_playwright
+
+from embedded import browser, ports, processes, rest
+
+USER = "reader"
+_NAME = "api-server-with-login"
+# The sandbox does not work for root, and only pages of this machine are opened. Without the others
+# it asks the network for updates and waits for a graphics card.
+_ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+)
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A server of an Airflow that lets nobody in without a login."""
+
+    url: str
+    password: str = field(repr=False)
+    """Of the user `USER`."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A running browser, closed in the end."""
+    program = browser.program()
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(
+            executable_path=program,
+            args=_ARGUMENTS,
+            env={**browser.environment(program)},
+        )
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+@contextmanager
+def guarded(environment: dict[str, str], directory: Path) -> Iterator[Guarded]:
+    """A second API server on the database of a running Airflow, whose own has no login.
+
+    Args:
+        environment: that of the running Airflow.
+        directory: for its password and its log.
+    """
+    port = ports.choose(directory / "ports.json", ("api",), {})["api"]
+    server = Guarded(f"http://{ports.HOST}:{port}", secrets.token_urlsafe())
+    passwords = directory / "passwords.json"
+    passwords.write_text(json.dumps({USER: server.password}))
+    own = {
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": server.url,
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:user",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+    }
+    home = Path(environment["AIRFLOW_HOME"])
+    processes.start(
+        _NAME,
+        [sys.executable, "-m", "airflow", "api-server"],
+        home / "run",
+        log=directory / f"{_NAME}.log",
+        environment={**environment, **own},
+        cwd=home,
+    )
+    try:
+        rest.wait_until("the server with a login", 120, lambda: _answers(server.url))
+        yield server
+    finally:
+        processes.stop([_NAME], home / "run")
+
+
+def _answers(url: str) -> bool | None:
+    try:
+        return httpx.get(f"{url}/api/v2/version").is_success or None
+    except httpx.TransportError:
+        return None

@@ -1,0 +1,204 @@
+"""What a user does in the UI, in a real browser: logs in, fills in a form, follows a run, reads.
+
+Each test leaves a picture of its last page in its temporary directory, also if it fails.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from embedded import rest
+from tests.dags.browser import USER, Guarded, chromium, guarded
+from tests.dags.conftest import DAG_IDS, Doors
+from tests.dags.fake_application import JUDGED
+from tidemark.continuity.checks import CHECKS
+from tidemark_airflow.data_docs import PREFIX
+
+SHOWN_MS = 30_000
+RUN_MS = 120_000
+HELP = {
+    "tag_write": ("Strategy", "Empty: what is cheapest."),
+    "validate": ("Window end", "End of event time, UTC, exclusive."),
+    "project": ("Slices", "Only persistence ids of these slices, such as 0-255."),
+    "purge": ("Below the retention", "Accept fewer days than TIDEMARK_RETENTION_DAYS."),
+    "reconcile": ("Persistence ids", "One a line. Empty: not chosen by persistence id."),
+    "manage_projections": ("Projections", "One a line. Empty: all of them"),
+}
+"""One field of each form, and what it says to the user."""
+DRY_BY_DEFAULT = ("purge", "reconcile")
+
+
+@pytest.fixture(scope="module")
+def server(doors: Doors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """The running Airflow, by a server that asks for a login."""
+    with guarded(doors.environment, tmp_path_factory.mktemp("guarded")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def reader(server: Guarded) -> Iterator[BrowserContext]:
+    """A browser in which a user has logged in."""
+    expect.set_options(timeout=SHOWN_MS)
+    with chromium() as browser:
+        context = browser.new_context(viewport={"width": 1400, "height": 2000})
+        context.set_default_timeout(SHOWN_MS)
+        page = context.new_page()
+        page.goto(server.url)
+        page.get_by_label("Username").fill(USER)
+        page.get_by_label("Password").fill(server.password)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("link", name="Dags")).to_be_visible()
+        page.close()
+        yield context
+
+
+@pytest.fixture
+def page(reader: BrowserContext, tmp_path: Path) -> Iterator[Page]:
+    """A new page."""
+    page = reader.new_page()
+    yield page
+    page.screenshot(path=tmp_path / "page.png")
+    page.close()
+
+
+def open_form(page: Page, server: Guarded, dag_id: str) -> Locator:
+    """The form that the button `Trigger` of a DAG opens."""
+    page.goto(f"{server.url}/dags/{dag_id}")
+    page.get_by_role("button", name="Trigger").click()
+    form = page.get_by_role("dialog").filter(has_text=f"Trigger Dag - {dag_id}")
+    expect(form.get_by_role("button", name="Run Parameters")).to_be_visible()
+    return form
+
+
+def field(form: Locator, title: str) -> Locator:
+    """A field of a form with all that belongs to it; a star behind its title says: required."""
+    shown = re.compile(rf"^{re.escape(title)}\s*\*?$")
+    return form.get_by_role("group").filter(has=form.page.get_by_text(shown))
+
+
+def pick_midnight(form: Locator, title: str, day: str) -> None:
+    """Type a day, such as 2013/01/31, into the calendar that a field opens."""
+    field(form, title).get_by_text("Select date and time").click()
+    form.page.get_by_role("textbox", name=title).fill(day)
+    form.page.keyboard.press("Escape")
+    expect(form.page.get_by_role("textbox", name=title)).to_be_hidden()
+
+
+def state(page: Page) -> Locator:
+    """The badge beside the name of the run or task whose page this is."""
+    return page.get_by_test_id("header-card").get_by_test_id("state-badge")
+
+
+@pytest.mark.parametrize("dag_id", DAG_IDS)
+def test_form_of_each_dag_shows_its_fields_with_their_help(
+    doors: Doors, server: Guarded, page: Page, dag_id: str
+) -> None:
+    form = open_form(page, server, dag_id)
+    title, text = HELP[dag_id]
+    expect(field(form, title)).to_contain_text(text)
+    params = rest.call(doors.client, "GET", f"dags/{dag_id}/details")["params"]
+    for param in params.values():
+        shown = field(form, param["schema"]["title"])
+        expect(shown).to_be_visible()
+        expect(shown).to_contain_text(param["description"] or "")
+    if "dry_run" in params:
+        box = field(form, "Dry run").get_by_role("checkbox")
+        expect(box).to_be_checked(checked=dag_id in DRY_BY_DEFAULT)
+
+
+def test_run_from_the_form_leads_to_the_results_of_its_checks(server: Guarded, page: Page) -> None:
+    form = open_form(page, server, "validate")
+    pick_midnight(form, "Window start", f"{JUDGED}/01/01")
+    pick_midnight(form, "Window end", f"{JUDGED}/01/02")
+    form.get_by_role("button", name="Trigger", exact=True).click()
+
+    expect(page).to_have_url(re.compile(r"/dags/validate/runs/manual__[^/]+$"))
+    run_id = unquote(page.url.rpartition("/")[2])
+    expect(state(page)).to_have_text("Success", timeout=RUN_MS)
+
+    page.get_by_role("row").get_by_role("link", name="validate", exact=True).click()
+    expect(state(page)).to_have_text("Success")
+    window = f"--window-start {JUDGED}-01-01T00:00:00Z --window-end {JUDGED}-01-02T00:00:00Z"
+    expect(page.get_by_text(window)).to_be_visible()
+    page.get_by_role("link", name="Details", exact=True).click()
+
+    asked: set[str] = set()
+    page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
+    page.get_by_role("link", name="Data Docs").click()
+    page.get_by_role("link", name=f"validate_{run_id}_1").click()
+    expect(page.get_by_text("Status: Succeeded")).to_be_visible()
+    for check in CHECKS:
+        expect(page.get_by_role("heading", name=check.name, exact=True)).to_be_visible()
+        result = page.get_by_role("row").filter(has_text=check.rule)
+        expect(result).to_contain_text("0% unexpected")
+    assert asked == {urlsplit(server.url).netloc}
+
+
+@pytest.fixture
+def docs(doors: Doors) -> Iterator[Path]:
+    """The directory of Data Docs, with a page in it, and a link that leads out of it."""
+    directory = Path(doors.environment["TIDEMARK_DATA_DOCS_DIR"])
+    directory.mkdir(exist_ok=True)
+    own, link = directory / "own.html", directory / "link.html"
+    own.write_text("<p>what only readers may see</p>")
+    link.symlink_to(Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db")
+    yield directory
+    own.unlink()
+    link.unlink()
+
+
+@pytest.mark.usefixtures("docs")
+@pytest.mark.parametrize("path", ["own.html", "", "docs", "openapi.json", "nothing.html"])
+def test_data_docs_are_for_users_who_have_logged_in(
+    server: Guarded, reader: BrowserContext, path: str
+) -> None:
+    url = f"{server.url}{PREFIX}/{path}"
+    assert httpx.get(url).status_code == httpx.codes.UNAUTHORIZED
+    forged = httpx.get(url, cookies={"_token": "e30.e30.e30"})
+    assert forged.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+    answer = reader.request.get(f"{server.url}{PREFIX}/own.html")
+    assert "what only readers may see" in answer.text()
+    assert answer.headers["content-security-policy"] == "script-src 'none'"
+
+
+@pytest.mark.usefixtures("docs")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../airflow.db",
+        "own.html/../../airflow.db",
+        "%2e%2e/airflow.db",
+        "..%2fairflow.db",
+        "/etc/passwd",
+        "%2fetc%2fpasswd",
+        "own.html%00",
+        "link.html",
+    ],
+)
+def test_no_path_leads_out_of_data_docs(server: Guarded, reader: BrowserContext, path: str) -> None:
+    status, _ = raw_get(server, reader, "own.html")
+    assert status == httpx.codes.OK
+    status, text = raw_get(server, reader, path)
+    assert status == httpx.codes.NOT_FOUND
+    assert "validate builds them when it checks something" in text
+
+
+def raw_get(server: Guarded, reader: BrowserContext, path: str) -> tuple[int, str]:
+    """Status and text of a page for the user who has logged in, its path sent as it is."""
+    cookies = reader.cookies(server.url)
+    header = "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in cookies)
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    connection.request("GET", f"{PREFIX}/{path}", headers={"Cookie": header})
+    answer = connection.getresponse()
+    with answer:
+        found = answer.status, answer.read().decode("utf-8", errors="replace")
+    connection.close()
+    return found
