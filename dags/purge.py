@@ -26,6 +26,7 @@ with DAG(
     max_active_runs=1,
     params=run_form(
         dry_run=True,
+        empty="all that is past its retention",
         retention_days=number_param("Retention in days; empty: TIDEMARK_RETENTION_DAYS", 1),
         below_retention=FLAG_BELOW_RETENTION,
         give_up=names_param("Give up projections", "none; only one that ran and has no file"),

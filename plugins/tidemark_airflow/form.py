@@ -46,18 +46,21 @@ SLICE_RANGES = Param(
 )
 
 
-def run_form(*, dry_run: bool = False, **more: Param) -> dict[str, Param]:
+def run_form(
+    *, dry_run: bool = False, empty: str = "the run's data interval", **more: Param
+) -> dict[str, Param]:
     """The params that every DAG takes, followed by its own.
 
     Args:
         dry_run: the default of the param `dry_run`.
+        empty: what no window means.
         more: further params of one DAG, such as `force=FORCE`.
     """
     return {
         "window_start": moment_param(
             "Window start",
             "First moment of event time, UTC, such as 2013-01-01T00:00:00Z."
-            " Empty: the run's data interval. Give both ends or neither.",
+            f" Empty: {empty}. Give both ends or neither.",
         ),
         "window_end": moment_param(
             "Window end", "End of event time, UTC, exclusive. Give both ends or neither."
