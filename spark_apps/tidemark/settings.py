@@ -157,6 +157,12 @@ class Settings(BaseSettings):
         description="Tag-view buckets younger than this are not purged; a"
         " shorter retention is refused unless --below-retention says that it is meant.",
     )
+    validate_all_days: int = Field(
+        7,
+        ge=0,
+        description="Days after which a run of `validate` looks at everything again, and not only"
+        " at what is new; 0: every run.",
+    )
     tagging_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."
     )

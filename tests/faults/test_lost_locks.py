@@ -27,6 +27,7 @@ WRITES = (
     "tidemark.tagging.store:write_tails",
     "tidemark.continuity.store:write_findings",
     "tidemark.continuity.store:delete_older",
+    "tidemark.continuity.tails:write",
     "tidemark.retention.store:delete_partitions",
 )
 

@@ -4,16 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC
+from datetime import UTC, timedelta
+from enum import StrEnum
 
 from tidemark import clock
 from tidemark.application import Run
+from tidemark.cassandra.schema import table
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.ledger.schedule import unknown
 from tidemark.window import to_millis
 
 APPLICATION = applications.VALIDATE
+_LOOK = "validate_look"
+
+
+class Scope(StrEnum):
+    """What a run looks at."""
+
+    NEW = "new"
+    """What is new, if that shows that it is whole; else everything, for what is planned."""
+    ALL = "all"
+    """Everything, for the time buckets that have passed, too."""
+
+
+def scope_due(run: Run) -> Scope:
+    """Everything, if the last such look is TIDEMARK_VALIDATE_ALL_DAYS ago; else what is new.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    rows = run.control.execute(
+        f"SELECT looked_at FROM {table(run.settings.keyspace, _LOOK)} WHERE journal_keyspace = ?",
+        (run.settings.journal_keyspace,),
+    )
+    since = clock.now() - timedelta(days=run.settings.validate_all_days)
+    is_recent = any(row["looked_at"].replace(tzinfo=UTC) > since for row in rows)
+    return Scope.NEW if is_recent else Scope.ALL
+
+
+def record_look(run: Run) -> None:
+    """Store that everything was looked at just now.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    run.control.execute(
+        f"INSERT INTO {table(run.settings.keyspace, _LOOK)} (journal_keyspace, looked_at)"
+        " VALUES (?, ?)",
+        (run.settings.journal_keyspace, clock.now()),
+    )
+
+
+def passed(
+    pieces_ledger: Pieces, planned: Sequence[Piece], owed: Collection[int]
+) -> dict[int, Piece]:
+    """The time buckets that have passed, by epoch ms, as pieces that may be begun again.
+
+    Without those that are planned, and those that tag-write owes something.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    others = {piece.time_bucket for piece in planned} | set(owed)
+    return {
+        entry.time_bucket: Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
+        for entry in pieces_ledger.entries()
+        if entry.state is State.DONE and entry.time_bucket not in others
+    }
 
 
 def ledger(run: Run) -> Pieces:
