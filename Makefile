@@ -44,6 +44,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.tag_views
 	@$(PY) -m benchmarks.projections
 	@$(PY) -m benchmarks.slices
+	@$(PY) -m benchmarks.validate
 	@$(PY) -m benchmarks.payloads
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector

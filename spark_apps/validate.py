@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from tidemark import options
 from tidemark.application import run_application
-from tidemark.continuity.plan import APPLICATION
+from tidemark.continuity.plan import APPLICATION, Scope
 from tidemark.continuity.run import run_window
 from tidemark.window import Window
 
@@ -14,6 +18,13 @@ def main(
     window_end: options.WindowEnd = None,
     force: options.Force = False,
     dry_run: options.DryRun = False,
+    scope: Annotated[
+        Scope,
+        typer.Option(
+            help="What is looked at: what is new, if that shows whether it is whole; or everything,"
+            " and the time buckets that have passed once more.",
+        ),
+    ] = Scope.NEW,
     run_id: options.RunId = None,
     report: options.ReportFile = None,
 ) -> None:
@@ -27,7 +38,7 @@ def main(
     run_application(
         APPLICATION,
         lambda run: run_window(
-            run, Window.parse(window_start, window_end), force=force, dry_run=dry_run
+            run, Window.parse(window_start, window_end), force=force, dry_run=dry_run, scope=scope
         ),
         window=lambda: Window.parse(window_start, window_end),
         run_id=run_id,

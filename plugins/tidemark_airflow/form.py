@@ -29,6 +29,15 @@ FLAG_BELOW_RETENTION = Param(
     description="Accept fewer days than TIDEMARK_RETENTION_DAYS.",
 )
 
+SCOPE = Param(
+    None,
+    type=["null", "string"],
+    enum=[None, "new", "all"],
+    title="Scope",
+    description="What is looked at: new is what is new, if that shows whether it is whole; all is"
+    " everything, and the time buckets that have passed once more. Empty: new.",
+)
+
 SLICES = Param(
     None,
     type=["null", "string"],

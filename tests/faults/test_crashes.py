@@ -148,18 +148,22 @@ def exported(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.soak
-def test_validate_killed_after_its_findings_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path
+@pytest.mark.parametrize(
+    "boundary", ["tidemark.continuity.store:write_findings", "tidemark.continuity.tails:write"]
+)
+def test_validate_killed_after_a_write_and_run_again(
+    make_journal: Callable[..., Journal], tmp_path: Path, boundary: str
 ) -> None:
     """Findings are only written where there are some: a tag row is lost in both journals."""
     tables = []
     for name in ("undisturbed", "killed"):
         damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS, LOCK_TTL="10")
         damaged.run_chain("tag_write")
+        # Tails are written where somebody will ask for them.
+        damaged.journal.index_timestamps()
         lose_a_tag_row(damaged.journal)
         if name == "killed":
             script = str(ROOT / "spark_apps" / "validate.py")
-            boundary = "tidemark.continuity.store:write_findings"
             process = damaged.journal.start(CRASH, boundary, script, *WINDOW)
             _, stderr = process.communicate()
             assert process.returncode == -signal.SIGKILL, stderr

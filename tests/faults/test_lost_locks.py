@@ -27,6 +27,7 @@ WRITES = (
     "tidemark.tagging.store:write_tails",
     "tidemark.continuity.store:write_findings",
     "tidemark.continuity.store:delete_older",
+    "tidemark.continuity.tails:write",
     "tidemark.retention.store:delete_partitions",
 )
 
@@ -112,6 +113,7 @@ def test_before_each_write_a_run_asks_whether_it_still_holds_its_locks(
     journal = make_journal(PROJECTIONS_DIR=str(tmp_path))
     poison = message("poison", 1, hours=0.1, tags={"red"}, event=None)
     journal.insert("messages", [*a_small_journal(), poison])
+    journal.index_timestamps()
     trace = traced(monkeypatch, WRITES)
     assert journal.run("tag_write", *window(0, 6)).status == 0
     lose_a_tag_row(journal)

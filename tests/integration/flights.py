@@ -35,6 +35,7 @@ OWN_TABLES = {
     "finding": ("time_bucket", "check_name", "persistence_id", "tag", "number", "expected"),
     "quarantine": ("application", "persistence_id", "sequence_nr", "timestamp", "cause", "event"),
     "tag_write_tail": ("persistence_id", "sequence_nr", "numbers", "rules_version"),
+    "validate_tail": ("persistence_id", "tag", "tag_pid_sequence_nr", "timestamp"),
 }
 """What must be the same of Tidemark's own tables; a run's name and the time differ."""
 LASTING_COUNTS = {"project": ("events_read", "rows_written", "quarantined")}

@@ -202,7 +202,7 @@ def found_by_spark(
     buckets: Iterable[int],
 ) -> dict[str, set[Found]]:
     """What `all_findings` says about many persistence ids, by persistence id, in one job."""
-    keys = _keys(spark, histories)
+    keys = keys_of(spark, histories)
     absent = absent_events(keys.index, keys.rows, removed, owed)
     found: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
     for row in all_findings(keys, absent, removed, sorted(buckets)).collect():
@@ -211,7 +211,11 @@ def found_by_spark(
     return found
 
 
-def _keys(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
+def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
+    """The histories of many persistence ids as the frames that are read.
+
+    A row's timestamp is its time bucket and what tells it apart there.
+    """
     items = histories.items()
 
     def frame(rows: list[tuple[object, ...]], *columns: str) -> DataFrame:
@@ -233,13 +237,22 @@ def _keys(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
         ),
         rows=frame(
             [
-                (pid, r.tag, r.event, r.number, r.bucket * 10 + r.copy, r.bucket)
+                (
+                    pid,
+                    r.tag,
+                    r.event,
+                    r.number,
+                    f"{r.bucket} {r.event} {r.copy}",
+                    r.bucket * 10 + r.copy,
+                    r.bucket,
+                )
                 for pid, history in items
                 for r in history.rows
             ],
             "tag string",
             "sequence_nr bigint",
             "tag_pid_sequence_nr bigint",
+            "timestamp string",
             "ticks bigint",
             "time_bucket bigint",
         ),

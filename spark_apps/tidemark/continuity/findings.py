@@ -11,6 +11,10 @@ from pyspark.sql import functions as F
 
 from tidemark.local_rows import local_rows
 
+SCHEMA = (
+    "time_bucket bigint, check_name string, persistence_id string, tag string, number bigint,"
+    " expected bigint, detail string"
+)
 KEY = ("time_bucket", "check_name", "persistence_id", "tag", "number")
 
 

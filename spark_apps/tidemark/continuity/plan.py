@@ -5,15 +5,43 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
+from enum import StrEnum
 
 from tidemark import clock
 from tidemark.application import Run
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Piece, Pieces, State
+from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.ledger.schedule import unknown
 from tidemark.window import to_millis
 
 APPLICATION = applications.VALIDATE
+
+
+class Scope(StrEnum):
+    """What a run looks at."""
+
+    NEW = "new"
+    """What is new, if that shows that it is whole; else everything, for what is planned."""
+    ALL = "all"
+    """Everything, for the time buckets that have passed, too."""
+
+
+def passed(
+    pieces_ledger: Pieces, planned: Sequence[Piece], owed: Collection[int]
+) -> dict[int, Piece]:
+    """The time buckets that have passed, by epoch ms, as pieces that may be begun again.
+
+    Without those that are planned, and those that tag-write owes something.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    others = {piece.time_bucket for piece in planned} | set(owed)
+    return {
+        entry.time_bucket: Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
+        for entry in pieces_ledger.entries()
+        if entry.state is State.DONE and entry.time_bucket not in others
+    }
 
 
 def ledger(run: Run) -> Pieces:

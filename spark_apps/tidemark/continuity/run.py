@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
-from tidemark import clock, preflight
+from tidemark import preflight
 from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.continuity import findings, judge, plan, read, store, tag_sequence, unwritable
+from tidemark.continuity import findings, judge, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
-from tidemark.continuity.plan import APPLICATION
-from tidemark.continuity.transform import Keys, all_findings
+from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
+from tidemark.continuity.plan import APPLICATION, Scope
 from tidemark.errors import TidemarkError, ValidationFailed
-from tidemark.journal import frames
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Reason, State, describe
-from tidemark.ledger.schedule import left_for_later
-from tidemark.retention.purged import removed
-from tidemark.tagging import rules
+from tidemark.ledger.pieces import Piece, Reason, State, describe
+from tidemark.ledger.schedule import left_for_later, time_buckets
 from tidemark.text import counted
-from tidemark.window import Window, from_millis, iso, to_millis
+from tidemark.window import Window, from_millis, iso
 
 EXAMPLES = 20
-READ_COUNTS = ("messages_checked", "tag_rows_checked")
 
 
 @dataclass(frozen=True)
@@ -35,25 +30,25 @@ class _Found:
     """What was read and found, by time bucket.
 
     Attributes:
-        read: number of rows by READ_COUNTS.
+        look: what was looked at.
         by_check: number of findings by check.
         examples: lines for people.
         unwritable: the options that name the first event that cannot be written.
     """
 
-    read: Mapping[str, Mapping[int, int]]
+    look: Look
     by_check: Mapping[tuple[int, str], int]
     examples: list[str] = field(default_factory=list)
     unwritable: str = ""
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         checks = {name: count for (where, name), count in self.by_check.items() if where == bucket}
-        read = {name: self.read[name].get(bucket, 0) for name in READ_COUNTS}
+        read = {name: self.look.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
         return {**read, "findings": sum(checks.values()), **checks}
 
     def totals(self) -> dict[str, int]:
         checks = self.per_check()
-        read = {name: sum(self.read[name].values()) for name in READ_COUNTS}
+        read = {name: sum(self.look.read_counts[name].values()) for name in READ_COUNTS}
         return {**read, "findings": sum(checks.values()), **checks}
 
     def per_check(self) -> dict[str, int]:
@@ -66,7 +61,9 @@ class _Found:
         return {bucket for bucket, _ in self.by_check}
 
 
-def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outcome:
+def run_window(
+    run: Run, window: Window, *, force: bool, dry_run: bool, scope: Scope = Scope.NEW
+) -> Outcome:
     """Check the sequence continuity of the window's time buckets.
 
     The outcome of a failed check is FAILED with a `ValidationFailed`; the pieces with findings
@@ -77,6 +74,7 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         window: whole time buckets that are over.
         force: also check buckets that passed before, and those that tag-write is not done with.
         dry_run: plan only.
+        scope: what to look at.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -88,7 +86,8 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     preflight.check(run, window)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
-    if not scheduled.pieces:
+    is_asked = scope is Scope.ALL
+    if not scheduled.pieces and not is_asked:
         return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
     owed = plan.owed_by_tag_write(run)
     if force:
@@ -97,11 +96,15 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
     later = [piece for piece in scheduled.pieces if piece.time_bucket in owed.buckets]
     lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
     details = scheduled.details(later)
+    passed = plan.passed(ledger, pieces, owed.buckets)
+    is_idle = not pieces and not (passed and is_asked)
+    if scope is Scope.ALL and passed and not is_idle:
+        lines.append(f"{time_buckets(len(passed))} that have passed are looked at once more")
     if dry_run:
         plan_lines = [*describe(pieces), *lines]
         return Outcome(PLANNED, {"planned": len(pieces)}, lines=plan_lines, details=details)
     ledger.note([*later, *scheduled.postponed])
-    if not pieces:
+    if is_idle:
         return Outcome(NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
     with claim(
@@ -114,89 +117,53 @@ def run_window(run: Run, window: Window, *, force: bool, dry_run: bool) -> Outco
         run_id=run.run_id,
         on_lost=run.stop_jobs,
     ) as claimed:
-        write_time = plan.write_time(ledger, pieces)
-        found = _check(run, claimed, owed, write_time)
+        found = _check(run, claimed, scope, passed, owed)
         run.say("judging the findings")
-        table = judge.counts_table((piece.time_bucket for piece in pieces), found.by_check)
-        verdict = judge.judge(table, settings, run.run_id)
+        planned = {piece.time_bucket for piece in pieces}
+        looked_at = planned | (passed.keys() if scope is Scope.ALL else set())
+        verdict = judge.judge(judge.counts_table(looked_at, found.by_check), settings, run.run_id)
         _require_agreement(found, verdict)
-        error = None if verdict.passed else _failure(run, found, verdict, len(pieces))
+        error = None if verdict.passed else _failure(run, found, verdict, len(looked_at))
         _finish(claimed, found, error)
-    outcome = _outcome(found, verdict, error, len(pieces))
+    outcome = _outcome(found, verdict, error, len(planned | found.bad_buckets()))
     outcome.lines.extend(lines)
-    outcome.details = details
-    passed = {piece.time_bucket for piece in pieces} - (found.bad_buckets() if error else set())
-    outcome.done = Window.hull(passed, settings.bucket_size)
+    outcome.details = {**details, **found.look.details()}
+    outcome.done = Window.hull(planned - found.bad_buckets(), settings.bucket_size)
     return outcome
 
 
-def _check(run: Run, claimed: Claim, owed: plan.Owed, write_time: int) -> _Found:
-    buckets = [piece.time_bucket for piece in claimed.pieces]
-    kept: list[DataFrame] = []
-    try:
-        found, read_counts = _findings(run, buckets, owed, kept)
-        by_check = findings.counts(found)
-        claimed.check()
-        if by_check:
-            store.write_findings(found, run.settings, run.run_id, write_time)
-        # A bucket that was never taken up has no findings, and needs no tombstone.
-        never = (Reason.NEW, Reason.MISSED)
-        seen = [piece.time_bucket for piece in claimed.pieces if piece.reason not in never]
-        claimed.check()
-        store.delete_older(run.control, run.settings, seen, write_time)
+def _check(
+    run: Run, claimed: Claim, scope: Scope, passed: Mapping[int, Piece], owed: plan.Owed
+) -> _Found:
+    with kept_frames() as keep:
+        look = look_at(run, scope, claimed.pieces, passed, owed, keep)
+        by_check = findings.counts(look.found)
+        bad = {bucket for bucket, _ in by_check}
+        reopened = [piece for bucket, piece in passed.items() if bucket in bad]
+        claimed.cover(piece.time_bucket for piece in reopened)
+        claimed.extend(reopened)
+        _replace(run, claimed, look.found if by_check else None)
+        if look.tails is not None:
+            claimed.check()
+            tails.write(look.tails, run.settings)
         if not by_check:
-            return _Found(read_counts, by_check)
-        return _Found(read_counts, by_check, _examples(found), _first_unwritable(found))
-    finally:
-        for frame in kept:
-            frame.unpersist()
+            return _Found(look, by_check)
+        return _Found(look, by_check, _examples(look.found), _first_unwritable(look.found))
 
 
-def _findings(
-    run: Run, buckets: Sequence[int], owed: plan.Owed, kept: list[DataFrame]
-) -> tuple[DataFrame, dict[str, dict[int, int]]]:
-    """All findings, and what was read; `kept` receives the frames that are in memory."""
-    spark, settings = run.spark, run.settings
-    tag_rules = rules.load(settings.tagging_dir)
-    rules.check(spark, tag_rules)
-
-    def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return frame
-
-    run.say("reading the keys of tag_write_progress, messages and tag_views")
-    progress = keep(frames.placed_progress(spark, settings))
-    scanning = keep(frames.scanning(spark, settings))
-    progress.count()
-    scanning.count()
-    index = keep(read.index(run, tag_rules))
-    messages_checked = findings.rows_by_bucket(index, buckets)
-    rows = keep(frames.tag_view_keys(spark, settings))
-    read_counts = {
-        "messages_checked": messages_checked,
-        "tag_rows_checked": findings.rows_by_bucket(rows, buckets),
-    }
-    run.say("comparing the numbers")
-    gone = removed(run.control, settings, to_millis(clock.now()))
-    absent = keep(tag_sequence.absent_events(index, rows, gone, owed))
-    keys = Keys(
-        index,
-        rows,
-        progress,
-        scanning,
-        deleted=frames.deleted(spark, settings),
-        listed=read.listed(spark, settings, run.control),
-        unwritable=keep(
-            unwritable.unwritable_events(
-                absent,
-                buckets,
-                settings,
-                tag_rules,
-                unwritable.settled_events(absent, run.control, settings),
-            )
-        ),
-    )
-    return keep(all_findings(keys, absent, gone, buckets)), read_counts
+def _replace(run: Run, claimed: Claim, found: DataFrame | None) -> None:
+    """Write the findings, if any, in place of those that the claimed pieces had."""
+    if not claimed.pieces:
+        return
+    write_time = plan.write_time(plan.ledger(run), claimed.pieces)
+    claimed.check()
+    if found is not None:
+        store.write_findings(found, run.settings, run.run_id, write_time)
+    # A bucket that was never taken up has no findings, and needs no tombstone.
+    never = (Reason.NEW, Reason.MISSED)
+    seen = [piece.time_bucket for piece in claimed.pieces if piece.reason not in never]
+    claimed.check()
+    store.delete_older(run.control, run.settings, seen, write_time)
 
 
 def _examples(found: DataFrame) -> list[str]:
@@ -274,6 +241,6 @@ def _outcome(
         FAILED if error else DONE,
         {"planned": planned, "done": planned - failed, "failed": failed},
         found.totals(),
-        [*found.examples, f"Data Docs: {verdict.data_docs}"],
+        [*found.examples, found.look.line(), f"Data Docs: {verdict.data_docs}"],
         error,
     )

@@ -40,7 +40,7 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owe
     absent = tagged.join(
         rows.select(*_TAGGED, "sequence_nr"), on=[*_TAGGED, "sequence_nr"], how="left_anti"
     )
-    return _with_is_owed(_with_is_removed(absent, "time_bucket", removed), owed)
+    return _with_is_owed(with_is_removed(absent, "time_bucket", removed), owed)
 
 
 def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
@@ -115,7 +115,7 @@ def lost_tag_tails(
     progress's.
     """
     held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
-    known = _with_is_removed(progress, "progress_bucket", removed)
+    known = with_is_removed(progress, "progress_bucket", removed)
     number = F.coalesce(F.col("highest"), F.lit(0))
     lost = (
         known.join(held, on=_TAGGED, how="left")
@@ -178,7 +178,8 @@ def _is_explained(removed: Removed) -> Column:
     return is_told | (is_deleted & is_removed_between)
 
 
-def _with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFrame:
+def with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFrame:
+    """Add is_removed: whether tag-view rows of the time bucket in that column may be gone."""
     limit = removed.expired_before
     is_expired = F.lit(False) if limit is None else F.col(bucket) < limit
     return _with_flag(frame, "is_removed", bucket, removed.buckets, is_expired)

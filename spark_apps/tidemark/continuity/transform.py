@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tidemark.continuity import findings, sequence, tag_sequence, unwritable
 from tidemark.retention.purged import Removed
@@ -44,14 +45,34 @@ def all_findings(
     Columns in: those of `Keys`, and of `tag_sequence.absent_events`. Columns out: those of
     `findings.findings_of`.
     """
-    parts = [
+    numbers = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
+    return findings.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+
+
+def suspicions(
+    keys: Keys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
+) -> DataFrame:
+    """The same of what `news` has read, which is never less than what there is to find.
+
+    Whatever `all_findings` finds in those time buckets by the whole history shows here, too; but
+    what shows need not be a finding. Nothing excuses a missing row: what would is not at hand.
+
+    Columns in and out: those of `all_findings`, but of `Keys` what is new and around it.
+    """
+    none = F.lit(False)
+    numbers = tag_sequence.tag_sequence_findings(
+        keys.rows, absent.where(none), keys.deleted.where(none), Removed()
+    )
+    return findings.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+
+
+def _others(keys: Keys, absent: DataFrame, removed: Removed, last: int) -> list[DataFrame]:
+    return [
         sequence.sequence_findings(keys.index, keys.deleted),
         sequence.lost_tails(
-            keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, max(buckets)
+            keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, last
         ),
-        tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed),
         tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
         tag_sequence.untagged_events(absent, keys.unwritable),
         unwritable.unwritable_findings(keys.unwritable),
     ]
-    return findings.of_buckets(parts, buckets)

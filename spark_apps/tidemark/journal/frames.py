@@ -14,6 +14,14 @@ from tidemark.settings import Settings
 
 _PARTITIONS = 4
 """Partitions of one persistence id that are asked for at once."""
+_TAG_VIEW_KEYS = (
+    "tag_name",
+    "timebucket",
+    "timestamp",
+    "persistence_id",
+    "tag_pid_sequence_nr",
+    "sequence_nr",
+)
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 
 
@@ -81,17 +89,25 @@ def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
     Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
     text), ticks (bigint, 100 ns since 1582), time_bucket (bigint): the one it is stored under.
     """
-    rows = spark_io.read(
-        spark,
-        settings.journal_keyspace,
-        settings.events_by_tag_table,
-        "tag_name",
-        "timebucket",
-        "timestamp",
-        "persistence_id",
-        "tag_pid_sequence_nr",
-        "sequence_nr",
-    )
+    keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
+    return _named(spark_io.read(spark, keyspace, views, *_TAG_VIEW_KEYS))
+
+
+def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
+    """The same of exactly those partitions or rows, by direct join.
+
+    Args:
+        keys: tag_name, timebucket, and further columns of the primary key in its order.
+        settings: where the journal is.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
+    return _named(spark_io.read_partitions(keys, keyspace, views, *_TAG_VIEW_KEYS))
+
+
+def _named(rows: DataFrame) -> DataFrame:
     return rows.select(
         "persistence_id",
         F.col("tag_name").alias("tag"),

@@ -1,0 +1,90 @@
+"""validate over one new time bucket, after a history and after ten times as much.
+
+The journals have 1,000 persistence ids with two tags and the index on `messages(timestamp)`.
+`BENCH_EVENTS_PER_ID` (default 50) is the size of the smaller history, `BENCH_BUCKETS` the number
+of its Hour buckets. The new buckets have one event of each persistence id; they are validated one
+by one, in turns with those of the other journal, and the medians are compared. Beside them stands
+a look at everything.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.journals import BUCKETS, IDS, Bench, fresh_server, settings_of, table_of, window
+from benchmarks.measure import Cost
+from benchmarks.synthetic import HISTORY_END, HOUR_MS
+from tidemark.cassandra.control import Control
+
+GOAL = 1.3
+ROUNDS = 3
+TIMES = (1, 10)
+
+
+def main() -> None:
+    """Measure and print the table of benchmarks/README.md."""
+    events = int(os.environ.get("BENCH_EVENTS_PER_ID", "50"))
+    with fresh_server() as (endpoint, server):
+        benches = {times: Bench(endpoint, server, f"validated_{times}") for times in TIMES}
+        for times, bench in benches.items():
+            _prepare(bench, events * times, BUCKETS * times)
+        news: dict[int, list[Cost]] = {times: [] for times in TIMES}
+        for turn in range(ROUNDS):
+            for times, bench in benches.items():
+                news[times].append(_validate(bench, turn, "new"))
+        whole = {
+            times: [_validate(bench, ROUNDS, "all", "--scope", "all")]
+            for times, bench in benches.items()
+        }
+    Console(width=120).print(_table(events, news, whole))
+
+
+def _prepare(bench: Bench, events: int, buckets: int) -> None:
+    """A history that has passed, and after it a new time bucket for each round and one more."""
+    bench.create()
+    with Control(settings_of(bench.environment())) as control:
+        control.execute_ddl(
+            f"CREATE CUSTOM INDEX ON {bench.keyspace}.messages(timestamp)"
+            " USING 'StorageAttachedIndex'"
+        )
+    bench.fill(1, events, buckets)
+    history = window(HISTORY_END - buckets * HOUR_MS, HISTORY_END)
+    bench.run("spark_apps/tag_write.py", *history)
+    bench.run("spark_apps/validate.py", *history)
+    new = ROUNDS + 1
+    bench.fill(events + 1, new, new)
+    bench.run("spark_apps/tag_write.py", *window(HISTORY_END, HISTORY_END + new * HOUR_MS))
+
+
+def _validate(bench: Bench, hour: int, scope: str, *options: str) -> Cost:
+    start = HISTORY_END + hour * HOUR_MS
+    cost = bench.run("spark_apps/validate.py", *window(start, start + HOUR_MS), *options)
+    if cost.report["details"]["scope"] != scope:
+        raise RuntimeError(f"validate looked at {cost.report['details']} instead of {scope}")
+    return cost
+
+
+def _table(events: int, *looks: dict[int, list[Cost]]) -> Table:
+    title = f"validate, one new bucket of {IDS:,} events, start-up included; goal: {GOAL}"
+    table = table_of(title, "after events", "s", "CPU s", "Cassandra CPU s", "MiB", "ratio")
+    for what, costs in zip(("what is new", "everything"), looks, strict=True):
+        base = statistics.median(cost.wall_s for cost in costs[TIMES[0]])
+        for times in TIMES:
+            cost = sorted(costs[times], key=lambda each: each.wall_s)[len(costs[times]) // 2]
+            figures = (cost.client_cpu_s, cost.server_cpu_s, cost.peak_mib)
+            table.add_row(
+                what,
+                f"{IDS * events * times:,}",
+                f"{cost.wall_s:.1f}",
+                *(f"{figure:,.0f}" for figure in figures),
+                f"{cost.wall_s / base:.2f}",
+            )
+    return table
+
+
+if __name__ == "__main__":
+    main()

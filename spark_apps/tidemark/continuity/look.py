@@ -1,0 +1,181 @@
+"""A look at a journal: at what is new if that shows that it is whole, else at everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from tidemark import clock
+from tidemark.application import Run
+from tidemark.continuity import findings, news, read, tag_sequence, tails, unwritable
+from tidemark.continuity.checks import UNTAGGED_EVENT
+from tidemark.continuity.plan import Owed, Scope
+from tidemark.continuity.transform import Keys, all_findings
+from tidemark.journal import frames, tables
+from tidemark.ledger.pieces import Piece
+from tidemark.local_rows import local_rows
+from tidemark.retention.purged import removed
+from tidemark.tagging import rules
+from tidemark.window import to_millis
+
+READ_COUNTS = ("messages_checked", "tag_rows_checked")
+Keep = Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was seen.
+
+    Attributes:
+        scope: what was looked at.
+        why: why everything was; empty if it was not.
+        found: the findings, columns of `findings.findings_of`.
+        read_counts: number of rows by READ_COUNTS and time bucket.
+        tails: those that have moved, columns of `tails.known`; None if nobody would ask for them.
+    """
+
+    scope: Scope
+    why: str
+    found: DataFrame
+    read_counts: Mapping[str, Mapping[int, int]]
+    tails: DataFrame | None
+
+    def line(self) -> str:
+        """What was looked at, for people."""
+        everything = f"looked at everything: {self.why}"
+        return "looked at what is new" if self.scope is Scope.NEW else everything
+
+    def details(self) -> dict[str, str]:
+        """The same for programs."""
+        return {"scope": self.scope, "scope_reason": self.why}
+
+
+@contextmanager
+def kept_frames() -> Iterator[Keep]:
+    """A function that keeps a frame in memory to the end of the block."""
+    kept: list[DataFrame] = []
+
+    def keep(frame: DataFrame) -> DataFrame:
+        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
+
+    try:
+        yield keep
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def look_at(
+    run: Run,
+    scope: Scope,
+    pieces: Sequence[Piece],
+    passed: Collection[int],
+    owed: Owed,
+    keep: Keep,
+) -> Look:
+    """Look at the time buckets of the pieces; with Scope.ALL also at those that have passed.
+
+    Args:
+        run: the application's frame.
+        scope: what is asked for.
+        pieces: what is planned, ascending.
+        passed: the time buckets that have passed and are not planned, epoch ms.
+        owed: what tag-write owes.
+        keep: one of `kept_frames`.
+
+    Raises:
+        DefinitionError: a tag rule cannot be used.
+        CassandraUnavailable: a statement failed.
+    """
+    tag_rules = rules.load(run.settings.tagging_dir)
+    rules.check(run.spark, tag_rules)
+    buckets = [piece.time_bucket for piece in pieces]
+    if scope is Scope.ALL:
+        return _everything(run, buckets, passed, tag_rules, owed, keep, "it was asked for")
+    why = news.reason_for_everything(run, pieces, passed)
+    if not why:
+        run.say("reading what is new")
+        seen = news.look(run, buckets, tag_rules, owed)
+        if not seen.doubt:
+            counts = _counts(seen.events, seen.rows, buckets)
+            nothing = local_rows(run.spark, [], findings.SCHEMA)
+            return Look(Scope.NEW, "", nothing, counts, tails.last_rows(seen.rows, max(buckets)))
+        why = seen.doubt
+    return _everything(run, buckets, (), tag_rules, owed, keep, why)
+
+
+def _everything(
+    run: Run,
+    planned: Sequence[int],
+    passed: Collection[int],
+    tag_rules: Sequence[rules.Rule],
+    owed: Owed,
+    keep: Keep,
+    why: str,
+) -> Look:
+    """Look at those time buckets by the whole history."""
+    spark, settings = run.spark, run.settings
+    buckets = sorted({*planned, *passed})
+    run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
+    progress = keep(frames.placed_progress(spark, settings))
+    scanning = keep(frames.scanning(spark, settings))
+    progress.count()
+    scanning.count()
+    index = keep(read.index(run, tag_rules))
+    rows = keep(frames.tag_view_keys(spark, settings))
+    counts = _counts(index, rows, buckets)
+    run.say("comparing the numbers")
+    gone = removed(run.control, settings, to_millis(clock.now()))
+    absent = keep(tag_sequence.absent_events(index, rows, gone, owed))
+    settled = unwritable.settled_events(absent, run.control, settings)
+    keys = Keys(
+        index,
+        rows,
+        progress,
+        scanning,
+        deleted=frames.deleted(spark, settings),
+        listed=read.listed(spark, settings, run.control),
+        unwritable=keep(
+            unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled)
+        ),
+    )
+    found = all_findings(keys, absent, gone, buckets)
+    if passed and owed.since is not None:
+        found = _without_late(found, scanning, passed)
+    moved = None
+    if tables.has_time_index(run.control, settings):
+        known = tails.known(spark, settings)
+        last = tails.last_rows(rows, buckets[-1])
+        moved = last.join(known, on=known.columns, how="left_anti")
+    return Look(Scope.ALL, why, keep(found), counts, moved)
+
+
+def _without_late(found: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
+    """Without untagged events that came into passed time buckets since tag-write has last run.
+
+    They lie beyond what tag_scanning covers, and the next run of tag-write writes their rows.
+
+    Columns in and out: those of `findings.findings_of`; `scanning` as `journal.frames` has it.
+    """
+    is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
+    is_untagged = F.col("check_name") == UNTAGGED_EVENT
+    is_passed = F.col("time_bucket").isin(*passed)
+    return (
+        found.join(scanning, on="persistence_id", how="left")
+        .where(~(is_untagged & is_passed & is_beyond))
+        .select(*found.columns)
+    )
+
+
+def _counts(
+    index: DataFrame, rows: DataFrame, buckets: Collection[int]
+) -> dict[str, dict[int, int]]:
+    """The index is counted before the rows are read: Pekko writes in this order."""
+    read_frames = zip(READ_COUNTS, (index, rows), strict=True)
+    return {name: findings.rows_by_bucket(frame, buckets) for name, frame in read_frames}

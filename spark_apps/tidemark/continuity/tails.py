@@ -1,0 +1,63 @@
+"""The last row of each persistence id and tag that a run has met: where to look for it by key.
+
+It is not trusted: a run asks for the row itself, which is gone only where it was removed.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import spark_io
+from tidemark.local_rows import local_rows
+from tidemark.settings import Settings
+
+TABLE = "validate_tail"
+_SERIES = ("persistence_id", "tag")
+_ROW = ("sequence_nr", "tag_pid_sequence_nr", "timestamp")
+
+
+def known(spark: SparkSession, settings: Settings) -> DataFrame:
+    """All tails of the journal.
+
+    Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
+    text).
+    """
+    stored = spark_io.read(
+        spark, settings.keyspace, TABLE, "journal_keyspace", *_SERIES, *_ROW
+    ).where(F.col("journal_keyspace") == settings.journal_keyspace)
+    return stored.select(*_SERIES, *_ROW)
+
+
+def known_of(series: DataFrame, settings: Settings) -> DataFrame:
+    """The same of some series only, by direct join.
+
+    Args:
+        series: persistence_id, tag; unique.
+        settings: where the journal is.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    # Joined and not a literal: Spark would turn it into a condition, which no direct join can have.
+    journal = local_rows(
+        series.sparkSession, [(settings.journal_keyspace,)], "journal_keyspace string"
+    )
+    keys = series.select(*_SERIES).crossJoin(F.broadcast(journal))
+    return spark_io.read_partitions(keys, settings.keyspace, TABLE, *_SERIES, *_ROW)
+
+
+def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
+    """The row with the highest number of each series, up to a time bucket.
+
+    Columns in: those of `journal.frames.tag_view_keys`. Columns out: those of `known`.
+    """
+    highest = F.max_by(F.struct(*_ROW), F.struct("tag_pid_sequence_nr", "ticks")).alias("row")
+    up_to = rows.where(F.col("time_bucket") <= last_bucket)
+    return up_to.groupBy(*_SERIES).agg(highest).select(*_SERIES, "row.*")
+
+
+def write(tails: DataFrame, settings: Settings) -> None:
+    """Upsert tails. Columns in: those of `known`."""
+    rows = tails.withColumn("journal_keyspace", F.lit(settings.journal_keyspace))
+    spark_io.write(rows, settings.keyspace, TABLE)
