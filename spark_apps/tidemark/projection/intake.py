@@ -33,6 +33,7 @@ COUNT_OF = {
 }
 REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
 _MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
+"""Why a time bucket is made again although it takes nothing in."""
 _MISSING = 10_000
 """Ranges of missing numbers of a batch that are kept."""
 COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
