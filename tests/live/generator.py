@@ -64,7 +64,9 @@ def profile_of(seed: int) -> Profile:
     expires = not tags_by_pekko and random.random() < 0.3
     settings = (("EVENTS_BY_TAG_TIME_TO_LIVE", str(ttl)),) if expires else ()
     days = 3 if cadence == "daily" and not expires and random.random() < 0.3 else 0
-    return Profile(tags_by_pekko, bucket, cadence, tuple(sorted(models)), settings, days)
+    named = tuple(sorted(models))
+    is_indexed = random.random() < 0.5
+    return Profile(tags_by_pekko, bucket, cadence, named, settings, days, is_indexed)
 
 
 def history_of(seed: int, intervals: int) -> History:

@@ -20,6 +20,7 @@ from tests.live.truth import Event, Truth
 from tidemark import clock
 from tidemark.application import Run
 from tidemark.cassandra.control import Control
+from tidemark.continuity import news
 from tidemark.errors import CassandraUnavailable
 from tidemark.ledger.locks import Locks
 
@@ -47,6 +48,7 @@ class Profile:
         models: the projections, by name.
         settings: further TIDEMARK_ settings.
         retention_days: how long the purge of the schedule keeps tag views; 0: it only plans.
+        is_indexed: messages has an index on its timestamp, and validate looks at what is new.
     """
 
     tags_by_pekko: bool
@@ -55,6 +57,7 @@ class Profile:
     models: tuple[str, ...] = ("tag_sums",)
     settings: tuple[tuple[str, str], ...] = ()
     retention_days: int = 0
+    is_indexed: bool = False
 
 
 @dataclass
@@ -113,6 +116,8 @@ class World:
         self.chain.last = DataInterval(pendulum.instance(START - length), pendulum.instance(START))
         ttl = dict(self.profile.settings).get("EVENTS_BY_TAG_TIME_TO_LIVE")
         self.time_to_live = timedelta(seconds=int(ttl)) if ttl else None
+        if self.profile.is_indexed:
+            self.journal.index_timestamps()
         self.models: list[ReadModel] = [READ_MODELS[name] for name in self.profile.models]
         (self.directory / "projections").mkdir()
         for model in self.models:
@@ -148,6 +153,10 @@ class World:
         self.interrupts = [one for one in self.interrupts if one[0] != application]
         with ExitStack() as stack:
             stack.enter_context(patch.object(clock, "now", lambda: self.now))
+            if self.profile.is_indexed:
+                # However little there is to look at.
+                stack.enter_context(patch.object(news, "FEW_EVENTS", 0))
+                stack.enter_context(patch.object(news, "NEWS_SHARE", 0))
             if self.away:
                 self.away -= 1
                 stack.enter_context(patch.object(Control, "__init__", _unreachable))
