@@ -15,6 +15,9 @@ from embedded.ports import HOST
 
 PARALLELISM = 4
 """Tasks at a time; each is a process, and one of Spark fills two cores."""
+DATABASE_PATIENCE_S = 60
+"""How long a process waits for another that writes into SQLite. Airflow's scheduler ends when it
+can't write, and at the default of 5 s a busy machine is enough for that."""
 
 
 def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, str]:
@@ -66,7 +69,9 @@ def _settings(home: Path, port: int) -> dict[str, str]:
             "dagbag_import_timeout": 120,
         },
         "workers": {"execution_api_timeout": 60},
-        "database": {"sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}"},
+        "database": {
+            "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout={DATABASE_PATIENCE_S}"
+        },
         "api": {"host": HOST, "port": port, "base_url": base_url(port), "workers": 1},
         "dag_processor": {
             "refresh_interval": 10,

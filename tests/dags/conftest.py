@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
 
-from embedded import rest
+from embedded import processes, rest
 from embedded.airflow import Airflow
 
 DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile", "manage_projections")
@@ -23,6 +23,27 @@ class Doors:
 
     client: httpx.Client
     environment: dict[str, str] = field(repr=False)
+
+    def condition(self) -> str:
+        """Which of its processes run, with the end of their logs."""
+        home = Path(self.environment["AIRFLOW_HOME"])
+        return "\n".join(
+            f"{name}: {processes.running(name, home / 'run') or 'has ended'}\n"
+            + processes.log_tail(home / "logs" / f"{name}.log", 30)
+            for name in ("scheduler", "dag-processor")
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that waited in vain says what its Airflow was doing."""
+    report = yield
+    doors = getattr(item, "funcargs", {}).get("doors")
+    if report.failed and isinstance(doors, Doors):
+        report.sections.append(("Airflow", doors.condition()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -236,6 +240,18 @@ def test_runs_that_are_started_at_once_work_one_after_the_other(doors: Doors) ->
     ]
     worked = sorted(worked_between(doors, dag_id, run_id) for dag_id, run_id in started)
     assert all(former[1] <= later[0] for former, later in itertools.pairwise(worked)), worked
+
+
+def test_scheduler_waits_for_a_writer_that_is_slow(doors: Doors) -> None:
+    """A transaction of 20 s: at SQLite's own patience, 5 s, a scheduler tries thrice and ends."""
+    database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
+    conf = {"window_start": "2024-08-01", "window_end": "2024-08-02", **DRY}
+    run_id = rest.trigger(doors.client, "tag_write", conf=conf)
+    with closing(sqlite3.connect(database, timeout=60, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        time.sleep(20)
+        writer.execute("ROLLBACK")
+    assert window_of(doors, "tag_write", run_id) == ["2024-08-01T00:00:00Z", "2024-08-02T00:00:00Z"]
 
 
 def worked_between(doors: Doors, dag_id: str, run_id: str) -> tuple[datetime, datetime]:
