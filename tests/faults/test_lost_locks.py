@@ -13,6 +13,8 @@ import pytest
 
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.test_crashes import lose_a_tag_row
+from tests.integration.flights import FlightsJournal, defined, first_events
+from tests.integration.flights import message as flight
 from tests.integration.support import ROOT, Journal, wait_until
 from tests.integration.test_tag_write import a_small_journal, message, window
 from tidemark.application import Run
@@ -25,11 +27,28 @@ WRITES = (
     "tidemark.tagging.store:write_progress",
     "tidemark.tagging.store:write_scanning",
     "tidemark.tagging.store:write_tails",
+    "tidemark.tagging.late_rows:record",
     "tidemark.continuity.store:write_findings",
     "tidemark.continuity.store:delete_older",
     "tidemark.continuity.tails:write",
     "tidemark.retention.store:delete_partitions",
 )
+WRITES_OF_PROJECT = (
+    "tidemark.ledger.quarantine:write",
+    "tidemark.projection.made:note",
+    "tidemark.projection.missing:replace",
+    "tidemark.projection.modes.lake:remove_batches",
+    "tidemark.projection.modes.lake:remove_bucket",
+    "tidemark.projection.modes.lake:replace_bucket",
+    "tidemark.projection.modes.lake:write_batch",
+    "tidemark.projection.store:delete_older_rows",
+    "tidemark.projection.store:write_bucket_rows",
+    "tidemark.projection.store:write_cursors",
+    "tidemark.projection.store:write_events",
+    "tidemark.projection.store:write_newest",
+    "tidemark.projection.store:write_offsets",
+)
+"""Of every mode; that of a run over ranges of slices comes with its settling, which is fenced."""
 
 
 def test_of_two_processes_on_one_piece_the_second_is_refused_and_a_late_one_writes_no_more(
@@ -116,9 +135,30 @@ def test_before_each_write_a_run_asks_whether_it_still_holds_its_locks(
     journal.index_timestamps()
     trace = traced(monkeypatch, WRITES)
     assert journal.run("tag_write", *window(0, 6)).status == 0
+    late = [message("a|1", 12, hours=0.2, tags={"red"}), message("a|1", 13, hours=6.2, tags=set())]
+    journal.insert("messages", late)
+    assert journal.run("tag_write", *window(6, 8)).report["counts"]["late_tag_rows"] == 1
     lose_a_tag_row(journal)
     assert journal.run("validate", *window(0, 6)).status == 3
     journal.run("validate", *window(0, 6))
     assert journal.run("purge", *window(0, 2), "--apply").status == 0
     assert set(trace) == {CHECK, *WRITES}
+    assert is_checked_before_each(trace), trace
+
+
+def test_before_each_write_project_asks_whether_it_still_holds_its_locks(
+    make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All shipped projections, which are of all modes, and an event that none can read."""
+    journal = defined(make_journal, tmp_path / "p", "projections", "examples")
+    for file in (tmp_path / "p").glob("*.py"):
+        file.write_text(file.read_text().replace('on_error="fail"', 'on_error="skip"'))
+    events = [flight(event) for event in first_events(60)]
+    events[-1] = {**events[-1], "event": b"{"}
+    journal.insert("messages", events)
+    flights = FlightsJournal(journal, ())
+    flights.run_chain("tag_write", "validate")
+    trace = traced(monkeypatch, WRITES_OF_PROJECT)
+    flights.run_chain("project")
+    assert set(trace) == {CHECK, *WRITES_OF_PROJECT}
     assert is_checked_before_each(trace), trace

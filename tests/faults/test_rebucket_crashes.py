@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.test_crashes import wait_for_locks
 from tests.faults.test_reconcile_crashes import CRASH, SCRIPT
 from tests.integration.support import Journal
@@ -34,6 +35,17 @@ def kill(journal: Journal, boundary: str, *arguments: str, **variables: str) -> 
     _, stderr = process.communicate()
     assert process.returncode == -signal.SIGKILL, stderr
     wait_for_locks(journal)
+
+
+def change(journal: Journal) -> None:
+    """A row is new, one has another event, one is gone."""
+    changed, gone, *_ = journal.rows("tag_views")
+    journal.insert("tag_views", [an_event(journal, 13, 1.5), {**changed, "event": b"updated"}])
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?"
+        " AND timestamp = ?",
+        (gone["tag_name"], gone["timebucket"], gone["timestamp"]),
+    )
 
 
 def records(journal: Journal) -> dict[str, set[tuple[Any, ...]]]:
@@ -74,13 +86,7 @@ def test_killed_while_it_copies(written: Journal, boundary: str) -> None:
 )
 def test_killed_while_it_catches_up(written: Journal, boundary: str) -> None:
     assert rebucket(written, "--to", "Day").status == 0
-    changed, gone, *_ = written.rows("tag_views")
-    written.insert("tag_views", [an_event(written, 13, 1.5), {**changed, "event": b"updated"}])
-    written.control.execute(
-        f"DELETE FROM {written.keyspace}.tag_views WHERE tag_name = ? AND timebucket = ?"
-        " AND timestamp = ?",
-        (gone["tag_name"], gone["timebucket"], gone["timestamp"]),
-    )
+    change(written)
     kill(written, f"{STORE}:{boundary}", "--to", "Day", "--thorough")
     assert rebucket(written, "--to", "Day", "--thorough").status == 0
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
@@ -102,3 +108,17 @@ def test_killed_while_it_drops_the_old_table(written: Journal, boundary: str) ->
     assert written.control.table_columns(written.keyspace, "tag_views") is None
     assert written.rows("tag_views_day") == expected
     assert records(written) == {"tag_view_table": {("tag_views_day", "Day")}, "rebucket": set()}
+
+
+def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
+    written: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("create_table", "copy_rows", "delete_rows", "write_verified", "drop_table", "forget")
+    writes = {f"{STORE}:{name}" for name in names}
+    trace = traced(monkeypatch, writes)
+    assert rebucket(written, "--to", "Day").status == 0
+    change(written)
+    assert rebucket(written, "--to", "Day", "--thorough").status == 0
+    assert rebucket(written, "--drop-old", "tag_views", **NEW).status == 0
+    assert set(trace) == {CHECK, *writes}
+    assert is_checked_before_each(trace), trace

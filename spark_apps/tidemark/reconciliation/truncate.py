@@ -55,6 +55,7 @@ def truncate(run: Run, check: Callable[[], None]) -> None:
     for name in (tables.TAG_SCANNING, tables.TAG_WRITE_PROGRESS, settings.events_by_tag_table):
         check()
         empty_table(run, name)
+    check()
     tails.forget(run.control, settings, None)
 
 
