@@ -25,8 +25,7 @@ from benchmarks.journals import (
 from benchmarks.measure import Cost
 from embedded.paths import STATE
 from tidemark.cassandra.control import Control
-from tidemark.partitioning import keys
-from tidemark.projection import slices
+from tidemark.partitioning import keys, slice_ranges
 
 DEFINITIONS = STATE / "bench" / "slices"
 LATEST = """\
@@ -57,7 +56,7 @@ def main() -> None:
         define(bench, DEFINITIONS, WHOLE, ONE_SESSION, SESSIONS)
         whole = [_project(bench, WHOLE)]
         one = [_project(bench, ONE_SESSION, "--slice-ranges", str(number))]
-        ranges = [slices.text(each) for each in keys.slice_ranges(number)]
+        ranges = [slice_ranges.text(each) for each in keys.slice_ranges(number)]
         many = [_project(bench, SESSIONS, "--slices", each) for each in ranges]
     for what, costs in (
         ("all slices at once, one process", whole),

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import spark_io
+from tidemark.application.spark_session import open_session
+from tidemark.cassandra import connector
 from tidemark.partitioning import columns
-from tidemark.session import open_session
 from tidemark.settings import Settings
 from tidemark.window import to_millis
 
@@ -55,9 +55,9 @@ def main(
         F.encode(F.rpad(F.concat(F.lit("event "), F.col("id")), size, "x"), "utf-8").alias("event"),
         F.array(*tags).alias("tags"),
     )
-    spark_io.write(rows, keyspace, settings.journal_table)
+    connector.write(rows, keyspace, settings.journal_table)
     listed = spark.range(ids).select(F.concat(F.lit("p-"), F.col("id")).alias("persistence_id"))
-    spark_io.write(listed, keyspace, settings.all_persistence_ids_table)
+    connector.write(listed, keyspace, settings.all_persistence_ids_table)
     print(json.dumps({"events": ids * events}))
 
 

@@ -15,7 +15,7 @@ from tidemark.continuity.checks import CHECKS
 from tidemark.flights.source import flights_file
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import Entry, Pieces, State
-from tidemark.projection import catalog
+from tidemark.projection.definition import catalog
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tidemark import options
-from tidemark.application import run_application
+from tidemark.application import cli
+from tidemark.application.frame import run_application
 from tidemark.flights.plan import MONTHS, load_window
 from tidemark.flights.run import APPLICATION, load_months
 
@@ -16,9 +16,9 @@ def main(
     months: Annotated[
         int, typer.Option(min=1, max=MONTHS, help="Load the first so many months of 2013.")
     ] = 1,
-    force: options.Force = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    force: cli.Force = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Load flights of 2013 into the journal as Pekko Persistence would have written them.
 
@@ -37,4 +37,4 @@ def main(
 
 
 if __name__ == "__main__":
-    options.start(main)
+    cli.start(main)

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from tidemark import options
-from tidemark.application import run_application
+from tidemark.application import cli
+from tidemark.application.frame import run_application
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.projection.commands import COMMANDS
-from tidemark.projection.intake import Policy
-from tidemark.projection.plan import APPLICATION
-from tidemark.projection.run import run_window
-from tidemark.projection.saved_plan import SavedPlan
-from tidemark.projection.slices import ALL, Slicing, parse
+from tidemark.partitioning.slice_ranges import ALL, Slicing, parse
+from tidemark.projection.acceptance.accept import Policy
+from tidemark.projection.management.commands import COMMANDS
+from tidemark.projection.planning.plan import APPLICATION
+from tidemark.projection.planning.saved_plan import SavedPlan
+from tidemark.projection.running.run import run_window
 from tidemark.window import Window
 
 Projection = Annotated[
@@ -76,10 +76,10 @@ SavedPlanFile = Annotated[
 def main(
     context: typer.Context,
     projection: Projection = None,
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    force: cli.Force = False,
+    dry_run: cli.DryRun = False,
     strict: Strict = False,
     accept_purged: AcceptPurged = False,
     slices: Slices = None,
@@ -87,9 +87,9 @@ def main(
     show: Show = False,
     rows: Rows = 20,
     plan: SavedPlanFile = None,
-    max_pieces: options.MaxPieces = None,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    max_pieces: cli.MaxPieces = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Bring the read models up to a window; with a command, manage the projections instead.
 
@@ -144,4 +144,4 @@ def _slicing(written: str | None, ranges: int | None, force: bool) -> Slicing | 
 
 
 if __name__ == "__main__":
-    options.group(COMMANDS, default=main)
+    cli.group(COMMANDS, default=main)

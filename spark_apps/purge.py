@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from tidemark import options
-from tidemark.application import run_application
+from tidemark.application import cli
+from tidemark.application.frame import run_application
 from tidemark.retention.run import APPLICATION, Order, run_purge
 from tidemark.window import Window
 
 
 def main(
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
     retention_days: Annotated[
         int | None,
         typer.Option(
@@ -36,8 +36,8 @@ def main(
         ),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Purge the tag-view buckets that are past their retention; with a window, only those in it.
 
@@ -72,4 +72,4 @@ def main(
 
 
 if __name__ == "__main__":
-    options.start(main)
+    cli.start(main)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from tidemark import clock, options
-from tidemark.application import Outcome, Run, run_application
+from tidemark import clock
+from tidemark.application import cli
+from tidemark.application.frame import Outcome, Run, run_application
 from tidemark.errors import InvalidInput
 from tidemark.reconciliation.operation import APPLICATION, run_operation
 from tidemark.reconciliation.scope import Scope
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def tags(
-    persistence_id: options.PersistenceIds = None,
+    persistence_id: cli.PersistenceIds = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many tags.")] = 100,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """List the tags that messages carry, with counts.
 
@@ -43,13 +44,13 @@ def tags(
 
 
 def check(
-    persistence_id: options.PersistenceIds = None,
-    tag: options.Tags = None,
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
-    everything: options.Everything = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Compare messages with tag views, progress and scanning.
 
@@ -73,14 +74,14 @@ def check(
 
 
 def repair(
-    persistence_id: options.PersistenceIds = None,
-    tag: options.Tags = None,
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
-    everything: options.Everything = False,
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Put right what check finds, with the fewest writes.
 
@@ -88,7 +89,7 @@ def repair(
     """
 
     def operation(run: Run) -> Operation[Any]:
-        from tidemark.reconciliation import repair
+        from tidemark.reconciliation.repair import run as repair
 
         window = _window(window_start, window_end, run)
         return repair.operation(_scope(persistence_id, tag, window, everything, by_default=True))
@@ -97,15 +98,15 @@ def repair(
 
 
 def delete(
-    persistence_id: options.PersistenceIds = None,
-    tag: options.Tags = None,
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
     thorough: Annotated[
         bool,
         typer.Option("--thorough", help="Also search the tags for rows that no event leads to."),
     ] = False,
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Delete persistence ids or tags from the tag views.
 
@@ -114,7 +115,7 @@ def delete(
     """
 
     def operation(run: Run) -> Operation[Any]:
-        from tidemark.reconciliation import delete
+        from tidemark.reconciliation.delete import run as delete
 
         return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
 
@@ -122,9 +123,9 @@ def delete(
 
 
 def propagate_deletes(
-    persistence_id: options.PersistenceIds = None,
-    tag: options.Tags = None,
-    everything: options.Everything = False,
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    everything: cli.Everything = False,
     beyond_search_limit: Annotated[
         bool,
         typer.Option(
@@ -132,9 +133,9 @@ def propagate_deletes(
             help="Also where readers without an offset would fail: more than 5000 numbers go.",
         ),
     ] = False,
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Delete the rows of events deleted from messages.
 
@@ -142,7 +143,7 @@ def propagate_deletes(
     """
 
     def operation(run: Run) -> Operation[Any]:
-        from tidemark.reconciliation import propagate
+        from tidemark.reconciliation.propagate_deletes import run as propagate
 
         scope = _scope(persistence_id, tag, None, everything)
         return propagate.operation(scope, beyond_search_limit=beyond_search_limit)
@@ -151,14 +152,14 @@ def propagate_deletes(
 
 
 def rebuild(
-    persistence_id: options.PersistenceIds = None,
-    tag: options.Tags = None,
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
-    everything: options.Everything = False,
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Throw tag views away and write them anew from messages.
 
@@ -167,7 +168,7 @@ def rebuild(
     """
 
     def operation(run: Run) -> Operation[Any]:
-        from tidemark.reconciliation import rebuild
+        from tidemark.reconciliation.rebuild import run as rebuild
 
         window = _window(window_start, window_end, run)
         return rebuild.operation(_scope(persistence_id, tag, window, everything))
@@ -185,9 +186,9 @@ def settle(
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Why nobody needs it; kept.", show_default=False)
     ],
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Settle an event that no reader could read, so that validate accuses it no more.
 
@@ -204,9 +205,9 @@ def settle(
 
 
 def truncate(
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Empty the tag views, progress and scanning as a whole.
 
@@ -237,9 +238,9 @@ def rebucket(
         str | None,
         typer.Option("--drop-old", metavar="NAME", help="After the switch: drop this old table."),
     ] = None,
-    apply: options.Apply = False,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Copy the tag views into a table of another bucket size.
 
@@ -251,7 +252,8 @@ def rebucket(
 
     def operation(run: Run) -> Operation[Any]:
         from tidemark.partitioning.keys import BucketSize
-        from tidemark.reconciliation import rebucket, rebucket_drop
+        from tidemark.reconciliation.rebucket import drop as rebucket_drop
+        from tidemark.reconciliation.rebucket import run as rebucket
 
         if (to is None) == (drop_old is None):
             raise InvalidInput(
@@ -313,7 +315,7 @@ def _scope(
 
 
 if __name__ == "__main__":
-    options.group(
+    cli.group(
         {
             "tags": tags,
             "check": check,

@@ -6,24 +6,24 @@ from typing import Annotated
 
 import typer
 
-from tidemark import options
-from tidemark.application import run_application
+from tidemark.application import cli
+from tidemark.application.frame import run_application
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.run import APPLICATION, run_window
 from tidemark.window import Window
 
 
 def main(
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    force: cli.Force = False,
+    dry_run: cli.DryRun = False,
     strategy: Annotated[
         Strategy | None,
         typer.Option(help="How to find the events.", show_default="chosen by what is cheapest"),
     ] = None,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Build and repair the tag views of a window.
 
@@ -50,4 +50,4 @@ def main(
 
 
 if __name__ == "__main__":
-    options.start(main)
+    cli.start(main)

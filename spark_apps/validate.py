@@ -6,18 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tidemark import options
-from tidemark.application import run_application
+from tidemark.application import cli
+from tidemark.application.frame import run_application
 from tidemark.continuity.plan import APPLICATION, Scope
 from tidemark.continuity.run import run_window
 from tidemark.window import Window
 
 
 def main(
-    window_start: options.WindowStart = None,
-    window_end: options.WindowEnd = None,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    force: cli.Force = False,
+    dry_run: cli.DryRun = False,
     scope: Annotated[
         Scope,
         typer.Option(
@@ -25,8 +25,8 @@ def main(
             " and the time buckets that have passed once more.",
         ),
     ] = Scope.NEW,
-    run_id: options.RunId = None,
-    report: options.ReportFile = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
 ) -> None:
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 
@@ -48,4 +48,4 @@ def main(
 
 
 if __name__ == "__main__":
-    options.start(main)
+    cli.start(main)

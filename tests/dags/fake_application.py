@@ -53,7 +53,7 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
 
 def build_data_docs(arguments: list[str]) -> None:
     """As `validate` does it."""
-    from tidemark.continuity.judge import counts_table, judge
+    from tidemark.continuity.expectations import counts_table, judge
     from tidemark.settings import Settings
     from tidemark.window import to_millis
 

@@ -183,7 +183,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
 
 def test_every_command_of_project_can_be_chosen() -> None:
     """Read from the files: parsing must not load the library."""
-    commands = (ROOT / "spark_apps/tidemark/projection/commands.py").read_text()
+    commands = (ROOT / "spark_apps/tidemark/projection/management/commands.py").read_text()
     dag = (ROOT / "dags/manage_projections.py").read_text()
     _, _, table = commands.partition("COMMANDS = {")
     known = re.findall(r'^    "([a-z-]+)": ', table, re.MULTILINE)

@@ -23,7 +23,7 @@ EXAMPLES = {"fold": "aircraft_use", "append": "flight_log", "export": "flights_l
 """The example of each mode."""
 BOUNDARIES = {
     "tag_write": [
-        "tidemark.tagging.layout:record_bucket_size",
+        "tidemark.journal.bucket_size:record_bucket_size",
         "tidemark.tagging.store:write_tag_views",
         "tidemark.tagging.store:write_progress",
         "tidemark.tagging.store:write_scanning",
@@ -33,16 +33,16 @@ BOUNDARIES = {
         "tidemark.continuity.store:delete_older",
     ],
     "project": [
-        "tidemark.projection.made:note",
-        "tidemark.projection.store:write_bucket_rows",
-        "tidemark.projection.store:delete_older_rows",
-        "tidemark.projection.store:write_newest",
-        "tidemark.projection.store:write_offsets",
-        "tidemark.projection.store:write_cursors",
-        "tidemark.projection.missing:replace",
+        "tidemark.projection.offset_store.buckets:note",
+        "tidemark.projection.writing.tables:write_bucket_rows",
+        "tidemark.projection.writing.tables:delete_older_rows",
+        "tidemark.projection.writing.tables:write_newest",
+        "tidemark.projection.writing.tables:write_offsets",
+        "tidemark.projection.writing.tables:write_cursors",
+        "tidemark.projection.offset_store.missing_numbers:replace",
     ],
     "purge": [
-        "tidemark.retention.store:delete_partitions",
+        "tidemark.journal.tag_views:delete_partitions",
     ],
 }
 CASES = sampled(
@@ -50,8 +50,8 @@ CASES = sampled(
     {
         ("tag_write", "tidemark.tagging.store:write_tag_views"),
         ("tag_write", "tidemark.tagging.store:write_scanning"),
-        ("project", "tidemark.projection.store:write_offsets"),
-        ("purge", "tidemark.retention.store:delete_partitions"),
+        ("project", "tidemark.projection.writing.tables:write_offsets"),
+        ("purge", "tidemark.journal.tag_views:delete_partitions"),
     },
 )
 
@@ -105,15 +105,15 @@ def test_killed_after_a_write_and_run_again(
     ("mode", "boundary"),
     sampled(
         [
-            ("fold", "tidemark.projection.store:write_newest"),
-            ("fold", "tidemark.projection.store:write_offsets"),
-            ("fold", "tidemark.projection.store:write_cursors"),
-            ("append", "tidemark.projection.store:write_events"),
-            ("export", "tidemark.projection.modes.lake:write_batch"),
-            ("export", "tidemark.projection.modes.lake:replace_bucket"),
-            ("export", "tidemark.projection.modes.lake:remove_batches"),
+            ("fold", "tidemark.projection.writing.tables:write_newest"),
+            ("fold", "tidemark.projection.writing.tables:write_offsets"),
+            ("fold", "tidemark.projection.writing.tables:write_cursors"),
+            ("append", "tidemark.projection.writing.tables:write_events"),
+            ("export", "tidemark.projection.writing.export_files:write_batch"),
+            ("export", "tidemark.projection.writing.export_files:replace_bucket"),
+            ("export", "tidemark.projection.writing.export_files:remove_batches"),
         ],
-        {("fold", "tidemark.projection.store:write_newest")},
+        {("fold", "tidemark.projection.writing.tables:write_newest")},
     ),
 )
 def test_an_example_killed_after_a_write_and_run_again(

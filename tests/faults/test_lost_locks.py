@@ -17,7 +17,7 @@ from tests.integration.flights import FlightsJournal, defined, first_events
 from tests.integration.flights import message as flight
 from tests.integration.support import ROOT, Journal, wait_until
 from tests.integration.test_tag_write import a_small_journal, message, window
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.tagging import store
 
 SCRIPT = ROOT / "spark_apps" / "tag_write.py"
@@ -31,22 +31,22 @@ WRITES = (
     "tidemark.continuity.store:write_findings",
     "tidemark.continuity.store:delete_older",
     "tidemark.continuity.tails:write",
-    "tidemark.retention.store:delete_partitions",
+    "tidemark.journal.tag_views:delete_partitions",
 )
 WRITES_OF_PROJECT = (
     "tidemark.ledger.quarantine:write",
-    "tidemark.projection.made:note",
-    "tidemark.projection.missing:replace",
-    "tidemark.projection.modes.lake:remove_batches",
-    "tidemark.projection.modes.lake:remove_bucket",
-    "tidemark.projection.modes.lake:replace_bucket",
-    "tidemark.projection.modes.lake:write_batch",
-    "tidemark.projection.store:delete_older_rows",
-    "tidemark.projection.store:write_bucket_rows",
-    "tidemark.projection.store:write_cursors",
-    "tidemark.projection.store:write_events",
-    "tidemark.projection.store:write_newest",
-    "tidemark.projection.store:write_offsets",
+    "tidemark.projection.offset_store.buckets:note",
+    "tidemark.projection.offset_store.missing_numbers:replace",
+    "tidemark.projection.writing.export_files:remove_batches",
+    "tidemark.projection.writing.export_files:remove_bucket",
+    "tidemark.projection.writing.export_files:replace_bucket",
+    "tidemark.projection.writing.export_files:write_batch",
+    "tidemark.projection.writing.tables:delete_older_rows",
+    "tidemark.projection.writing.tables:write_bucket_rows",
+    "tidemark.projection.writing.tables:write_cursors",
+    "tidemark.projection.writing.tables:write_events",
+    "tidemark.projection.writing.tables:write_newest",
+    "tidemark.projection.writing.tables:write_offsets",
 )
 """Of every mode; that of a run over ranges of slices comes with its settling, which is fenced."""
 

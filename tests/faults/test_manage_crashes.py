@@ -24,31 +24,31 @@ COMMANDS = {
     "skip": ("skip", *ID),
 }
 CHANGES = [
-    ("clear", "tidemark.projection.change:_raise_revision"),
+    ("clear", "tidemark.projection.management.change:_raise_revision"),
     ("clear", "tidemark.ledger.audit:record"),
     ("clear", "tidemark.ledger.pieces:Pieces.restate"),
-    ("clear", "tidemark.projection.offsets:forget_offsets"),
-    ("clear", "tidemark.projection.offsets:forget_cursors"),
-    ("clear", "tidemark.projection.skips:forget"),
+    ("clear", "tidemark.projection.offset_store.offsets:forget_offsets"),
+    ("clear", "tidemark.projection.offset_store.offsets:forget_cursors"),
+    ("clear", "tidemark.projection.offset_store.skips:forget"),
     ("back", "tidemark.ledger.pieces:Pieces.restate"),
-    ("back", "tidemark.projection.skips:cut"),
-    ("back", "tidemark.projection.offsets:write"),
+    ("back", "tidemark.projection.offset_store.skips:cut"),
+    ("back", "tidemark.projection.offset_store.offsets:write"),
 ]
 CASES = sampled(
     CHANGES,
     {
         ("clear", "tidemark.ledger.pieces:Pieces.restate"),
-        ("clear", "tidemark.projection.offsets:forget_offsets"),
-        ("back", "tidemark.projection.skips:cut"),
+        ("clear", "tidemark.projection.offset_store.offsets:forget_offsets"),
+        ("back", "tidemark.projection.offset_store.skips:cut"),
     },
 )
 SKIPS = sampled(
     [
         ("skip", "tidemark.ledger.quarantine:write_one"),
-        ("skip", "tidemark.projection.skips:add"),
-        ("skip", "tidemark.projection.offsets:write"),
+        ("skip", "tidemark.projection.offset_store.skips:add"),
+        ("skip", "tidemark.projection.offset_store.offsets:write"),
     ],
-    {("skip", "tidemark.projection.skips:add")},
+    {("skip", "tidemark.projection.offset_store.skips:add")},
 )
 
 

@@ -38,7 +38,7 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 from tests.integration.test_project_modes import LAKE, LOG, LOG_TABLE, exported, logged
 
-AFTER_THE_RESULT = "tidemark.projection.modes.registry:write"
+AFTER_THE_RESULT = "tidemark.projection.writing.write:write"
 PERSISTENCE_IDS = ("a|1", "a|2", "a|3", "b|1", "b|2", "c|1")
 TAGS: Sequence[tuple[str, ...]] = (("red",), ("blue",), ("red", "blue"), ())
 

@@ -25,7 +25,7 @@ CRASH = Path(__file__).parent / "crash.py"
 SCRIPT = str(ROOT / "spark_apps" / "reconcile.py")
 TABLES = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
 OF_A_RUN = ("run_id", "found_at")
-HARMLESS = {"tidemark.tagging.layout:record_bucket_size"}
+HARMLESS = {"tidemark.journal.bucket_size:record_bucket_size"}
 """Writes that another run does not mind: both would write the same bucket size."""
 State = dict[str, list[Any]]
 
@@ -82,42 +82,42 @@ BOUNDARIES = {
         ("delete", "--persistence-id", "hit", "--apply"),
         front_deleted,
         (
-            "tidemark.tagging.tails:forget",
-            "tidemark.reconciliation.delete_store:delete_scanning",
-            "tidemark.reconciliation.delete_store:delete_progress",
-            "tidemark.reconciliation.delete_store:delete_rows",
+            "tidemark.tagging.completeness:forget",
+            "tidemark.reconciliation.delete.store:delete_scanning",
+            "tidemark.reconciliation.delete.store:delete_progress",
+            "tidemark.reconciliation.delete.store:delete_rows",
         ),
     ),
     "delete a tag": Case(
         ("delete", "--tag", "red", "--apply"),
         front_deleted,
         (
-            "tidemark.tagging.tails:forget",
-            "tidemark.reconciliation.delete_store:delete_scanning",
-            "tidemark.reconciliation.delete_store:delete_progress",
-            "tidemark.retention.store:delete_partitions",
+            "tidemark.tagging.completeness:forget",
+            "tidemark.reconciliation.delete.store:delete_scanning",
+            "tidemark.reconciliation.delete.store:delete_progress",
+            "tidemark.journal.tag_views:delete_partitions",
         ),
     ),
     "propagate-deletes": Case(
         ("propagate-deletes", "--all", "--apply"),
         front_deleted,
-        ("tidemark.reconciliation.propagate_store:delete_rows",),
+        ("tidemark.reconciliation.propagate_deletes.store:delete_rows",),
     ),
     "truncate": Case(
         ("truncate", "--apply"),
         damaged,
         (
             "tidemark.reconciliation.truncate:empty_table",
-            "tidemark.tagging.tails:forget",
+            "tidemark.tagging.completeness:forget",
         ),
     ),
     "rebuild everything": Case(
         ("rebuild", "--all", "--apply"),
         damaged,
         (
-            "tidemark.tagging.layout:record_bucket_size",
+            "tidemark.journal.bucket_size:record_bucket_size",
             "tidemark.reconciliation.truncate:empty_table",
-            "tidemark.tagging.tails:forget",
+            "tidemark.tagging.completeness:forget",
             "tidemark.tagging.store:write_tag_views",
             "tidemark.ledger.quarantine:write",
             "tidemark.tagging.store:write_progress",
@@ -129,9 +129,9 @@ BOUNDARIES = {
         ("rebuild", "--persistence-id", "lost", "--apply"),
         damaged,
         (
-            "tidemark.reconciliation.delete_store:delete_scanning",
-            "tidemark.reconciliation.delete_store:delete_progress",
-            "tidemark.reconciliation.delete_store:delete_rows",
+            "tidemark.reconciliation.delete.store:delete_scanning",
+            "tidemark.reconciliation.delete.store:delete_progress",
+            "tidemark.reconciliation.delete.store:delete_rows",
             "tidemark.tagging.store:write_tag_views",
             "tidemark.tagging.store:write_progress",
             "tidemark.tagging.store:write_scanning",
@@ -141,7 +141,7 @@ BOUNDARIES = {
         ("rebuild", "--tag", "red", "--apply"),
         damaged,
         (
-            "tidemark.retention.store:delete_partitions",
+            "tidemark.journal.tag_views:delete_partitions",
             "tidemark.tagging.store:write_tag_views",
         ),
     ),
@@ -149,7 +149,7 @@ BOUNDARIES = {
         ("rebuild", *window(1, 3), "--apply"),
         doubled_rows,
         (
-            "tidemark.retention.store:delete_partitions",
+            "tidemark.journal.tag_views:delete_partitions",
             "tidemark.tagging.store:write_tag_views",
         ),
     ),
@@ -157,14 +157,14 @@ BOUNDARIES = {
         ("repair", "--apply"),
         damaged,
         (
-            "tidemark.tagging.tails:forget",
+            "tidemark.tagging.completeness:forget",
             "tidemark.ledger.quarantine:write",
             "tidemark.tagging.store:write_tag_views",
-            "tidemark.reconciliation.repair_store:delete_rows",
+            "tidemark.reconciliation.repair.store:delete_rows",
             "tidemark.tagging.store:write_progress",
-            "tidemark.reconciliation.repair_store:delete_progress",
+            "tidemark.reconciliation.repair.store:delete_progress",
             "tidemark.tagging.store:write_scanning",
-            "tidemark.reconciliation.repair_store:delete_scanning",
+            "tidemark.reconciliation.repair.store:delete_scanning",
         ),
     ),
 }
@@ -172,7 +172,7 @@ WRITES = {where for case in BOUNDARIES.values() for where in case.boundaries}
 CASES = sampled(
     [(name, where) for name, case in BOUNDARIES.items() for where in case.boundaries],
     {
-        ("delete an id", "tidemark.reconciliation.delete_store:delete_progress"),
+        ("delete an id", "tidemark.reconciliation.delete.store:delete_progress"),
         ("rebuild everything", "tidemark.tagging.store:write_tag_views"),
     },
 )

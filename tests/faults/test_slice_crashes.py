@@ -25,22 +25,22 @@ EVENTS = [
     ("boundary", "options", "read_again"),
     [
         # Of four ranges the first one is recorded, the others are not.
-        ("tidemark.projection.slices_store:record", ("--slice-ranges", "4"), 54),
+        ("tidemark.projection.offset_store.slice_records:record", ("--slice-ranges", "4"), 54),
         pytest.param(
-            "tidemark.projection.store:write_offsets",
+            "tidemark.projection.writing.tables:write_offsets",
             ("--slice-ranges", "4"),
             72,
             marks=pytest.mark.soak,
         ),
         # All slices are recorded, but the ledger does not know that the bucket is done.
         pytest.param(
-            "tidemark.projection.slices_store:record",
+            "tidemark.projection.offset_store.slice_records:record",
             ("--slices", "0-1023"),
             0,
             marks=pytest.mark.soak,
         ),
         pytest.param(
-            "tidemark.projection.slices_session:settle",
+            "tidemark.projection.running.slice_session:settle",
             ("--slice-ranges", "4"),
             0,
             marks=pytest.mark.soak,

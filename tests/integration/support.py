@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from tests.integration.connections import know
 from tests.integration.pool import unique_names
-from tidemark import session
-from tidemark.application import Run
+from tidemark.application import spark_session
+from tidemark.application.frame import Run
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
 from tidemark.settings import Settings
@@ -188,7 +188,7 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
 @contextmanager
 def _without_session_until_opened() -> Iterator[None]:
     """Hide from pyspark the session that is there; `open_session` finds it again."""
-    open_session = session.open_session
+    open_session = spark_session.open_session
     context, instance = SparkContext._active_spark_context, SparkSession._instantiatedSession
 
     def show() -> None:
@@ -203,7 +203,7 @@ def _without_session_until_opened() -> Iterator[None]:
         # Started beside other work it might be there in time, or might not.
         with (
             patch.object(Run, "start_spark", lambda run: None),
-            patch.object(session, "open_session", opened),
+            patch.object(spark_session, "open_session", opened),
         ):
             yield
     finally:

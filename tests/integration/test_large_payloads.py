@@ -8,11 +8,10 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from tests.integration.support import Journal
-from tidemark import payloads
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector, row_sizes
 from tidemark.journal import frames
 from tidemark.journal import tables as journal_tables
-from tidemark.local_rows import local_rows
+from tidemark.spark.local_rows import local_rows
 
 EVENTS = 60
 SIZE = 200_000
@@ -35,7 +34,7 @@ def test_neither_a_scan_nor_a_direct_join_asks_for_more_than_a_page_of_4_mib(
             "event": b"x" * SIZE,
         }
         journal.insert("messages", [event])
-    spark_io.connect(spark, settings)
+    connector.connect(spark, settings)
     keys = local_rows(spark, [("large", 0)], "persistence_id string, partition_nr bigint")
 
     def read() -> tuple[int, int]:
@@ -46,7 +45,7 @@ def test_neither_a_scan_nor_a_direct_join_asks_for_more_than_a_page_of_4_mib(
         return asked(journal, "scan") - before[0], asked(journal, "read") - before[1]
 
     unknown = read()
-    payloads.measure(journal.control, spark, settings)
+    row_sizes.measure(journal.control, spark, settings)
     known = read()
     more = EVENTS * SIZE // LARGEST_PAGE
     assert known[0] - unknown[0] >= more

@@ -17,9 +17,10 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.errors import TidemarkError
-from tidemark.projection import catalog, management
+from tidemark.projection.definition import catalog
+from tidemark.projection.management import pause as management
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tidemark.cassandra.control import Row
-from tidemark.projection.modes import lake
+from tidemark.projection.writing import export_files
 
 LOG = """\
 -- name: log
@@ -122,7 +122,7 @@ def test_export_replaces_a_bucket_and_leaves_nothing_of_a_dead_run(
     late = event("a|3", 1, 1.5, "red", kind="late", amount=1)
     projections.insert(late)
     with monkeypatch.context() as patched:
-        patched.setattr(lake, "replace_bucket", _die)
+        patched.setattr(export_files, "replace_bucket", _die)
         dead = _export(projections, tmp_path, "--force", "--accept-purged")
     assert dead.status == 1
     assert list(directory.parent.glob("_batch-*"))

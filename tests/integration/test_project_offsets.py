@@ -24,10 +24,10 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
+from tidemark.journal.series import Series
 from tidemark.ledger.locks import Locks
-from tidemark.projection import offsets
-from tidemark.projection.offsets import Offset
-from tidemark.projection.series import Series
+from tidemark.projection.offset_store import offsets
+from tidemark.projection.offset_store.offsets import Offset
 
 ID = ("--persistence-id", "p|1")
 SERIES = {"every": ID, "totals": (*ID, "--tag", "red")}

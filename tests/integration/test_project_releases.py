@@ -22,13 +22,14 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import ROOT, Journal, Result
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.cassandra import likeness
 from tidemark.cassandra.control import Control, Row
 from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection import catalog, releases
+from tidemark.projection.definition import catalog
+from tidemark.projection.running import releases
 
 TABLE = TOTALS_TABLE.replace(
     "PRIMARY KEY ((time_bucket), kind))",
@@ -75,7 +76,7 @@ def start_and_die(projections: Projections, start: str, end: str) -> subprocess.
     """A run that is killed when its pieces are done."""
     return projections.journal.start(
         CRASH,
-        "tidemark.projection.run:_attempt",
+        "tidemark.projection.running.run:_attempt",
         str(ROOT / "spark_apps" / "project.py"),
         *("--window-start", start, "--window-end", end),
         PROJECTIONS_DIR=str(projections.directory),

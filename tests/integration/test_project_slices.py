@@ -20,9 +20,9 @@ from tests.integration.projections import (
 )
 from tests.integration.support import Result
 from tidemark.ledger.locks import Locks
-from tidemark.partitioning import keys
+from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection import slices, slices_store
+from tidemark.projection.offset_store import slice_records
 
 LOG = """\
 -- name: log
@@ -160,7 +160,7 @@ def test_slow_slice_is_taken_over_by_other_ranges(
     projections.list_persistence_ids()
     projections.validated(0)
     with monkeypatch.context() as patched:
-        patched.setattr(slices_store, "record", stopped)
+        patched.setattr(slice_records, "record", stopped)
         assert projections.run(0, 1, "--slices", "0-255").status == 1
     assert len(projections.offsets()) == 8
     first = [projections.run(0, 1, "--slices", f"{n}-{n + 255}") for n in (256, 512, 768)]
@@ -205,7 +205,7 @@ def test_interrupted_ranges_late_events_and_gaps(
     assert projections.journal.rows("latest") == []
 
     with monkeypatch.context() as patched:
-        patched.setattr(slices_store, "record", stopping_after(2, slices_store.record))
+        patched.setattr(slice_records, "record", stopping_after(2, slice_records.record))
         failed = projections.run(0, 1, "--slice-ranges", "5")
     assert failed.status == 1
     [(_, _, state, error)] = projections.states()
@@ -213,7 +213,7 @@ def test_interrupted_ranges_late_events_and_gaps(
     assert error is not None
     assert re.fullmatch(r"slices \d+-\d+: RuntimeError: stopped", error)
     done = slices_of(projections, "done")
-    left = slices.missing(slices.ALL, done)
+    left = slice_ranges.missing(slice_ranges.ALL, done)
     assert left
 
     # Without options a run takes up what is left, and nothing else.
@@ -277,7 +277,7 @@ def test_overlapping_ranges_exclude_each_other_and_disjoint_ones_do_not(
     other = Locks(
         journal.control,
         journal.own_keyspace,
-        slices.locked(SliceRange(256, 511), resource),
+        slice_ranges.locked(SliceRange(256, 511), resource),
         owner="other",
         run_id="other",
         ttl=600,

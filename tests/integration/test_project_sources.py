@@ -22,7 +22,7 @@ from tests.integration.projections import (
 )
 from tests.integration.projections import totals as totals_of
 from tests.integration.support import Journal
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 from tidemark.journal import frames
 from tidemark.partitioning.keys import java_hash
@@ -52,7 +52,7 @@ CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, at timesta
 @pytest.fixture
 def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever scans a table of the journal fails."""
-    scan = spark_io.read
+    scan = connector.read
 
     def read(
         spark: SparkSession, keyspace: str, table: str, *columns: str, **more: Any
@@ -60,7 +60,7 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not keyspace.startswith("j_"), f"scans {table}"
         return scan(spark, keyspace, table, *columns, **more)
 
-    monkeypatch.setattr(spark_io, "read", read)
+    monkeypatch.setattr(connector, "read", read)
 
 
 @pytest.mark.usefixtures("no_scan")

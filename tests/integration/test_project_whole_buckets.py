@@ -13,8 +13,8 @@ from tests.integration.both_sources import BOTH, both, both_sources, reached, re
 from tests.integration.projections import START_MS, Event, Projections
 from tests.integration.support import Journal
 from tidemark import clock
-from tidemark.projection import intake
-from tidemark.projection.process import _Processing
+from tidemark.projection.acceptance import accept
+from tidemark.projection.running.pipeline import _Processing
 
 FILES = """\
 -- name: files
@@ -204,7 +204,7 @@ def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
     assert projections.run(0, 1, "--force", "--projection", "every").status == 0
     execute(f"DELETE FROM {own}.lock WHERE resource = ?", (resource,))
 
-    take = intake.take
+    take = accept.take
 
     def while_rebuilt(run: Any, *arguments: Any) -> Any:
         taken = take(run, *arguments)
@@ -220,7 +220,7 @@ def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
         return taken
 
     with monkeypatch.context() as patched:
-        patched.setattr(intake, "take", while_rebuilt)
+        patched.setattr(accept, "take", while_rebuilt)
         changed = projections.run(0, 1, "--projection", "totals", "--accept-purged")
     assert changed.status == 1
     assert "reconcile has changed the tag views while they were read" in changed.error_lines[0]

@@ -23,8 +23,9 @@ from tests.integration.support import Journal
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.ledger.locks import Locks
-from tidemark.projection import intake, made, missing, store
-from tidemark.projection.modes import lake
+from tidemark.projection.acceptance import accept
+from tidemark.projection.offset_store import buckets, missing_numbers
+from tidemark.projection.writing import export_files, tables
 
 LOG = (
     LATEST.replace("latest", "log").replace("upsert", "append")
@@ -43,17 +44,17 @@ FILES = """\
 SELECT time_bucket, persistence_id, sequence_nr FROM events
 """
 STEPS: tuple[tuple[ModuleType, str], ...] = (
-    (intake, "take"),
-    (made, "note"),
-    (store, "write_bucket_rows"),
-    (store, "delete_older_rows"),
-    (store, "write_newest"),
-    (store, "write_events"),
-    (lake, "write_batch"),
-    (lake, "replace_bucket"),
-    (store, "write_offsets"),
-    (store, "write_cursors"),
-    (missing, "replace"),
+    (accept, "take"),
+    (buckets, "note"),
+    (tables, "write_bucket_rows"),
+    (tables, "delete_older_rows"),
+    (tables, "write_newest"),
+    (tables, "write_events"),
+    (export_files, "write_batch"),
+    (export_files, "replace_bucket"),
+    (tables, "write_offsets"),
+    (tables, "write_cursors"),
+    (missing_numbers, "replace"),
 )
 """Reading, and the writes in their order, of those that a mode has."""
 TABLES = {"totals": TOTALS_TABLE, "latest": LATEST_TABLE, "log": LOG_TABLE, "files": None}

@@ -12,9 +12,9 @@ import pytest
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
 from tidemark.errors import LockLost
+from tidemark.journal import tag_views
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Pieces, State
-from tidemark.retention import store
 
 DEFINITION = """
 -- name: reds
@@ -147,14 +147,14 @@ def test_purge_that_lost_its_lock_deletes_no_further_partition(
     """Somebody else may write them by then."""
     row = next(row for row in tagged.rows("tag_views") if row["sequence_nr"] == 1)
     tagged.insert("tag_views", [{**row, "tag_name": f"tag-{n:03}"} for n in range(150)])
-    delete = store.delete_partitions
+    delete = tag_views.delete_partitions
 
     def delete_and_lose(*arguments: Any) -> None:
         delete(*arguments)
         lost = LockLost("lost the lock")
         monkeypatch.setattr(Locks, "check", Mock(side_effect=lost))
 
-    monkeypatch.setattr(store, "delete_partitions", delete_and_lose)
+    monkeypatch.setattr(tag_views, "delete_partitions", delete_and_lose)
     result = tagged.run("purge", *window(0, 1), "--apply")
     assert (result.status, len(tagged.rows("tag_views"))) == (1, 6 + 150 - 100)
     assert "purge: error: lost the lock" in result.stderr

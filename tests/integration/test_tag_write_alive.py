@@ -15,8 +15,8 @@ from tests.integration.test_tag_write import START, comparable, expected_tag_vie
 from tests.integration.test_tag_write_increments import insert
 from tests.integration.written import delete_messages
 from tidemark import clock
-from tidemark.retention import store as retention_store
-from tidemark.tagging.work import Work
+from tidemark.journal import tag_views as retention_store
+from tidemark.tagging.job import Work
 
 
 def before(function: Callable[..., Any], happens: Callable[[], None]) -> Callable[..., Any]:

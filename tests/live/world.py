@@ -18,7 +18,7 @@ from tests.live.chain import Chain, Ended
 from tests.live.readmodels import READ_MODELS, ReadModel
 from tests.live.truth import Event, Truth
 from tidemark import clock
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.cassandra.control import Control
 from tidemark.continuity import news
 from tidemark.errors import CassandraUnavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidemark.projection.acceptance import Result
+from tidemark.projection.acceptance.rule import Result
 
 
 @dataclass(frozen=True)

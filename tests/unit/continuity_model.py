@@ -9,11 +9,11 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemark.continuity.all_findings import Keys, all_findings
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.tag_sequence import absent_events
-from tidemark.continuity.transform import Keys, all_findings
-from tidemark.local_rows import local_rows
-from tidemark.retention.purged import Removed
+from tidemark.ledger.purged import Removed
+from tidemark.spark.local_rows import local_rows
 
 TIMESTAMP = "t"
 Found = tuple[str, str, int, int | None, int]

@@ -10,9 +10,9 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from pyspark.sql import SparkSession
 
-from tidemark.projection import analysis
-from tidemark.projection.analysis import Checked
-from tidemark.projection.definition_file import read
+from tidemark.projection.analysis import analyze
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.definition.file import read
 
 HEADER = """\
 -- name: fares
@@ -207,4 +207,4 @@ def check(spark: SparkSession, directory: Path, decoder: str, event: str = EVENT
     (directory / "prices.py").write_text("CENTS = 100\n")
     file = directory / "fares.sql"
     file.write_text(HEADER.format(event=event, decoder=decoder))
-    return analysis.check(spark, read(file))
+    return analyze.check(spark, read(file))

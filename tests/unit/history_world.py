@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tidemark.ledger.pieces import Entry, Piece, Reason, State
+from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange, slice_of
-from tidemark.projection import slices, slices_store
-from tidemark.projection.acceptance import REJECTIONS, Result
-from tidemark.projection.slices import BLOCK, Portion
-from tidemark.projection.slices_store import Part
+from tidemark.partitioning.slice_ranges import BLOCK, Portion
+from tidemark.projection.acceptance.rule import REJECTIONS, Result
+from tidemark.projection.offset_store import slice_records
+from tidemark.projection.offset_store.slice_records import Part
 
 RUNS = 6
 VERSION = "1-hash"
@@ -131,7 +132,7 @@ class World:
         wanted = [one for one in ready if not self._is_done(one)]
         for bucket in wanted:
             entry = self.entries.get(bucket)
-            if not (self.is_sliced and entry and slices_store.is_open(entry, VERSION)):
+            if not (self.is_sliced and entry and slice_records.is_open(entry, VERSION)):
                 self._start(bucket)
         done = frozenset(bucket for bucket in self.entries if self._is_done(bucket))
         visible = [one for one in self.events if one.seen_by <= run]
@@ -154,18 +155,18 @@ class World:
         self.entries[bucket] = running
 
     def _counting(self) -> dict[int, list[Part]]:
-        return slices_store.counting(self.parts.values(), self.entries, VERSION)
+        return slice_records.counting(self.parts.values(), self.entries, VERSION)
 
     def _finished(self, own: SliceRange) -> frozenset[int]:
-        done = slices_store.done(self._counting())
-        return frozenset(one for one, each in done.items() if not slices.missing(own, each))
+        done = slice_records.done(self._counting())
+        return frozenset(one for one, each in done.items() if not slice_ranges.missing(own, each))
 
     def _portions(self, run: int, wanted: list[int], visible: list[Event]) -> list[Portion]:
         """The slices cut anew in each run, and perhaps only some of them."""
         if not self.is_sliced:
-            return [Portion(slices.ALL, frozenset(wanted))] if wanted else []
-        done = slices_store.done(self._counting())
-        own, counted = slices.ALL, dict[int, int]()
+            return [Portion(slice_ranges.ALL, frozenset(wanted))] if wanted else []
+        done = slice_records.done(self._counting())
+        own, counted = slice_ranges.ALL, dict[int, int]()
         if run < RUNS and self.random.random() < 0.4:
             first = self.random.randint(0, 31)
             last = self.random.randint(first, 31)
@@ -173,8 +174,8 @@ class World:
         for one in visible:
             place = slice_of(one.persistence_id)
             counted[place] = counted.get(place, 0) + 1
-        ranges = slices.cut(counted, own, self.random.randint(1, 8))
-        return slices.portions(ranges, {bucket: done.get(bucket, []) for bucket in wanted})
+        ranges = slice_ranges.cut(counted, own, self.random.randint(1, 8))
+        return slice_ranges.portions(ranges, {bucket: done.get(bucket, []) for bucket in wanted})
 
     def finish(self, judged: Sequence[Sequence[Judged]], moved: dict[str, int]) -> None:
         """Write what came of each job, up to the crash if there is one."""
@@ -235,17 +236,17 @@ class World:
         entry = self.entries[bucket]
         if not self.is_sliced:
             self.entries[bucket] = Entry(bucket, state, entry.attempt, definition_version=VERSION)
-        elif slices_store.is_open(entry, VERSION):
-            now = slices_store.now()
+        elif slice_records.is_open(entry, VERSION):
+            now = slice_records.now()
             part = Part(bucket, own, entry.attempt, VERSION, state, {}, None, now)
             self.parts[bucket, own] = part
 
     def _settle(self) -> None:
         counting = self._counting()
         for bucket, entry in list(self.entries.items()):
-            if slices_store.is_open(entry, VERSION):
+            if slice_records.is_open(entry, VERSION):
                 piece = Piece(bucket, Reason.NEW, entry.attempt)
-                stands = slices_store.standing(piece, counting.get(bucket, ()))
+                stands = slice_records.standing(piece, counting.get(bucket, ()))
                 attempt = entry.attempt + (stands.state is State.DONE)
                 self.entries[bucket] = Entry(
                     bucket, stands.state, attempt, definition_version=VERSION

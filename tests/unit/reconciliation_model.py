@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.reconciliation import kinds
-from tidemark.reconciliation.bounds import Bounds
-from tidemark.reconciliation.compare import all_findings
-from tidemark.reconciliation.read import Keys
-from tidemark.reconciliation.repair import ACTIONS
+from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings.bounds import Bounds
+from tidemark.reconciliation.findings.read import Keys
+from tidemark.reconciliation.findings.rows import all_findings
+from tidemark.reconciliation.repair.run import ACTIONS
+from tidemark.spark.local_rows import local_rows
 
 HOUR = BucketSize.HOUR.milliseconds
 NOW_MS = 1_700_000_000_000

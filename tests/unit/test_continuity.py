@@ -19,7 +19,7 @@ from tests.unit.continuity_model import (
 )
 from tidemark.continuity.checks import CHECKS
 from tidemark.continuity.plan import Owed
-from tidemark.retention.purged import Removed
+from tidemark.ledger.purged import Removed
 
 DAYS = range(1, 7)
 PURGED = frozenset({1, 2})

@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
-from tidemark.continuity import checks, judge, plan
+from tidemark.continuity import checks, expectations, plan
 from tidemark.ledger.pieces import Entry, Piece, Pieces, Reason, State
-from tidemark.retention.purged import Removed
+from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
 
 DAY_MS = 86_400_000
@@ -35,7 +35,7 @@ def pieces(*days: int) -> Sequence[Piece]:
 def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() -> None:
     counts = {(DAY_MS, checks.UNTAGGED_EVENT): 3}
 
-    table = judge.counts_table([DAY_MS, 0], counts)
+    table = expectations.counts_table([DAY_MS, 0], counts)
 
     assert list(table.columns) == ["time_bucket", *(check.name for check in checks.CHECKS)]
     assert list(table["time_bucket"]) == ["1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"]
@@ -44,11 +44,11 @@ def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() 
 
 
 def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge, "KEPT_RUNS", 2)
+    monkeypatch.setattr(expectations, "KEPT_RUNS", 2)
     settings = Settings(data_docs_dir=tmp_path)
 
     for run_id in ("one", "two", "three", "four"):
-        assert judge.judge(judge.counts_table([0], {}), settings, run_id).passed
+        assert expectations.judge(expectations.counts_table([0], {}), settings, run_id).passed
 
     # The bound is applied before a run adds its own page.
     pages = {page.parents[1].name for page in (tmp_path / "validations").rglob("*.html")}

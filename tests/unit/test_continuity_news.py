@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 from tests.unit.continuity_model import Event, History, Row, expected_findings, keys_of
 from tests.unit.test_continuity import PURGED, WHOLE, damaged, whole
 from tidemark.continuity import news, tails
+from tidemark.continuity.all_findings import suspicions
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.tag_sequence import absent_events, with_is_removed
-from tidemark.continuity.transform import suspicions
-from tidemark.retention.purged import Removed
+from tidemark.ledger.purged import Removed
 
 OLD, NEW = range(1, 4), [4, 5, 6]
 NONE: frozenset[int] = frozenset()

@@ -7,7 +7,7 @@ from itertools import groupby
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra.spark_io import gathered
+from tidemark.cassandra.connector import gathered
 
 KEY = ("tag_name", "timebucket")
 

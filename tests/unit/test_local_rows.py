@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from tidemark.local_rows import local_rows
+from tidemark.spark.local_rows import local_rows
 
 SCHEMA = "name string, number bigint, small int, is_so boolean"
 

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.unit import acceptance_model as model
 from tests.unit.acceptance_model import Seen, Series, seen
-from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
-from tidemark.projection import acceptance, gaps
-from tidemark.projection.acceptance import Result
+from tidemark.projection.acceptance import gaps, rule
+from tidemark.projection.acceptance.rule import Result
+from tidemark.spark.local_rows import local_rows
 
 A, D, R, RB = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED, Result.REJECTED_BACKTRACKING
 SEEN = (
@@ -154,18 +154,18 @@ def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSessi
         ],
         SEEN,
     )
-    reached = acceptance.reach(rows, _empty(spark, STORED), _empty(spark, DELETED))
-    agreed = acceptance.agree(reached, rows)
+    reached = rule.reach(rows, _empty(spark, STORED), _empty(spark, DELETED))
+    agreed = rule.agree(reached, rows)
     found = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
     assert found == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
-    offsets = acceptance.offset_rows(agreed).orderBy("tag").collect()
+    offsets = rule.offset_rows(agreed).orderBy("tag").collect()
     number = keys.slice_of("a|1")
     assert offsets == [
         (number, "a|1", "blue", 5, 1, "t-5"),
         (number, "a|1", "red", 5, 2, "t-5"),
     ]
-    marked = acceptance.judge(rows, agreed, rows.is_back)
-    held = acceptance.held_back(marked).orderBy("sequence_nr").collect()
+    marked = rule.judge(rows, agreed, rows.is_back)
+    held = rule.held_back(marked).orderBy("sequence_nr").collect()
     assert held == [("a|1", 6), ("a|1", 7)]
 
 
@@ -182,8 +182,8 @@ def test_gaps_are_named_by_time_bucket(spark: SparkSession) -> None:
     )
     waiting = local_rows(spark, [_row("w|1", "", 1, 1, there=False)], SEEN)
     everything = rows.unionByName(waiting)
-    reached = acceptance.reach(everything, _empty(spark, STORED), _empty(spark, DELETED))
-    marked = acceptance.judge(rows, reached, rows.is_back)
+    reached = rule.reach(everything, _empty(spark, STORED), _empty(spark, DELETED))
+    marked = rule.judge(rows, reached, rows.is_back)
     assert gaps.errors(gaps.named(gaps.of_buckets(marked, everything, reached)).collect()) == {
         1: "gap: p|1 red 4..6 missing, w|1 1 held",
         2: "gap: p|1 red 4..6 8 missing, q|0 1 missing, q|1 1 missing, and 2 more",
@@ -218,7 +218,7 @@ def test_what_was_deleted_before_it_was_consumed(
     )
     known = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
     deleted = local_rows(spark, [("p|1", deleted_to)], DELETED)
-    reached = acceptance.reach(rows, known, deleted)
+    reached = rule.reach(rows, known, deleted)
     found = gaps.purged(reached, rows).select("first_number", "last_number").collect()
     assert found == expected
 
@@ -251,8 +251,8 @@ def judged(
         DELETED,
     )
     is_beheaded = next(iter(histories.values())).beheaded
-    reached = acceptance.reach(rows, stored, deleted, is_beheaded=is_beheaded)
-    marked = acceptance.judge(rows.where("is_there"), reached, rows.is_back)
+    reached = rule.reach(rows, stored, deleted, is_beheaded=is_beheaded)
+    marked = rule.judge(rows.where("is_there"), reached, rows.is_back)
     found: dict[str, list[tuple[int, Result]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():
         found.setdefault(row.persistence_id, []).append((row.number, Result(row.result)))

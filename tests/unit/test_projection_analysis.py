@@ -9,10 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import DefinitionError, SchemaMismatch
-from tidemark.projection import analysis, catalog, target
-from tidemark.projection.analysis import Checked
-from tidemark.projection.definition import Definition
-from tidemark.projection.definition_file import read
+from tidemark.projection.analysis import analyze
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.file import read
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.writing import target
 from tidemark.settings import REPOSITORY
 
 HEADER = """\
@@ -81,7 +83,7 @@ def test_check_refuses_sql(
 ) -> None:
     definition = define(sql)
     with pytest.raises(DefinitionError) as refused:
-        analysis.check(spark, definition)
+        analyze.check(spark, definition)
     assert str(refused.value) == f"{what} ({definition.file}{place}); {do}"
 
 
@@ -109,19 +111,19 @@ def test_check_refuses_fields(
 ) -> None:
     definition = define("SELECT time_bucket FROM events", event)
     with pytest.raises(DefinitionError) as refused:
-        analysis.check(spark, definition)
+        analyze.check(spark, definition)
     assert str(refused.value) == message.format(f" ({definition.file}{place})")
 
 
 def test_check_never_runs_a_command(spark: SparkSession, define: Define) -> None:
     definition = define("WITH x AS (SELECT 1 AS y) INSERT INTO TABLE z SELECT y FROM x")
     with pytest.raises(DefinitionError, match="Spark refuses the SQL"):
-        analysis.check(spark, definition)
+        analyze.check(spark, definition)
 
 
 def test_the_shipped_definitions_pass(spark: SparkSession) -> None:
     for definition in catalog.load(REPOSITORY / "include" / "sql" / "projections"):
-        assert analysis.check(spark, definition).definition is definition
+        assert analyze.check(spark, definition).definition is definition
 
 
 class Table:
@@ -154,7 +156,7 @@ def test_require_target_takes_what_fits(spark: SparkSession, define: Define) -> 
         "marks": "frozen<set<text>>", "mean": "double", "at": "timestamp", "more": "uuid",
     }  # fmt: skip
     table = Table(columns, (["time_bucket"], ["kind"]))
-    target.require_target(table, analysis.check(spark, define(sql)))  # type: ignore[arg-type]
+    target.require_target(table, analyze.check(spark, define(sql)))  # type: ignore[arg-type]
 
 
 def test_require_target_names_all_differences(spark: SparkSession, define: Define) -> None:
@@ -165,7 +167,7 @@ def test_require_target_names_all_differences(spark: SparkSession, define: Defin
     table = Table(
         {"time_bucket": "bigint", "kind": "text", "n": "int"}, (["kind"], ["time_bucket"])
     )
-    assert differences(table, analysis.check(spark, definition)) == (
+    assert differences(table, analyze.check(spark, definition)) == (
         "projection punctuality does not fit flights.punctuality:"
         " the table's partition key is (kind), mode bucket needs (time_bucket);"
         " the result has no column kind, which is part of the primary key;"
@@ -178,7 +180,7 @@ def test_require_target_names_all_differences(spark: SparkSession, define: Defin
 def test_require_target_names_what_upsert_needs(spark: SparkSession, define: Define) -> None:
     definition = define("SELECT slice AS persistence_id, kind FROM events", mode="upsert")
     table = Table({"persistence_id": "int", "kind": "text"}, (["persistence_id"], ["kind"]))
-    assert differences(table, analysis.check(spark, definition)) == (
+    assert differences(table, analyze.check(spark, definition)) == (
         "projection punctuality does not fit flights.punctuality:"
         " the table's primary key is (persistence_id, kind), mode upsert needs (persistence_id);"
         " persistence_id is int in the result, it must be the string of the event;"
@@ -190,7 +192,7 @@ def test_require_target_names_what_upsert_needs(spark: SparkSession, define: Def
 def test_require_target_names_what_append_needs(spark: SparkSession, define: Define) -> None:
     sql = "SELECT kind, persistence_id, CAST(sequence_nr AS INT) AS sequence_nr FROM events"
     columns = {"kind": "text", "persistence_id": "text", "sequence_nr": "bigint"}
-    checked = analysis.check(spark, define(sql, mode="append"))
+    checked = analyze.check(spark, define(sql, mode="append"))
     assert differences(Table(columns, (["kind"], ["persistence_id"])), checked) == (
         "projection punctuality does not fit flights.punctuality:"
         " the table's primary key is (kind, persistence_id),"
@@ -198,7 +200,7 @@ def test_require_target_names_what_append_needs(spark: SparkSession, define: Def
         " sequence_nr is int in the result, it must be the bigint of the event"
         f" ({checked.definition.file}); change the SELECT or the table"
     )
-    fitting = analysis.check(
+    fitting = analyze.check(
         spark, define(sql.replace("CAST(sequence_nr AS INT) AS", ""), mode="append")
     )
     target.require_target(Table(columns, (["kind"], ["persistence_id", "sequence_nr"])), fitting)  # type: ignore[arg-type]
@@ -216,8 +218,8 @@ def test_require_target_compares_the_key_that_is_stated(
         {"time_bucket": "bigint", "kind": "text", "n": "bigint"}, (["time_bucket"], ["kind"])
     )
     right = define(sql, event=f"{EVENT}\n-- key: time_bucket, kind\n-- guarantee: exactly-once")
-    target.require_target(table, analysis.check(spark, right))  # type: ignore[arg-type]
-    wrong = analysis.check(spark, define(sql, event=f"{EVENT}\n-- key: {stated}"))
+    target.require_target(table, analyze.check(spark, right))  # type: ignore[arg-type]
+    wrong = analyze.check(spark, define(sql, event=f"{EVENT}\n-- key: {stated}"))
     with pytest.raises(DefinitionError) as refused:
         target.require_target(table, wrong)  # type: ignore[arg-type]
     assert str(refused.value) == (
@@ -229,7 +231,7 @@ def test_require_target_compares_the_key_that_is_stated(
 
 def test_require_target_names_a_missing_table(spark: SparkSession, define: Define) -> None:
     definition = define("SELECT time_bucket FROM events")
-    assert differences(Table(None, ([], [])), analysis.check(spark, definition)) == (
+    assert differences(Table(None, ([], [])), analyze.check(spark, definition)) == (
         "the target flights.punctuality of projection punctuality does not exist"
         f" ({definition.file}); create the table first"
     )

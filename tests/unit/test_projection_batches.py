@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection.batches import Bounds, part
-from tidemark.projection.plan import Work
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.running.batches import Bounds, part
 
 Events = dict[int, int]
 """Time bucket by sequence nr, of one series."""

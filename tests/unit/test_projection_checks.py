@@ -9,11 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import DefinitionError, WrongData
-from tidemark.projection import analysis, checking
-from tidemark.projection.checks import parse
-from tidemark.projection.definition_file import read
+from tidemark.headed_files.sql_file import Value
+from tidemark.projection.analysis import analyze
+from tidemark.projection.definition.checks import parse
+from tidemark.projection.definition.file import read
 from tidemark.projection.testing import failed_checks, run_projection
-from tidemark.sqlfile import Value
+from tidemark.projection.transformation import result_checks
 
 FILE = Path("one.sql")
 DEFINITION = """\
@@ -119,7 +120,7 @@ def test_what_spark_cannot_evaluate_is_refused_at_its_place(
     file = tmp_path / "one.sql"
     file.write_text(DEFINITION.format(checks=checks))
     with pytest.raises(DefinitionError) as refused:
-        checking.analyze(spark, analysis.check(spark, read(file)))
+        result_checks.analyze(spark, analyze.check(spark, read(file)))
     error = refused.value
     assert error.what.startswith(what)
     assert (error.where, error.do) == (f"{file}{place}", do)

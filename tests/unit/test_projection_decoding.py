@@ -17,10 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit import decoding_model as model
 from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
 from tidemark.errors import root_cause
-from tidemark.projection import transform
-from tidemark.projection.analysis import Checked
+from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.decoding import jackson
-from tidemark.projection.decoding.translation import UnreadablePayload
+from tidemark.projection.decoding.json_text import UnreadablePayload
+from tidemark.projection.transformation import events as transform
 
 Payload = tuple[int, str, bytes | None]
 Check = Callable[..., Checked]

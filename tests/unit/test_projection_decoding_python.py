@@ -17,10 +17,10 @@ import pytest
 
 from tests.unit import decoding_model as model
 from tidemark.projection.decoding.jackson import jackson_cbor, jackson_json
+from tidemark.projection.decoding.json_text import Translator, to_json
 from tidemark.projection.decoding.protobuf import Protobuf
 from tidemark.projection.decoding.python_function import PythonFunction
-from tidemark.projection.decoding.sources import sources_in
-from tidemark.projection.decoding.translation import Translator, to_json
+from tidemark.projection.definition.user_modules import sources_in
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError
-from tidemark.projection.decoding import rules
-from tidemark.projection.decoding.rules import FORM, Kind
-from tidemark.projection.definition import Definition
-from tidemark.projection.definition_file import read
+from tidemark.projection.definition import decoder as rules
+from tidemark.projection.definition.decoder import FORM, Kind
+from tidemark.projection.definition.file import read
+from tidemark.projection.definition.model import Definition
 
 HEADER = """\
 -- name: fares

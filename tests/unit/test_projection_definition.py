@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.projection import catalog
-from tidemark.projection.body import Select
-from tidemark.projection.definition import Mode
-from tidemark.projection.definition_file import read
-from tidemark.projection.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.file import read
+from tidemark.projection.definition.model import Mode
+from tidemark.projection.definition.query import Select
+from tidemark.projection.definition.source import (
+    KafkaJournal,
+    Messages,
+    PersistenceIds,
+    Source,
+    Tags,
+)
 from tidemark.settings import REPOSITORY
 
 GOOD = """\

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from tidemark.errors import TidemarkError
-from tidemark.projection.decoding.sources import sources_in
-from tidemark.projection.folding.worker import FAILURES, Fold
-from tidemark.projection.on_error import OnError
+from tidemark.projection.definition.on_error import OnError
+from tidemark.projection.definition.user_modules import sources_in
 from tidemark.projection.testing import run_projection, unreadable_events
+from tidemark.projection.transformation.fold_worker import FAILURES, Fold
 from tidemark.settings import REPOSITORY
 
 MODULE = """\

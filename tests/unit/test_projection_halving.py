@@ -26,12 +26,12 @@ from tidemark.errors import (
 )
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection import halving
-from tidemark.projection.batches import part
-from tidemark.projection.done import Done
-from tidemark.projection.halving import MOST_FAILED, Halving, is_of_events
-from tidemark.projection.intake import Policy
-from tidemark.projection.plan import Work
+from tidemark.projection.acceptance.accept import Policy
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.running import bisection
+from tidemark.projection.running.batches import part
+from tidemark.projection.running.bisection import MOST_FAILED, Halving, is_of_events
+from tidemark.projection.running.outcome import Done
 
 Events = Mapping[int, int]
 """Time bucket by sequence nr, of one series."""
@@ -178,9 +178,9 @@ def test_halves_are_tried_oldest_first_and_a_failure_is_told() -> None:
     assert world.attempts == [[0, 1, 2, 3, 4, 5], [0, 1, 2], [0], [1, 2], [1], [2], [3, 4, 5]]
     assert world.ledger == {2: "bad"}
     with pytest.raises(TidemarkError) as failed:
-        halving.require_done(planned(range(6)), done)
+        bisection.require_done(planned(range(6)), done)
     assert str(failed.value) == "1 of 6 buckets, 1970-01-01 00:00: bad"
-    assert halving.lines("totals", done) == ["totals: 1970-01-01 00:00 failed: bad"]
+    assert bisection.lines("totals", done) == ["totals: 1970-01-01 00:00 failed: bad"]
 
 
 def test_a_late_bucket_that_is_at_fault_fails_alone() -> None:
@@ -193,7 +193,7 @@ def test_a_single_bucket_fails_with_its_own_error() -> None:
     world, done = World({}, frozenset({4})), Done()
     world.work_off(planned([4]), done)
     with pytest.raises(TidemarkError, match=r"^bad$"):
-        halving.require_done(planned([4]), done)
+        bisection.require_done(planned([4]), done)
 
 
 def test_strict_and_what_no_half_would_do_better_fail_as_a_whole() -> None:

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from tests.unit.history_world import RUNS, Event, Job, Judged, World, sequential
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import slice_of
-from tidemark.projection import acceptance
-from tidemark.projection.acceptance import NO_TAG, Result
+from tidemark.projection.acceptance import rule
+from tidemark.projection.acceptance.rule import NO_TAG, Result
 
 WORLDS = 300
 SEEDS = 20
@@ -64,15 +64,14 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     ]
     stored = spark.createDataFrame(known, STORED)
     deleted = spark.createDataFrame([], DELETED)
-    reached = acceptance.reach(seen, stored, deleted).localCheckpoint()
-    judged = acceptance.judge(seen.where("is_there"), reached, seen.is_back)
+    reached = rule.reach(seen, stored, deleted).localCheckpoint()
+    judged = rule.judge(seen.where("is_there"), reached, seen.is_back)
     by_job: dict[int, list[Judged]] = defaultdict(list)
     for found in judged.select("row", "result").collect():
         _, job, each = rows[found.row]
         by_job[id(job)].append((each, Result(found.result)))
     moved = {
-        found.persistence_id: found.sequence_nr
-        for found in acceptance.offset_rows(reached).collect()
+        found.persistence_id: found.sequence_nr for found in rule.offset_rows(reached).collect()
     }
     for world in worlds:
         world.finish([by_job[id(job)] for job in world.jobs], moved)

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.errors import DefinitionError, InvalidInput, TidemarkError
-from tidemark.projection.definition_file import read
-from tidemark.projection.location import resolve
-from tidemark.projection.modes import lake
+from tidemark.projection.definition.file import read
+from tidemark.projection.writing import export_files
+from tidemark.projection.writing.export_directory import resolve
 from tidemark.settings import Settings
 
 HEADER = """\
@@ -31,8 +31,8 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def files(spark: SparkSession, tmp_path: Path) -> lake.Files:
-    return lake.open_files(spark, f"file://{tmp_path}/lake {{1}} *", "pekko.one")
+def files(spark: SparkSession, tmp_path: Path) -> export_files.Files:
+    return export_files.open_files(spark, f"file://{tmp_path}/lake {{1}} *", "pekko.one")
 
 
 def rows(spark: SparkSession, version: str, *buckets: int, times: int = 1) -> DataFrame:
@@ -43,24 +43,24 @@ def rows(spark: SparkSession, version: str, *buckets: int, times: int = 1) -> Da
     ).repartition(3)
 
 
-def put(files: lake.Files, frame: DataFrame, name: str, *buckets: int) -> None:
-    lake.write_batch(frame, files, name)
+def put(files: export_files.Files, frame: DataFrame, name: str, *buckets: int) -> None:
+    export_files.write_batch(frame, files, name)
     for bucket in buckets:
-        lake.replace_bucket(files, name, bucket)
-    lake.remove_batches(files)
+        export_files.replace_bucket(files, name, bucket)
+    export_files.remove_batches(files)
 
 
-def directory(files: lake.Files) -> Path:
+def directory(files: export_files.Files) -> Path:
     return Path(files.directory.removeprefix("file://"))
 
 
-def everything(files: lake.Files) -> list[str]:
+def everything(files: export_files.Files) -> list[str]:
     root = directory(files)
     return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
 
 
 def test_a_bucket_is_one_file_in_order_that_any_reader_finds(
-    spark: SparkSession, files: lake.Files
+    spark: SparkSession, files: export_files.Files
 ) -> None:
     put(files, rows(spark, "old", 0, HOUR_MS, times=3), "1-a", 0, HOUR_MS)
     assert everything(files) == [
@@ -71,26 +71,26 @@ def test_a_bucket_is_one_file_in_order_that_any_reader_finds(
     assert found.sequence_nr.tolist() == [1, 2, 3] * 2
     assert found.time_bucket.tolist() == [0] * 3 + [HOUR_MS] * 3
     put(files, rows(spark, "new", 0), "2-b", 0)
-    lake.remove_bucket(files, HOUR_MS)
+    export_files.remove_bucket(files, HOUR_MS)
     assert pd.read_parquet(directory(files)).version.tolist() == ["new"]
     assert everything(files) == ["time_bucket=0/pekko.one.parquet"]
     assert os.listdir(directory(files).parent) == [directory(files).name]
 
 
-def test_other_files_of_a_bucket_stay(spark: SparkSession, files: lake.Files) -> None:
+def test_other_files_of_a_bucket_stay(spark: SparkSession, files: export_files.Files) -> None:
     put(files, rows(spark, "old", 0), "1-a", 0)
     other = directory(files) / "time_bucket=0" / "pekko.other.parquet"
     other.write_bytes(b"")
     batch = directory(files).parent / "_batch-pekko.other-1-a"
     batch.mkdir()
-    lake.remove_bucket(files, 0)
-    lake.remove_batches(files)
+    export_files.remove_bucket(files, 0)
+    export_files.remove_batches(files)
     assert everything(files) == ["time_bucket=0/pekko.other.parquet"]
     assert batch.exists()
 
 
 def test_a_reader_sees_the_old_or_the_new_bucket_and_never_both(
-    spark: SparkSession, files: lake.Files
+    spark: SparkSession, files: export_files.Files
 ) -> None:
     put(files, rows(spark, "0", 0, times=50), "1-0", 0)
     done = Event()
@@ -114,22 +114,22 @@ def test_a_reader_sees_the_old_or_the_new_bucket_and_never_both(
 
 
 def test_a_run_whose_batch_was_removed_puts_nothing_in_place(
-    spark: SparkSession, files: lake.Files
+    spark: SparkSession, files: export_files.Files
 ) -> None:
     put(files, rows(spark, "new", 0), "1-new", 0)
-    lake.write_batch(rows(spark, "stalled", 0), files, "1-stalled")
+    export_files.write_batch(rows(spark, "stalled", 0), files, "1-stalled")
     assert pd.read_parquet(directory(files)).version.tolist() == ["new"]
-    lake.remove_batches(files)
+    export_files.remove_batches(files)
     with pytest.raises(TidemarkError, match="0 files of time bucket 0 are there to be put in"):
-        lake.replace_bucket(files, "1-stalled", 0)
+        export_files.replace_bucket(files, "1-stalled", 0)
     assert pd.read_parquet(directory(files)).version.tolist() == ["new"]
 
 
 def test_the_rename_of_other_file_systems_replaces_too(
-    spark: SparkSession, files: lake.Files, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, files: export_files.Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same calls as on HDFS; that they are one step there is HDFS's promise."""
-    monkeypatch.setattr(lake, "LOCAL", "another")
+    monkeypatch.setattr(export_files, "LOCAL", "another")
     put(files, rows(spark, "old", 0), "1-a", 0)
     put(files, rows(spark, "new", 0), "1-b", 0)
     assert pd.read_parquet(directory(files)).version.tolist() == ["new"]

@@ -14,18 +14,19 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput
+from tidemark.journal.series import Series
 from tidemark.ledger.pieces import Entry, Piece, Pieces, Reason, State
 from tidemark.partitioning.keys import slice_of, slice_ranges
-from tidemark.projection import lag, skips
-from tidemark.projection.definition import Definition
-from tidemark.projection.estimate import Estimates
-from tidemark.projection.lag import Lag
-from tidemark.projection.limit import limited
-from tidemark.projection.plan import Work
-from tidemark.projection.saved_plan import SavedPiece, SavedPlan, SavedWork
-from tidemark.projection.series import Series
-from tidemark.projection.skips import Skip
-from tidemark.projection.status import progress
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.management import lag
+from tidemark.projection.management.lag import Lag
+from tidemark.projection.management.status import progress
+from tidemark.projection.offset_store import skips
+from tidemark.projection.offset_store.skips import Skip
+from tidemark.projection.planning.estimate import Estimates
+from tidemark.projection.planning.limit import limited
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedWork
 
 HOUR = 3_600_000
 PLAN = SavedPlan(

@@ -10,11 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import DefinitionError, SchemaMismatch, root_cause
-from tidemark.projection import analysis, catalog
-from tidemark.projection.body import Function
-from tidemark.projection.definition import Mode
-from tidemark.projection.definition_file import read
-from tidemark.projection.on_error import OnError
+from tidemark.projection.analysis import analyze
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.file import read
+from tidemark.projection.definition.model import Mode
+from tidemark.projection.definition.on_error import OnError
+from tidemark.projection.definition.query import Function
 from tidemark.projection.testing import run_projection
 
 GOOD = '''\
@@ -177,7 +178,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
     file = tmp_path / "balances.py"
     file.write_text(GOOD)
     with pytest.raises(DefinitionError) as refused:
-        analysis.check(spark, read(file))
+        analyze.check(spark, read(file))
     assert str(refused.value) == (
         "balances.py cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
         f" ({file}:3); correct it"
@@ -200,7 +201,7 @@ def test_a_function_that_does_not_fit_is_refused_before_anything_is_read(
     file = tmp_path / "sums.py"
     file.write_text(FRAME.replace(old, new))
     with pytest.raises(DefinitionError) as refused:
-        analysis.check(spark, read(file))
+        analyze.check(spark, read(file))
     assert str(refused.value).startswith(what)
     assert f"({file}:{line}" in str(refused.value)
 

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from tests.unit.acceptance_model import Life, judge_lives
 from tidemark.errors import DefinitionError
-from tidemark.local_rows import local_rows
 from tidemark.partitioning import keys
-from tidemark.projection import acceptance, resets
-from tidemark.projection.acceptance import Result
-from tidemark.projection.definition_file import read
+from tidemark.projection.acceptance import resets, rule
+from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.definition.file import read
+from tidemark.spark.local_rows import local_rows
 
 A, D, R = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED
 T = 1_000_000
@@ -133,8 +133,8 @@ def judged(
     )
     anew = resets.began_anew(rows, stored, deleted, AFTER)
     present = resets.present(rows, anew)
-    reached = acceptance.reach(present, resets.begun(stored, anew), deleted)
-    marked = acceptance.judge(rows, resets.marked(reached, anew), rows.is_before)
+    reached = rule.reach(present, resets.begun(stored, anew), deleted)
+    marked = rule.judge(rows, resets.marked(reached, anew), rows.is_before)
     found: dict[str, list[tuple[tuple[int, int], Result]]] = {}
     for row in marked.select("persistence_id", "number", "at", "result").collect():
         found.setdefault(row.persistence_id, []).append(((row.number, row.at), Result(row.result)))

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection import selection
-from tidemark.projection.definition_file import read
-from tidemark.projection.plan import Work
-from tidemark.projection.slices import ALL, Slicing
+from tidemark.partitioning.slice_ranges import ALL, Slicing
+from tidemark.projection.definition.file import read
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import scope
 
 DEFINITION = """\
 -- name: one
@@ -58,7 +58,7 @@ def test_four_ranges_have_every_event_once_each_id_inside_its_range(
     orders = rows.where("persistence_id LIKE 'Order|p%'")
     found = []
     for one in keys.slice_ranges(4):
-        part = selection.of_work(orders, make_work("messages", one)).collect()
+        part = scope.of_work(orders, make_work("messages", one)).collect()
         assert all(one.first <= keys.slice_of(row.persistence_id) <= one.last for row in part)
         found += part
     assert len(found) == 60
@@ -69,7 +69,7 @@ def test_entity_types_are_what_stands_before_the_first_separator(
     rows: DataFrame, make_work: Callable[..., Work]
 ) -> None:
     def odd(source: str) -> list[str]:
-        chosen = selection.of_work(rows, make_work(source, ALL)).collect()
+        chosen = scope.of_work(rows, make_work(source, ALL)).collect()
         return [row.persistence_id for row in chosen if row.persistence_id in ODD]
 
     assert odd("messages") == ODD

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.errors import InvalidInput
-from tidemark.partitioning import keys
+from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection import slices
-from tidemark.projection.slices import ALL, Portion
+from tidemark.partitioning.slice_ranges import ALL, Portion
 
 BUCKETS = (1, 2, 3)
 
@@ -34,7 +33,7 @@ def inside(ranges: Sequence[SliceRange]) -> Counter[int]:
 @given(some_ranges, some_ranges)
 def test_missing_is_what_no_range_has(scopes: list[SliceRange], done: list[SliceRange]) -> None:
     for scope in [*scopes, ALL]:
-        left = inside(slices.missing(scope, done))
+        left = inside(slice_ranges.missing(scope, done))
         assert set(left) == set(inside([scope])) - set(inside(done))
         assert set(left.values()) <= {1}
 
@@ -44,8 +43,8 @@ def test_portions_are_exactly_what_is_left(
     events: dict[int, int], number: int, done: tuple[list[SliceRange], ...]
 ) -> None:
     by_bucket = dict(zip(BUCKETS, done, strict=True))
-    ranges = slices.cut(events, ALL, number)
-    left = slices.portions(ranges, by_bucket)
+    ranges = slice_ranges.cut(events, ALL, number)
+    left = slice_ranges.portions(ranges, by_bucket)
     for bucket, each in by_bucket.items():
         worked = inside([one.slices for one in left if bucket in one.time_buckets])
         assert set(worked) == set(inside([ALL])) - set(inside(each))
@@ -77,17 +76,17 @@ def test_every_slice_is_done_once_over_changing_ranges_with_interruptions(
         scope = keys.slice_ranges(ranges)[which % ranges]
         # The newest time bucket appears in the middle.
         known = BUCKETS[: 2 if position < 4 else 3]
-        work(slices.portions([scope], {each: done[each] for each in known})[:stops_after])
-    work(slices.portions([ALL], done))
+        work(slice_ranges.portions([scope], {each: done[each] for each in known})[:stops_after])
+    work(slice_ranges.portions([ALL], done))
     assert worked == Counter((bucket, number) for bucket in BUCKETS for number in range(1024))
-    assert slices.portions(keys.slice_ranges(4), done) == []
+    assert slice_ranges.portions(keys.slice_ranges(4), done) == []
 
 
 @given(some_events, st.integers(1, 200), st.sampled_from([ALL, SliceRange(32, 95)]))
 def test_cut_covers_its_slices_within_the_bound(
     events: dict[int, int], number: int, scope: SliceRange
 ) -> None:
-    ranges = slices.cut(events, scope, number)
+    ranges = slice_ranges.cut(events, scope, number)
     assert ranges[0].first == scope.first
     assert ranges[-1].last == scope.last
     assert all(one.last + 1 == other.first for one, other in pairwise(ranges))
@@ -114,7 +113,7 @@ def test_decimal_ids_are_cut_evenly_although_their_slices_are_not() -> None:
     assert (min(events.values()), max(events.values())) == (255, 1753)
     assert unevenness(events, keys.slice_ranges(128)) > 1.6
     for number in (4, 8, 16, 32, 64, 128):
-        assert unevenness(events, slices.cut(events, ALL, number)) <= 1.2, number
+        assert unevenness(events, slice_ranges.cut(events, ALL, number)) <= 1.2, number
 
 
 def signed(number: int) -> int:
@@ -129,13 +128,13 @@ def unevenness(events: Counter[int], ranges: Sequence[SliceRange]) -> float:
 
 
 def test_one_slice_is_not_cut() -> None:
-    assert slices.cut({5: 100, 900: 1}, ALL, 8) == [SliceRange(0, 899), SliceRange(900, 1023)]
-    assert slices.cut({}, ALL, 8) == [ALL]
+    assert slice_ranges.cut({5: 100, 900: 1}, ALL, 8) == [SliceRange(0, 899), SliceRange(900, 1023)]
+    assert slice_ranges.cut({}, ALL, 8) == [ALL]
 
 
 def test_portions_leave_out_what_is_done_and_keep_the_ranges() -> None:
     done = {1: [SliceRange(0, 255)], 2: []}
-    assert slices.portions(keys.slice_ranges(2), done) == [
+    assert slice_ranges.portions(keys.slice_ranges(2), done) == [
         Portion(SliceRange(0, 255), frozenset({2})),
         Portion(SliceRange(256, 511), frozenset({1, 2})),
         Portion(SliceRange(512, 1023), frozenset({1, 2})),
@@ -144,7 +143,7 @@ def test_portions_leave_out_what_is_done_and_keep_the_ranges() -> None:
 
 @pytest.mark.parametrize("written", ["0-255", " 256-511 ", "0-1023", "992-1023"])
 def test_parse_takes_whole_blocks(written: str) -> None:
-    assert slices.text(slices.parse(written)) == written.strip()
+    assert slice_ranges.text(slice_ranges.parse(written)) == written.strip()
 
 
 @pytest.mark.parametrize(
@@ -152,14 +151,14 @@ def test_parse_takes_whole_blocks(written: str) -> None:
 )
 def test_parse_refuses_anything_else(written: str) -> None:
     with pytest.raises(InvalidInput, match="is not a range of whole blocks of 32 slices"):
-        slices.parse(written)
+        slice_ranges.parse(written)
 
 
 def test_locks_of_disjoint_ranges_differ_and_those_of_all_slices_exclude_them() -> None:
-    first = slices.locked(SliceRange(0, 511), "project/j/name")
-    second = slices.locked(SliceRange(512, 1023), "project/j/name")
+    first = slice_ranges.locked(SliceRange(0, 511), "project/j/name")
+    second = slice_ranges.locked(SliceRange(512, 1023), "project/j/name")
     assert len(first) == len(second) == 16
     assert not set(first) & set(second)
-    assert slices.locked(SliceRange(480, 511), "project/j/name") == [first[-1]]
-    [whole] = slices.locked(ALL, "project/j/name")
+    assert slice_ranges.locked(SliceRange(480, 511), "project/j/name") == [first[-1]]
+    [whole] = slice_ranges.locked(ALL, "project/j/name")
     assert all(one.startswith(f"{whole}/") for one in first + second)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tidemark.ledger.pieces import Entry, Piece, Reason, State
-from tidemark.ledger.settlement import Standing
+from tidemark.ledger.rollup import Standing
 from tidemark.partitioning.keys import SliceRange
-from tidemark.projection import slices_store
-from tidemark.projection.slices_store import Part
+from tidemark.projection.offset_store import slice_records
+from tidemark.projection.offset_store.slice_records import Part
 
 VERSION = "2-abc"
 PIECE = Piece(7, Reason.NEW, 3)
@@ -30,7 +30,7 @@ def part(
 
 
 def standing(*parts: Part) -> Standing:
-    return slices_store.standing(PIECE, parts)
+    return slice_records.standing(PIECE, parts)
 
 
 def test_a_bucket_is_done_when_all_slices_are() -> None:
@@ -56,9 +56,9 @@ def test_parts_count_for_one_attempt_and_one_version_until_the_bucket_is_done() 
 
     def counting(state: State, version: str = VERSION) -> list[SliceRange]:
         entries = {7: Entry(7, state, 3, definition_version=version)}
-        counted = slices_store.counting(parts, entries, VERSION)
-        return slices_store.done(counted).get(7, [])
+        counted = slice_records.counting(parts, entries, VERSION)
+        return slice_records.done(counted).get(7, [])
 
     assert counting(State.RUNNING) == counting(State.PLANNED) == counting(State.HELD) == [LOW]
     assert counting(State.DONE) == counting(State.RUNNING, "1-old") == []
-    assert slices_store.counting(parts, {}, VERSION) == {}
+    assert slice_records.counting(parts, {}, VERSION) == {}

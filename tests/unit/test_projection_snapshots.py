@@ -21,11 +21,13 @@ from pyspark.sql import types as T
 from tests.unit.snapshot_model import Reader
 from tidemark.errors import DefinitionError, TidemarkError
 from tidemark.partitioning import keys
-from tidemark.projection import acceptance, analysis, snapshots, transform
-from tidemark.projection.acceptance import Result
-from tidemark.projection.definition_file import read
-from tidemark.projection.folding import frame
+from tidemark.projection.acceptance import rule, snapshots
+from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.analysis import analyze
+from tidemark.projection.definition.file import read
 from tidemark.projection.testing import run_projection, unreadable_events
+from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import fold_frame
 
 END = 1000
 STORED = (
@@ -173,9 +175,9 @@ def _one_run(
         ROW,
     )
     none_deleted = spark.createDataFrame([], "persistence_id string, deleted_to bigint")
-    reached = acceptance.reach(rows, snapshots.begun(known, begin), none_deleted)
+    reached = rule.reach(rows, snapshots.begun(known, begin), none_deleted)
     reached = snapshots.marked(reached, begin).localCheckpoint()
-    judged = acceptance.judge(rows, reached, rows.is_before)
+    judged = rule.judge(rows, reached, rows.is_before)
     later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(known, begin))
     for row in begin.collect():
         found[row.persistence_id].append(f"snap {row.snapshot_nr}")
@@ -186,7 +188,7 @@ def _one_run(
         for row in later.where(later.result == str(Result.DUPLICATE)).collect()
     }
     assert all(number > base for (_, number), base in repeated.items())
-    for row in acceptance.offset_rows(reached).collect():
+    for row in rule.offset_rows(reached).collect():
         base = stored.get(row.persistence_id, (0, None))[1]
         stored[row.persistence_id] = (row.sequence_nr, row.snapshot_sequence_nr or base)
 
@@ -198,7 +200,7 @@ def test_a_snapshot_has_the_first_timeuuid_of_its_millisecond(spark: SparkSessio
     (row,) = snapshots.newest(index, 2**50).collect()
     ticks = 1_356_998_400_123 * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
     assert row.snapshot_timestamp == keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
-    assert row.tag == acceptance.NO_TAG
+    assert row.tag == rule.NO_TAG
 
 
 def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(
@@ -300,7 +302,7 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
 ) -> None:
     """p|1 is older than the snapshot of this run, p|2 is newer: then it goes on behind itself."""
     (tmp_path / "books.py").write_text(FOLD)
-    checked = analysis.check(spark, read(tmp_path / "books.py"))
+    checked = analyze.check(spark, read(tmp_path / "books.py"))
     states = spark.createDataFrame([("p|1", 2, 9, [2]), ("p|2", 4, 9, [4])], checked.result)
     bucket = 1_356_998_400_000
     ticks = bucket * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
@@ -316,8 +318,8 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
         " is_snapshot boolean",
     )
     decoded = transform.decode(transform.distinct_events(rows), checked.event, checked.decoders)
-    folded = frame.folded(transform.readable(decoded), states, checked)
-    found = {row.persistence_id: row for row in frame.states(folded).collect()}
+    folded = fold_frame.folded(transform.readable(decoded), states, checked)
+    found = {row.persistence_id: row for row in fold_frame.states(folded).collect()}
     assert (found["p|1"].sequence_nr, found["p|1"].balance) == (5, 3)
     assert found["p|1"].folded == [-1, 3, 4, 5]
     assert (found["p|2"].sequence_nr, found["p|2"].balance, found["p|2"].folded) == (5, 10, [4, 5])

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.kafka_journal import frames
 from tidemark.partitioning import keys
-from tidemark.projection import plan
+from tidemark.projection.planning import plan
 from tidemark.projection.testing import run_projection
 from tidemark.settings import Settings
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.local_rows import local_rows
-from tidemark.reconciliation import propagate_rows
+from tidemark.reconciliation.propagate_deletes import verdicts as propagate_rows
+from tidemark.spark.local_rows import local_rows
 
 YOUNG = 100
 LIMIT = 5001

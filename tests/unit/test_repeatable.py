@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.repeatable import unrepeatable
+from tidemark.spark.determinism import unrepeatable
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.session import submission, ui
+from tidemark.application.spark_session import submission, ui
 from tidemark.settings import Settings
 
 ADDRESSES = {"spark.driver.bindAddress", "spark.driver.host"}

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.shuffled import shuffled_once
+from tidemark.spark.shuffle import shuffled_once
 
 
 def test_what_a_frame_is_made_of_is_read_once(spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.journal.tables import PAYLOAD_COLUMNS
-from tidemark.shuffled import shuffled_once
+from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import numbering, transform
 
 RANKED = (

@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.local_rows import local_rows
 from tidemark.partitioning.keys import slice_of
-from tidemark.projection import acceptance
-from tidemark.projection.acceptance import NO_TAG, Result
+from tidemark.projection.acceptance import rule
+from tidemark.projection.acceptance.rule import NO_TAG, Result
+from tidemark.spark.local_rows import local_rows
 
 RESULTS = {
     "A": Result.ACCEPTED,
@@ -290,15 +290,15 @@ def one_run(
     deleted = [
         (f"{name}/{p}", nr) for name, case in cases.items() for p, nr in case.deleted.items()
     ]
-    reached = acceptance.reach(
+    reached = rule.reach(
         rows, local_rows(spark, known, STORED), local_rows(spark, deleted, DELETED)
     ).localCheckpoint()
-    judged = acceptance.judge(rows.where("is_there"), reached, rows.is_back)
+    judged = rule.judge(rows.where("is_there"), reached, rows.is_back)
     found = {name: Outcome() for name in cases}
     for row in judged.select("row", "result").collect():
         name, one = seen[row.row]
         found[name].results.append((one.pid, one.number, Result(row.result)))
-    for row in acceptance.offset_rows(reached).collect():
+    for row in rule.offset_rows(reached).collect():
         name, _, pid = row.persistence_id.rpartition("/")
         assert row.slice == slice_of(row.persistence_id)
         found[name].moved[pid] = (row.sequence_nr, row.timestamp)

@@ -11,15 +11,15 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.continuity import findings, news, read, tag_sequence, tails, unwritable
+from tidemark.continuity.all_findings import Keys, all_findings
 from tidemark.continuity.checks import UNTAGGED_EVENT
 from tidemark.continuity.plan import Owed, Scope
-from tidemark.continuity.transform import Keys, all_findings
 from tidemark.journal import frames, tables
 from tidemark.ledger.pieces import Piece
-from tidemark.local_rows import local_rows
-from tidemark.retention.purged import removed
+from tidemark.ledger.purged import removed
+from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import rules
 from tidemark.window import to_millis
 

@@ -20,18 +20,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.continuity import read, tag_sequence, tails, unwritable
+from tidemark.continuity.all_findings import Keys, suspicions
 from tidemark.continuity.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
 from tidemark.continuity.plan import Owed
-from tidemark.continuity.transform import Keys, suspicions
 from tidemark.journal import frames, tables
-from tidemark.journal import tails as journal_tails
+from tidemark.journal import increments as journal_tails
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.local_rows import local_rows
+from tidemark.ledger.purged import Removed, removed
 from tidemark.partitioning import columns
-from tidemark.retention.purged import Removed, removed
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import events, rules
 from tidemark.tagging.plan import FEW_EVENTS
 from tidemark.text import counted

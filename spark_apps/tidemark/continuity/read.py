@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application import Run
-from tidemark.cassandra import spark_io
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.journal import frames
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
-from tidemark.local_rows import local_rows
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import events, rules
 
 
@@ -28,7 +28,7 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     name = settings.all_persistence_ids_table
     if control.table_columns(settings.journal_keyspace, name) is None:
         return local_rows(spark, [], "persistence_id string")
-    return spark_io.read(spark, settings.journal_keyspace, name, "persistence_id")
+    return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
 def index(run: Run, tag_rules: Sequence[rules.Rule]) -> DataFrame:

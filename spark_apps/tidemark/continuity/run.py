@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import preflight
-from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
-from tidemark.continuity import findings, judge, plan, store, tails
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.continuity import expectations, findings, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
 from tidemark.continuity.plan import APPLICATION, Scope
@@ -121,7 +121,9 @@ def run_window(
         run.say("judging the findings")
         planned = {piece.time_bucket for piece in pieces}
         looked_at = planned | (passed.keys() if scope is Scope.ALL else set())
-        verdict = judge.judge(judge.counts_table(looked_at, found.by_check), settings, run.run_id)
+        verdict = expectations.judge(
+            expectations.counts_table(looked_at, found.by_check), settings, run.run_id
+        )
         _require_agreement(found, verdict)
         error = None if verdict.passed else _failure(run, found, verdict, len(looked_at))
         _finish(claimed, found, error)
@@ -191,7 +193,7 @@ def _finish(claimed: Claim, found: _Found, error: ValidationFailed | None) -> No
     claimed.finish(State.DONE, counts)
 
 
-def _require_agreement(found: _Found, verdict: judge.Verdict) -> None:
+def _require_agreement(found: _Found, verdict: expectations.Verdict) -> None:
     if verdict.passed == bool(found.by_check):
         raise TidemarkError(
             f"Great Expectations {'passed' if verdict.passed else 'failed'} the window, but"
@@ -201,7 +203,9 @@ def _require_agreement(found: _Found, verdict: judge.Verdict) -> None:
         )
 
 
-def _failure(run: Run, found: _Found, verdict: judge.Verdict, planned: int) -> ValidationFailed:
+def _failure(
+    run: Run, found: _Found, verdict: expectations.Verdict, planned: int
+) -> ValidationFailed:
     per_check = found.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     number = sum(per_check.values())
@@ -234,7 +238,7 @@ def _remedy(found: _Found) -> str:
 
 
 def _outcome(
-    found: _Found, verdict: judge.Verdict, error: ValidationFailed | None, planned: int
+    found: _Found, verdict: expectations.Verdict, error: ValidationFailed | None, planned: int
 ) -> Outcome:
     failed = len(found.bad_buckets()) if error else 0
     return Outcome(

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
@@ -28,7 +28,7 @@ def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time
             "write_time": F.lit(write_time),
         }
     )
-    spark_io.write(rows, settings.keyspace, FINDING, write_time="write_time")
+    connector.write(rows, settings.keyspace, FINDING, write_time="write_time")
 
 
 def delete_older(

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from tidemark.continuity import checks
 from tidemark.continuity.findings import Rule, findings_of
 from tidemark.continuity.plan import Owed
-from tidemark.local_rows import local_rows
-from tidemark.retention.purged import Removed
+from tidemark.ledger.purged import Removed
+from tidemark.spark.local_rows import local_rows
 
 _TAGGED = ["persistence_id", "tag"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import spark_io
-from tidemark.local_rows import local_rows
+from tidemark.cassandra import connector
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 
 TABLE = "validate_tail"
 _SERIES = ("persistence_id", "tag")
@@ -23,7 +23,7 @@ def known(spark: SparkSession, settings: Settings) -> DataFrame:
     Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
     text).
     """
-    stored = spark_io.read(
+    stored = connector.read(
         spark, settings.keyspace, TABLE, "journal_keyspace", *_SERIES, *_ROW
     ).where(F.col("journal_keyspace") == settings.journal_keyspace)
     return stored.select(*_SERIES, *_ROW)
@@ -44,7 +44,7 @@ def known_of(series: DataFrame, settings: Settings) -> DataFrame:
         series.sparkSession, [(settings.journal_keyspace,)], "journal_keyspace string"
     )
     keys = series.select(*_SERIES).crossJoin(F.broadcast(journal))
-    return spark_io.read_partitions(keys, settings.keyspace, TABLE, *_SERIES, *_ROW)
+    return connector.read_partitions(keys, settings.keyspace, TABLE, *_SERIES, *_ROW)
 
 
 def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
@@ -60,4 +60,4 @@ def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
 def write(tails: DataFrame, settings: Settings) -> None:
     """Upsert tails. Columns in: those of `known`."""
     rows = tails.withColumn("journal_keyspace", F.lit(settings.journal_keyspace))
-    spark_io.write(rows, settings.keyspace, TABLE)
+    connector.write(rows, settings.keyspace, TABLE)

@@ -11,9 +11,9 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.continuity import checks
 from tidemark.continuity.findings import Rule, findings_of
-from tidemark.journal import frames, tails
-from tidemark.local_rows import local_rows
+from tidemark.journal import frames, increments
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import events
 from tidemark.tagging import rules as tag_rules
 
@@ -53,7 +53,7 @@ def unwritable_events(
     )
     if accused.isEmpty():
         return none(absent)
-    keys = tails.keys_of(accused, settings)
+    keys = increments.keys_of(accused, settings)
     messages = frames.messages_of(keys, settings, *events.READ)
     found = events.unwritable(events.tagged(messages, rules))
     return (

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application import DONE, NOTHING, Outcome, Run
+from tidemark.application.frame import DONE, NOTHING, Outcome, Run
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.errors import InvalidInput
 from tidemark.flights import events, messages, plan, source, store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import (
     SCHEMA_DIR,
@@ -75,9 +75,9 @@ def create_journal(control: Control, settings: Settings) -> None:
 
 def write_persistence_ids(rows: DataFrame, settings: Settings) -> None:
     """First, as Pekko does: the rows of `messages.to_persistence_ids`."""
-    spark_io.write(rows, settings.journal_keyspace, tables.ALL_PERSISTENCE_IDS)
+    connector.write(rows, settings.journal_keyspace, tables.ALL_PERSISTENCE_IDS)
 
 
 def write_messages(rows: DataFrame, settings: Settings) -> None:
     """Second: the rows of `messages.to_messages`."""
-    spark_io.write(rows, settings.journal_keyspace, tables.MESSAGES)
+    connector.write(rows, settings.journal_keyspace, tables.MESSAGES)

@@ -7,7 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.journal import tables
 from tidemark.partitioning import columns, keys
 from tidemark.settings import Settings
@@ -52,7 +52,7 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     Columns: persistence_id, tag, progress_sequence_nr, progress_number (bigint), progress_offset
     (timeuuid text of the last event).
     """
-    progress = spark_io.read(
+    progress = connector.read(
         spark,
         settings.journal_keyspace,
         tables.TAG_WRITE_PROGRESS,
@@ -90,7 +90,7 @@ def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
     text), ticks (bigint, 100 ns since 1582), time_bucket (bigint): the one it is stored under.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(spark_io.read(spark, keyspace, views, *_TAG_VIEW_KEYS))
+    return _named(connector.read(spark, keyspace, views, *_TAG_VIEW_KEYS))
 
 
 def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
@@ -104,7 +104,7 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(spark_io.read_partitions(keys, keyspace, views, *_TAG_VIEW_KEYS))
+    return _named(connector.read_partitions(keys, keyspace, views, *_TAG_VIEW_KEYS))
 
 
 def _named(rows: DataFrame) -> DataFrame:
@@ -121,7 +121,7 @@ def _named(rows: DataFrame) -> DataFrame:
 
 def deleted(spark: SparkSession, settings: Settings) -> DataFrame:
     """How far each persistence id is deleted: persistence_id, deleted_to (bigint)."""
-    return spark_io.read(
+    return connector.read(
         spark, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
     )
 
@@ -136,14 +136,14 @@ def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    return spark_io.read_partitions(
+    return connector.read_partitions(
         ids, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
     )
 
 
 def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     """tag_scanning: persistence_id, scanned_to (bigint)."""
-    scanned = spark_io.read(
+    scanned = connector.read(
         spark,
         settings.journal_keyspace,
         tables.TAG_SCANNING,
@@ -176,11 +176,11 @@ def indexed_between(
         keys.ticks_timeuuid(keys.epoch_ms_ticks(moment), clock_sequence=0, node=0)
         for moment in (first - 1, end + 1)
     )
-    stored = spark_io.read(
+    stored = connector.read(
         spark, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
     )
     found = stored.where((F.col("timestamp") >= lowest) & (F.col("timestamp") < highest))
-    spark_io.require_pushed(found, '"timestamp" >= ?')
+    connector.require_pushed(found, '"timestamp" >= ?')
     return _with_time(found, settings)
 
 
@@ -197,7 +197,7 @@ def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    found = spark_io.read_partitions(
+    found = connector.read_partitions(
         keys, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
     )
     return _with_time(found, settings)
@@ -244,7 +244,7 @@ def messages_of_ids(
 
 
 def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
-    found = spark_io.read(
+    found = connector.read(
         spark, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
     )
     return _with_time(found, settings)

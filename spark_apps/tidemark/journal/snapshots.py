@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables
 from tidemark.partitioning import columns
@@ -49,7 +49,7 @@ def index(spark: SparkSession, settings: Settings) -> DataFrame:
     Columns: persistence_id, snapshot_nr (bigint: the sequence nr of the last event in it), epoch_ms
     (bigint: when it was taken).
     """
-    found = spark_io.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
+    found = connector.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
     return _indexed(found)
 
 
@@ -64,7 +64,7 @@ def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     keyspace, name = settings.snapshot_keyspace, settings.snapshot_table
-    return _indexed(spark_io.read_partitions(ids, keyspace, name, *_INDEX))
+    return _indexed(connector.read_partitions(ids, keyspace, name, *_INDEX))
 
 
 def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
@@ -82,7 +82,7 @@ def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    found = spark_io.read_partitions(
+    found = connector.read_partitions(
         wanted,
         settings.snapshot_keyspace,
         settings.snapshot_table,

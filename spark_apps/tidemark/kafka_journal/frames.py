@@ -5,11 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
-from tidemark.local_rows import local_rows
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 
 SERIALIZER_ID = 0
 """The serializer id of every event; its manifest is the payload type, empty without a payload."""
@@ -30,7 +30,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
     segments = local_rows(
         spark, [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
     )
-    found = spark_io.read_partitions(
+    found = connector.read_partitions(
         segments,
         settings.kafka_journal_keyspace,
         settings.kafka_metajournal_table,
@@ -64,7 +64,7 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
 
     Columns: those of `projection.read.COLUMNS` without tag and number, and of `read.PAYLOAD`.
     """
-    stored = spark_io.read(
+    stored = connector.read(
         heads.sparkSession,
         settings.kafka_journal_keyspace,
         settings.kafka_journal_table,
@@ -97,7 +97,7 @@ def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataF
         segment.cast("bigint").alias("segment"),
         F.col("sequence_nr").alias("seq_nr"),
     )
-    stored = spark_io.read_partitions(
+    stored = connector.read_partitions(
         keys,
         settings.kafka_journal_keyspace,
         settings.kafka_journal_table,

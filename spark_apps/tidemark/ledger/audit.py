@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from tidemark import clock
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 from tidemark import __version__, clock
+from tidemark.cassandra.conditional_batches import apply_each, refused
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockLost
@@ -18,7 +19,6 @@ from tidemark.ledger import schedule
 from tidemark.ledger.piece import GAP_ERROR, Entry, Piece, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule
-from tidemark.ledger.together import apply_each, refused
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis

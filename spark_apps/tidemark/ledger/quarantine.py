@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.cassandra import spark_io
+from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
@@ -37,7 +37,7 @@ def write(
         F.lit(run_id).alias("run_id"),
         F.lit(clock.now()).alias("found_at"),
     )
-    spark_io.write(rows, settings.keyspace, TABLE)
+    connector.write(rows, settings.keyspace, TABLE)
 
 
 def write_one(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tidemark import preflight
-from tidemark.application import DONE, FAILED, Outcome, Run
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, FAILED, Outcome, Run
 from tidemark.errors import WrongData
-from tidemark.reconciliation import findings, kinds
-from tidemark.reconciliation.find import Found, find
+from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings import store as findings
+from tidemark.reconciliation.findings.find import Found, find
+from tidemark.reconciliation.findings.read import Kept
 from tidemark.reconciliation.operation import record
-from tidemark.reconciliation.read import Kept
 from tidemark.reconciliation.scope import Scope, require_known
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from tidemark import preflight
-from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.journal import tables
 from tidemark.ledger import applications, audit
 from tidemark.ledger.locks import Locks

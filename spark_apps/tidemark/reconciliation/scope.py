@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
 from tidemark.errors import InvalidInput
-from tidemark.journal import tables
-from tidemark.retention import store
+from tidemark.journal import tables, tag_views
 from tidemark.window import Window
 
 _TOGETHER = 1000
@@ -130,7 +129,7 @@ def _has_tag_view_rows(run: Run, persistence_id: str) -> bool:
         f"SELECT persistence_id FROM {views} WHERE tag_name = ? AND timebucket = ?"
         " AND persistence_id = ? LIMIT 1 ALLOW FILTERING"
     )
-    places = ((*one, persistence_id) for one in store.partitions(run.control, run.settings))
+    places = ((*one, persistence_id) for one in tag_views.partitions(run.control, run.settings))
     while part := list(islice(places, _TOGETHER)):
         if any(run.control.execute_many(probe, part)):
             return True

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark import clock
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.continuity.unwritable import SETTLED
 from tidemark.errors import InvalidInput
-from tidemark.journal import frames, tails
-from tidemark.local_rows import local_rows
+from tidemark.journal import frames, increments
 from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import events, rules
 
 
@@ -90,7 +90,7 @@ class _Settle:
             [(self.persistence_id, self.sequence_nr)],
             "persistence_id string, sequence_nr bigint",
         )
-        keys = tails.keys_of(event, settings)
+        keys = increments.keys_of(event, settings)
         messages = frames.messages_of(keys, settings, *events.READ).localCheckpoint()
         if messages.isEmpty():
             raise self._refused("there is no such event in messages", "check both, see `finding`")

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import preflight
-from tidemark.application import DONE, Outcome, Run
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, Outcome, Run
 from tidemark.partitioning import keys
-from tidemark.reconciliation.read import Kept, Keys, read_keys
+from tidemark.reconciliation.findings.read import Kept, Keys, read_keys
 from tidemark.reconciliation.scope import Scope, require_known
 from tidemark.window import from_millis
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
-from tidemark.journal import tables
+from tidemark.journal import tables, tag_views
 from tidemark.reconciliation.operation import Operation, Plan
-from tidemark.retention import store
-from tidemark.tagging import tails
+from tidemark.tagging import completeness
 
 
 def operation() -> Operation[Plan]:
@@ -26,7 +25,7 @@ def plan(run: Run) -> Plan:
     """
     settings = run.settings
     # Counted as they come: a journal has millions of persistence ids.
-    partitions = Counter(tag for tag, _ in store.partitions(run.control, settings))
+    partitions = Counter(tag for tag, _ in tag_views.partitions(run.control, settings))
     metadata = table(settings.journal_keyspace, settings.metadata_table)
     ids = run.control.stream(f"SELECT persistence_id, deleted_to FROM {metadata}", page=5000)
     beheaded = sum((row["deleted_to"] or 0) > 0 for row in ids)
@@ -56,7 +55,7 @@ def truncate(run: Run, check: Callable[[], None]) -> None:
         check()
         empty_table(run, name)
     check()
-    tails.forget(run.control, settings, None)
+    completeness.forget(run.control, settings, None)
 
 
 def empty_table(run: Run, name: str) -> None:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 
-from tidemark import clock, preflight
-from tidemark.application import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark import clock
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.journal import tables
+from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications, audit
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.schedule import time_buckets
-from tidemark.projection.frontier import absent_projections, needs_of_projections
-from tidemark.retention import store
+from tidemark.retention.needs import absent_projections, needs_of_projections
 from tidemark.retention.plan import Bucket, describe, plan_purge
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
@@ -72,7 +72,7 @@ def run_purge(run: Run, order: Order) -> Outcome:
     def plan_now() -> list[Bucket]:
         absent = absent_projections(run.control, settings)
         return plan_purge(
-            store.partitions(run.control, settings),
+            tag_views.partitions(run.control, settings),
             order.window,
             bucket_ms=settings.bucket_size.milliseconds,
             oldest_kept=to_millis(kept_since),
@@ -185,7 +185,7 @@ def _purge(
         while part := list(islice(places, _DELETED_AT_ONCE)):
             # What was lost meanwhile may be written by others now.
             claimed.check()
-            store.delete_partitions(run.control, run.settings, part)
+            tag_views.delete_partitions(run.control, run.settings, part)
         claimed.finish(
             State.DONE,
             {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},

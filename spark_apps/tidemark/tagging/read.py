@@ -13,14 +13,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application import Run
-from tidemark.cassandra import spark_io
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
 from tidemark.journal import frames, tables
-from tidemark.journal import tails as journal_tails
+from tidemark.journal import increments as journal_tails
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
-from tidemark.shuffled import shuffled_once
-from tidemark.tagging import events, numbering, plan, rules, tails
+from tidemark.spark.shuffle import shuffled_once
+from tidemark.tagging import completeness, events, numbering, plan, rules
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
 
@@ -72,7 +72,7 @@ def source(
     """
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
-    known = tails.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
+    known = completeness.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
     seen = _seen(run, progress, known)
     strategy, why = plan.choose(requested, _journal(run, known), pieces)
     run.say(f"finding the events by {strategy}: {why}")
@@ -93,7 +93,7 @@ def all_of(run: Run, tag_rules: Sequence[Rule]) -> Source:
         CassandraUnavailable: a statement failed.
     """
     progress = frames.write_progress(run.spark, run.settings).localCheckpoint()
-    known = tails.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
+    known = completeness.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
     return _scan(run, "asked for", progress, known, _seen(run, progress, known))
 
 
@@ -193,7 +193,7 @@ def _all_are_listed(run: Run, known: DataFrame) -> bool:
     name = settings.all_persistence_ids_table
     if not run.control.table_columns(settings.journal_keyspace, name):
         return False
-    listed = spark_io.read(spark, settings.journal_keyspace, name, "persistence_id")
+    listed = connector.read(spark, settings.journal_keyspace, name, "persistence_id")
     unlisted = known.join(listed, on="persistence_id", how="left_anti").localCheckpoint()
     if unlisted.isEmpty():
         return True

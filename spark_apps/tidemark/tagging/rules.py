@@ -21,10 +21,10 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import DefinitionError, InvalidInput, WrongData
+from tidemark.headed_files.sql_file import SqlFile, error_in, read_sql_file
 from tidemark.journal import tables
-from tidemark.repeatable import unrepeatable
 from tidemark.settings import Settings
-from tidemark.sqlfile import SqlFile, error_in, read_sql_file
+from tidemark.spark.determinism import unrepeatable
 
 COLUMNS = (
     "persistence_id",

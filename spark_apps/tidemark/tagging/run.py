@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tidemark import clock, preflight
-from tidemark.application import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark import clock
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import JournalDamaged
-from tidemark.journal import tables
+from tidemark.journal import bucket_size, tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State, describe
 from tidemark.ledger.schedule import left_for_later
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
-from tidemark.tagging import layout, plan, rules
+from tidemark.tagging import plan, rules
+from tidemark.tagging.job import Result, Work
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import Rule
-from tidemark.tagging.work import Result, Work
 from tidemark.window import Window, iso
 
 APPLICATION = applications.TAG_WRITE
@@ -47,7 +48,7 @@ def run_window(
     """
     settings = run.settings
     preflight.check(run, window)
-    layout.require_partition_size(run.control, settings)
+    bucket_size.require_partition_size(run.control, settings)
     tag_rules = rules.load(settings.tagging_dir)
     rules.require_applied(run.control, settings, tag_rules)
     ledger = Pieces.of(run.control, settings, APPLICATION, version=rules.version(tag_rules))
@@ -91,7 +92,7 @@ def _write(
         on_lost=run.stop_jobs,
     ) as claimed:
         rules.check(run.spark, tag_rules)
-        layout.record_bucket_size(run.control, settings)
+        bucket_size.record_bucket_size(run.control, settings)
         rules.record(run.control, settings, tag_rules)
         result = Work(run, claimed, ledger.done(), tag_rules, strategy).do()
         error = _finish(claimed, ledger, result, settings)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application import Run
-from tidemark.cassandra import spark_io
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
 from tidemark.journal import tables
 from tidemark.ledger import quarantine
 from tidemark.settings import Settings
-from tidemark.tagging import events, tails
+from tidemark.tagging import completeness, events
 
 
 def quarantine_unwritable(run: Run, tagged: DataFrame) -> None:
@@ -37,7 +37,7 @@ def write_tag_views(
 
     With `write_time` as after deletes, see `Control.write_time`; the same below.
     """
-    rows = spark_io.gathered(rows, ("tag_name", "timebucket"), partitions)
+    rows = connector.gathered(rows, ("tag_name", "timebucket"), partitions)
     ttl = settings.events_by_tag_time_to_live
     _write(rows, settings, settings.events_by_tag_table, write_time, time_to_live=ttl)
 
@@ -60,7 +60,7 @@ def write_tails(rows: DataFrame, settings: Settings, rules_version: str) -> None
             "rules_version": F.lit(rules_version),
         }
     )
-    spark_io.write(ours, settings.keyspace, tails.TABLE)
+    connector.write(ours, settings.keyspace, completeness.TABLE)
 
 
 def _write(
@@ -68,7 +68,7 @@ def _write(
 ) -> None:
     keyspace = settings.journal_keyspace
     if write_time is None:
-        spark_io.write(rows, keyspace, name, time_to_live=time_to_live)
+        connector.write(rows, keyspace, name, time_to_live=time_to_live)
         return
     stamped = rows.withColumn("write_time", F.lit(write_time))
-    spark_io.write(stamped, keyspace, name, write_time="write_time", time_to_live=time_to_live)
+    connector.write(stamped, keyspace, name, write_time="write_time", time_to_live=time_to_live)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import cbor2
 import pyarrow as pa
 
-from tidemark.projection.decoding.translation import (
+from tidemark.projection.decoding.json_text import (
     Translation,
     UnreadablePayload,
     one_by_one,

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from pyspark.sql import types as T
 
-from tidemark.projection.decoding.translation import (
+from tidemark.projection.decoding.json_text import (
     Translation,
     UnreadablePayload,
     one_by_one,

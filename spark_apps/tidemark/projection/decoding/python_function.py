@@ -8,14 +8,14 @@ from typing import Any
 
 import pandas as pd
 
-from tidemark.projection.decoding.sources import Sources
-from tidemark.projection.decoding.translation import (
+from tidemark.projection.decoding.json_text import (
     Translation,
     UnreadablePayload,
     one_by_one,
     to_json,
 )
-from tidemark.projection.on_error import SKIP, OnError
+from tidemark.projection.definition.on_error import SKIP, OnError
+from tidemark.projection.definition.user_modules import Sources
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.application import Run
-from tidemark.projection.plan import Work
-from tidemark.projection.sightings import Sightings
+from tidemark.application.frame import Run
+from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.projection.planning.plan import Work
 from tidemark.settings import Settings
 
 

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application import Run
-from tidemark.journal import tails
+from tidemark.application.frame import Run
+from tidemark.journal import increments
 from tidemark.kafka_journal import frames
-from tidemark.projection import read, resets, selection, sightings
-from tidemark.projection.plan import Work
-from tidemark.projection.sightings import Sightings
-from tidemark.projection.source import KafkaJournal
+from tidemark.projection.acceptance import candidates, resets
+from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.projection.definition.source import KafkaJournal
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import scope
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 
@@ -42,10 +44,10 @@ class KafkaJournalReader(Reader):
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Behind the stored numbers, or everything."""
         deleted = self.deleted(run.spark, run.settings)
-        found = selection.of_work(self._found(run, work, stored), work)
+        found = scope.of_work(self._found(run, work, stored), work)
         heads = self._heads(run.spark, run.settings)
         written = heads.select("persistence_id", "written_to")
-        return sightings.by_sequence_nr(run, work, planned, stored, found, deleted, written)
+        return candidates.by_sequence_nr(run, work, planned, stored, found, deleted, written)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """By the topic's heads."""
@@ -66,13 +68,13 @@ class KafkaJournalReader(Reader):
         )
 
         def ask(frontier: DataFrame, width: int) -> DataFrame:
-            return frames.events_of(tails.numbers(frontier, width), heads, run.settings)
+            return frames.events_of(increments.numbers(frontier, width), heads, run.settings)
 
         after = work.definition.reset_after
         if after is not None:
             deleted = self.deleted(run.spark, run.settings)
             beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
-        found = tails.in_rounds(beginnings, ask, end_bucket=work.end).localCheckpoint()
+        found = increments.in_rounds(beginnings, ask, end_bucket=work.end).localCheckpoint()
         return found.unionByName(self._behind_jumps(run, work, beginnings, found))
 
     def _behind_jumps(

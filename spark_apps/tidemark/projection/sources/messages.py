@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.journal import frames
-from tidemark.projection import read, sightings
-from tidemark.projection.plan import Work
-from tidemark.projection.sightings import Sightings
+from tidemark.projection.acceptance import candidates
+from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import rows as read
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 
@@ -40,7 +41,7 @@ class MessagesReader(Reader):
 
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Behind the stored numbers, or everything."""
-        return sightings.of_messages(run, work, planned, stored)
+        return candidates.of_messages(run, work, planned, stored)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """Of every persistence id."""

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.journal import frames
-from tidemark.local_rows import local_rows
-from tidemark.projection import read, selection, sightings
-from tidemark.projection.plan import Work
-from tidemark.projection.sightings import Sightings
-from tidemark.projection.source import PersistenceIds
+from tidemark.projection.acceptance import candidates
+from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.projection.definition.source import PersistenceIds
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import scope
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 
 
 class PersistenceIdsReader(Reader):
@@ -38,9 +40,9 @@ class PersistenceIdsReader(Reader):
 
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Everything of the persistence ids."""
-        found = selection.of_work(self._messages(run.spark, run.settings), work)
+        found = scope.of_work(self._messages(run.spark, run.settings), work)
         deleted = self.deleted(run.spark, run.settings)
-        return sightings.by_sequence_nr(run, work, planned, stored, found, deleted)
+        return candidates.by_sequence_nr(run, work, planned, stored, found, deleted)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """Of the persistence ids only."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from tidemark.projection.source import KafkaJournal, Messages, PersistenceIds, Source, Tags
+from tidemark.projection.definition.source import (
+    KafkaJournal,
+    Messages,
+    PersistenceIds,
+    Source,
+    Tags,
+)
 from tidemark.projection.sources.base import Reader
 from tidemark.projection.sources.kafka_journal import KafkaJournalReader
 from tidemark.projection.sources.messages import MessagesReader

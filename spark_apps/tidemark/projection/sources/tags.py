@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application import Run
+from tidemark.application.frame import Run
 from tidemark.journal import frames
-from tidemark.projection import read, sightings
-from tidemark.projection.plan import Work
-from tidemark.projection.sightings import Sightings
-from tidemark.projection.source import Tags
+from tidemark.projection.acceptance import candidates
+from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.projection.definition.source import Tags
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import rows as read
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 
@@ -37,7 +38,7 @@ class TagsReader(Reader):
 
     def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
         """Around the planned buckets, and wherever a missing number may be."""
-        return sightings.of_tags(run, work, planned, stored)
+        return candidates.of_tags(run, work, planned, stored)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """Of every persistence id."""

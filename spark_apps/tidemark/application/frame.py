@@ -1,0 +1,244 @@
+"""What every application does around its work: connect, report, and end with a status.
+
+The steps of an application are plan, read, transform, write, report. This module is the frame:
+it gives the work a `Run` and turns its `Outcome` or its error into the report, the ledger's row
+and the exit status.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tidemark import clock
+from tidemark.application.parent_process import end_with_parent
+from tidemark.cassandra.control import Control
+from tidemark.errors import TidemarkError, root_cause
+from tidemark.ledger.locks import default_owner
+from tidemark.ledger.runs import write_report
+from tidemark.settings import Settings
+from tidemark.window import Window, iso
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DONE, NOTHING, PLANNED, FAILED = "done", "nothing-to-do", "planned", "failed"
+PIECE_STATES = ("planned", "done", "held", "failed")
+
+
+@dataclass
+class Outcome:
+    """How the work ended.
+
+    Attributes:
+        state: DONE, NOTHING (no piece was to do), PLANNED (a dry run) or FAILED.
+        pieces: number of pieces by PIECE_STATES; what is missing is 0.
+        counts: what was read, written and found, each under its own name.
+        lines: for people, one fact a line.
+        error: why the work FAILED, when it has counts to report nevertheless.
+        details: what is no count, for programs; bounded, of JSON's types.
+        done: the hull of the pieces that were done: what applications downstream have to look at.
+    """
+
+    state: str
+    pieces: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    error: TidemarkError | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    done: Window | None = None
+
+
+class Run:
+    """What the work needs: settings, control plane, Spark when it is first asked for, identity."""
+
+    def __init__(self, application: str, settings: Settings, control: Control, run_id: str) -> None:
+        """Bind; Spark is not started."""
+        self.application = application
+        self.settings = settings
+        self.control = control
+        self.run_id = run_id
+        self.owner = default_owner(run_id)
+        self._started = time.monotonic()
+        self._opening: Future[SparkSession] | None = None
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The Spark session, started at the first use, so that a run with nothing to do is quick.
+
+        Raises:
+            InvalidInput: jars or Java are missing.
+            CassandraUnavailable: a statement failed.
+        """
+        return self._open_spark() if self._opening is None else self._opening.result()
+
+    def start_spark(self) -> None:
+        """Start Spark beside what is done next; who asks for `spark` waits, and gets its errors."""
+        pool = ThreadPoolExecutor(1, thread_name_prefix="start-spark")
+        self._opening = pool.submit(self._open_spark)
+        pool.shutdown(wait=False)
+
+    def _open_spark(self) -> SparkSession:
+        from tidemark.application.spark_session import open_session
+        from tidemark.cassandra import row_sizes
+
+        self.say("starting Spark")
+        spark = open_session(self.application, self.settings)
+        row_sizes.measure(self.control, spark, self.settings)
+        return spark
+
+    def stop_jobs(self) -> None:
+        """Cancel what Spark is doing, because a lock was lost."""
+        if "spark" in self.__dict__:
+            self.spark.sparkContext.cancelAllJobs()
+
+    def say(self, text: str) -> None:
+        """Progress for people, on standard error, with the seconds since the start."""
+        elapsed = time.monotonic() - self._started
+        print(f"{self.application} {elapsed:6.1f} s  {text}", file=sys.stderr, flush=True)
+
+
+class _Report:
+    """The report of one run, from its start to its last line."""
+
+    def __init__(self, application: str, run_id: str | None, dry_run: bool) -> None:
+        self.started_at = clock.now()
+        self.lines: list[str] = []
+        self.status = 0
+        self.content: dict[str, Any] = {
+            "application": application,
+            "run_id": run_id or str(uuid.uuid4()),
+            "state": FAILED,
+            "window_start": None,
+            "window_end": None,
+            "done_start": None,
+            "done_end": None,
+            "dry_run": dry_run,
+            "pieces": dict.fromkeys(PIECE_STATES, 0),
+            "counts": {},
+            "error": None,
+        }
+
+    def window(self, window: Window) -> None:
+        self.content |= {"window_start": iso(window.start), "window_end": iso(window.end)}
+
+    def outcome(self, outcome: Outcome) -> None:
+        self.content["state"] = outcome.state
+        self.content["pieces"] |= outcome.pieces
+        self.content["counts"] = dict(outcome.counts)
+        self.lines = outcome.lines
+        if outcome.done is not None:
+            self.content["done_start"] = iso(outcome.done.start)
+            self.content["done_end"] = iso(outcome.done.end)
+        if outcome.details:
+            self.content["details"] = outcome.details
+        if outcome.error is not None:
+            self.foreseen(outcome.error)
+
+    def foreseen(self, error: TidemarkError) -> None:
+        self.status = error.exit_status
+        self.content["error"] = str(error)
+
+    def interrupted(self) -> None:
+        self.status = 130
+        self.content["error"] = "interrupted; its locks were given back, run it again to go on"
+
+    def unforeseen(self, error: Exception) -> None:
+        # The trace is what a bug report needs; the one line after it is what everybody reads.
+        traceback.print_exc()
+        self.status = 1
+        self.content["error"] = root_cause(error)
+
+    def store(self, control: Control, settings: Settings) -> None:
+        """Best effort: without Tidemark's tables there is nothing to store it in."""
+        with suppress(TidemarkError):
+            if control.table_columns(settings.keyspace, "run") is not None:
+                write_report(
+                    control,
+                    settings.keyspace,
+                    self.content,
+                    started_at=self.started_at,
+                    finished_at=clock.now(),
+                )
+
+    def show(self, report_file: Path | None) -> None:
+        content = self.content
+        seconds = (clock.now() - self.started_at).total_seconds()
+        content["seconds"] = round(seconds, 3)
+        window = f" {content['window_start']} to {content['window_end']}"
+        print(
+            f"{content['application']}{window if content['window_start'] else ''}:"
+            f" {content['state']} in {seconds:.1f} s"
+        )
+        pieces = ", ".join(
+            f"{count} {state}" for state, count in content["pieces"].items() if count
+        )
+        if pieces:
+            print(f"  pieces: {pieces}")
+        for name, number in content["counts"].items():
+            print(f"  {name.replace('_', ' ')}: {number:,}")
+        for line in self.lines:
+            print(f"  {line}")
+        print(json.dumps(content), flush=True)
+        if report_file is not None:
+            report_file.write_text(json.dumps(content) + "\n")
+        if content["error"]:
+            print(f"{content['application']}: error: {content['error']}", file=sys.stderr)
+
+
+def run_application(
+    application: str,
+    work: Callable[[Run], Outcome],
+    *,
+    window: Callable[[], Window] | None = None,
+    run_id: str | None = None,
+    report_file: Path | None = None,
+    dry_run: bool = False,
+) -> NoReturn:
+    """Run `work` and exit: 0 when it did what it should, else the error's own status.
+
+    Standard output ends with the report as one line of JSON; an error is one line on standard
+    error. The report is also stored in the table `run`, once Tidemark's tables exist.
+
+    Args:
+        application: its name, such as `tag-write`.
+        work: what to do.
+        window: the window of the report; it is asked first, since it refuses bad parameters.
+        run_id: the caller's name for this run; by default a new UUID.
+        report_file: also write the report there.
+        dry_run: shown in the report.
+    """
+    # SIGTERM must unwind, so that locks are given back. Airflow stops a task by killing the JVM.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_with_parent()
+    report = _Report(application, run_id, dry_run)
+    try:
+        if window is not None:
+            report.window(window())
+        settings = Settings.load()
+        with Control(settings) as control:
+            try:
+                report.outcome(work(Run(application, settings, control, report.content["run_id"])))
+            except TidemarkError as error:
+                report.foreseen(error)
+            except KeyboardInterrupt:
+                report.interrupted()
+            except Exception as error:
+                report.unforeseen(error)
+            finally:
+                report.store(control, settings)
+    except TidemarkError as error:
+        report.foreseen(error)
+    report.show(report_file)
+    sys.exit(report.status)

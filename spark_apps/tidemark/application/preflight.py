@@ -1,0 +1,39 @@
+"""What every application over a journal checks before it touches anything."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.journal import bucket_size, tables
+from tidemark.window import Window
+
+
+def check(run: Run, window: Window, *, has_journal: bool = True) -> None:
+    """Refuse what cannot be worked on; then make Tidemark's own tables unless they exist.
+
+    Without `has_journal` nothing of the journal keyspace is needed, nor looked at.
+
+    Raises:
+        InvalidInput: the window does not fit the bucket size, or lies in the future.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    window.require_whole_buckets(run.settings.bucket_size, clock.now() - delay)
+    check_journal(run, has_journal=has_journal)
+
+
+def check_journal(run: Run, *, has_journal: bool = True) -> None:
+    """The same for what has no window.
+
+    Raises:
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    if has_journal:
+        tables.require_journal(run.control, run.settings)
+        bucket_size.require_bucket_size(run.control, run.settings)
+    create_own_tables(run.control, run.settings)

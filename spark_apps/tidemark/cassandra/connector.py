@@ -1,0 +1,272 @@
+"""Bulk reads and writes by the Spark Cassandra Connector; no other module names it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.errors import CassandraUnavailable
+from tidemark.settings import Settings
+from tidemark.spark import gateway
+
+_FORMAT = "org.apache.spark.sql.cassandra"
+_BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
+_PAGE_ROWS = 5000
+_PAGE_BYTES = 4 << 20
+"""The most in one page of a scan: the server holds it several times."""
+_JOINED_PAGE_BYTES = 256 << 10
+_JOINED_BYTES = 16 << 20
+"""The most that one task of a direct join asks for at once."""
+_CONCURRENT_READS = 32
+_UNFINISHED_BATCHES = 1000
+_UNFINISHED_BYTES = 64 << 20
+"""The most that one task collects in batches, before the largest is written."""
+
+
+def connect(spark: SparkSession, settings: Settings) -> None:
+    """Point a session at the cluster.
+
+    Set at run time and not as `--conf`: pyspark hands every setting it knows before the JVM
+    starts to that JVM's command line, where anybody can read a password.
+    """
+    hosts = settings.contact_points
+    conf = {
+        "spark.cassandra.connection.host": ",".join(f"{host}:{port}" for host, port in hosts),
+        "spark.cassandra.connection.port": str(hosts[0][1]),
+        "spark.cassandra.input.consistency.level": settings.cassandra_consistency,
+        "spark.cassandra.output.consistency.level": settings.cassandra_consistency,
+        "spark.cassandra.input.split.sizeInMB": "64",
+        "spark.cassandra.input.fetch.sizeInRows": str(_PAGE_ROWS),
+        # The default of 1 KiB makes single-row batches of events; batches never span partitions.
+        _BATCH_BYTES: str(settings.cassandra_batch_size),
+        "spark.cassandra.output.concurrent.writes": "16",
+    }
+    if settings.cassandra_username:
+        conf["spark.cassandra.auth.username"] = settings.cassandra_username
+        conf["spark.cassandra.auth.password"] = settings.cassandra_password.get_secret_value()
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+
+
+def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
+    """Tell how large the rows of a table are on average, in bytes.
+
+    Reads then ask for no more at once than a server can hold. It holds whole rows, whatever
+    columns are asked for.
+    """
+    spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
+
+
+def expected(spark: SparkSession, keyspace: str, table: str) -> float:
+    """What was told of a table; 1 if nothing was."""
+    return float(spark.conf.get(_size_key(keyspace, table), "1") or 1)
+
+
+def _size_key(keyspace: str, table: str) -> str:
+    return f"tidemark.rowSize.{keyspace}.{table}"
+
+
+def _page(limit: int, row_size: float) -> dict[str, str]:
+    rows = min(_PAGE_ROWS, max(1, int(limit / row_size)))
+    return {"spark.cassandra.input.fetch.sizeInRows": str(rows)}
+
+
+def read(
+    spark: SparkSession, keyspace: str, table: str, *columns: str, ttl_of: str | None = None
+) -> DataFrame:
+    """A scan of the named columns of a table; filters on its keys are pushed down.
+
+    With `ttl_of` a column `ttl` is added: the seconds that this column's cell still lives, null
+    if for ever.
+    """
+    # Left to itself the connector turns joins into direct joins by its estimates, and fails where
+    # a condition names a column that was renamed after the read.
+    options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
+    options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
+    stored = spark.read.format(_FORMAT).options(**options).load()
+    return stored.select(*columns, *_ttl(ttl_of))
+
+
+def read_partitions(
+    keys: DataFrame,
+    keyspace: str,
+    table: str,
+    *columns: str,
+    ttl_of: str | None = None,
+    write_time_of: str | None = None,
+) -> DataFrame:
+    """The rows of exactly the partitions in `keys`, by direct join.
+
+    Args:
+        keys: one row per partition; its columns are the whole partition key, by name.
+        keyspace: where the table is.
+        table: its name.
+        columns: what to read; the partition key may be among them.
+        ttl_of: as in `read`.
+        write_time_of: add a column `write_time`: the write timestamp of this column's cell, in
+            microseconds; null if it has none.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    spark = keys.sparkSession
+    row_size = expected(spark, keyspace, table)
+    reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
+    written = [F.expr(f"writetime({write_time_of})").alias("write_time")] if write_time_of else []
+    stored = (
+        spark.read.format(_FORMAT)
+        .options(keyspace=keyspace, table=table, directJoinSetting="on")
+        .options(**_page(_JOINED_PAGE_BYTES, row_size))
+        .option("spark.cassandra.concurrent.reads", str(reads))
+        .load()
+        .select(*dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written)
+    )
+    wanted = [*columns, *(["ttl"] if ttl_of else []), *(["write_time"] if written else [])]
+    joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
+    _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
+    return joined
+
+
+def await_table(spark: SparkSession, keyspace: str, table: str) -> None:
+    """Wait until the connector has heard of a table that was just made.
+
+    Raises:
+        CassandraUnavailable: it has not within 30 s.
+    """
+    until = time.monotonic() + 30
+    while True:
+        try:
+            read(spark, keyspace, table)
+        except Exception as error:
+            if time.monotonic() > until:
+                raise CassandraUnavailable(
+                    f"the Spark connector does not find the new table {keyspace}.{table}",
+                    do="run again",
+                ) from error
+            time.sleep(0.2)
+        else:
+            return
+
+
+def _ttl(column: str | None) -> list[Column]:
+    return [F.expr(f"ttl({column})").alias("ttl")] if column else []
+
+
+def require_pushed(frame: DataFrame, condition: str) -> None:
+    """Make sure that Cassandra evaluates a condition, as the plan writes it.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    _require_in_plan(frame, condition, condition)
+
+
+def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
+    if expected not in str(frame._jdf.queryExecution().executedPlan().toString()):
+        raise CassandraUnavailable(
+            f"the plan scans the whole table instead of reading {wanted}",
+            do="this is a defect of Tidemark; please report it with the connector's version",
+        )
+
+
+def gathered(frame: DataFrame, partition_key: Sequence[str], partitions: int) -> DataFrame:
+    """Bring the rows of each of a table's partitions together, if a task would meet too many.
+
+    A task collects the rows of each partition in a batch of their own. Of too many partitions it
+    writes unfinished batches, in the end one for each row, which costs client and server more than
+    a shuffle. Of few partitions nothing is changed.
+
+    Args:
+        frame: the rows.
+        partition_key: its columns that are the table's partition key.
+        partitions: how many of them the rows may have.
+    """
+    if partitions <= _UNFINISHED_BATCHES:
+        return frame
+    return frame.repartition(*partition_key).sortWithinPartitions(*partition_key)
+
+
+def write(
+    frame: DataFrame,
+    keyspace: str,
+    table: str,
+    *,
+    keep_nulls: bool = False,
+    write_time: str | None = None,
+    time_to_live: int | str = 0,
+) -> None:
+    """Upsert all rows; column names are those of the table.
+
+    Args:
+        frame: the rows.
+        keyspace: where the table is.
+        table: its name.
+        keep_nulls: write nulls as deletions of the cell; by default they are left unset, as the
+            Pekko plugin leaves columns that an event does not have.
+        write_time: a column that holds each row's write timestamp in microseconds; it is not
+            stored. By default the time of writing.
+        time_to_live: seconds until the rows expire; 0 leaves it to the table's default. Or a
+            column that holds each row's, where 0 is for ever; it is not stored.
+    """
+    spark = frame.sparkSession
+    # Unfinished ones; of rows larger than a batch each is one row.
+    batch_size = max(float(spark.conf.get(_BATCH_BYTES) or 0), expected(spark, keyspace, table))
+    batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / batch_size)))
+    writer = (
+        frame.write.format(_FORMAT)
+        .mode("append")
+        .options(keyspace=keyspace, table=table)
+        .option("spark.cassandra.output.ignoreNulls", str(not keep_nulls).lower())
+        .option("spark.cassandra.output.batch.grouping.buffer.size", str(batches))
+    )
+    if write_time is not None:
+        writer = writer.option("writetime", write_time)
+    if time_to_live:
+        writer = writer.option("ttl", str(time_to_live))
+    writer.save()
+
+
+def delete(keys: DataFrame, keyspace: str, table: str) -> None:
+    """Delete rows by key, inside the JVM; the deletions carry the time of deleting.
+
+    The connector offers deletes to Scala only, hence the calls through the gateway.
+
+    Args:
+        keys: its columns are the partition key and a prefix of the clustering columns, by name;
+            with less than all of them every row below that prefix goes.
+        keyspace: where the table is.
+        table: its name.
+    """
+    session = keys.sparkSession
+    connector = gateway.named(session, "com.datastax.spark.connector")
+    conf = session.sparkContext._jsc.sc().getConf()
+    converters = gateway.named(session, "scala.collection.JavaConverters")
+    settings = converters.mapAsJavaMapConverter(session._jsparkSession.conf().getAll()).asJava()
+    for key, value in settings.items():
+        if key.startswith("spark.cassandra."):
+            conf.set(key, value)
+    connector.RDDFunctions(keys._jdf.rdd()).deleteFromCassandra(
+        keyspace,
+        table,
+        _columns(session, []),
+        _columns(session, keys.columns),
+        gateway.named(session, "com.datastax.spark.connector.writer.WriteConf$").fromSparkConf(
+            conf
+        ),
+        gateway.named(session, "com.datastax.spark.connector.cql.CassandraConnector$").apply(conf),
+        gateway.named(session, "com.datastax.spark.connector.writer.SqlRowWriter$Factory$"),
+    )
+
+
+def _columns(session: SparkSession, names: Sequence[str]) -> Any:
+    converters = gateway.named(session, "scala.collection.JavaConverters")
+    column = gateway.named(session, "com.datastax.spark.connector.ColumnName$")
+    listed = gateway.named(session, "java.util").ArrayList()
+    for name in names:
+        listed.add(column.apply(name, gateway.named(session, "scala").Option.empty()))
+    buffer = converters.asScalaBufferConverter(listed).asScala()
+    return gateway.named(session, "com.datastax.spark.connector.SomeColumns$").apply(buffer.toSeq())

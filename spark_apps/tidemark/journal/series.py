@@ -1,0 +1,198 @@
+"""One series of a projection's source, read by key and without Spark.
+
+A series is a persistence id (tag is '', its numbers are sequence nrs), or a persistence id and tag
+(its numbers are tag pid sequence nrs), as in `projection.acceptance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from uuid import UUID
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.journal import tables
+from tidemark.partitioning import keys
+from tidemark.projection.acceptance.gaps import series_name
+from tidemark.projection.acceptance.rule import NO_TAG
+from tidemark.settings import Settings
+
+END = 2**63 - 1
+_CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """An event of a series.
+
+    Attributes:
+        number: its number in the series.
+        sequence_nr: its sequence nr.
+        timestamp: its own time.
+        time_bucket: the one that it lies in, epoch ms.
+    """
+
+    number: int
+    sequence_nr: int
+    timestamp: UUID
+    time_bucket: int
+
+
+@dataclass(frozen=True)
+class Series:
+    """A persistence id, or a persistence id and tag."""
+
+    persistence_id: str
+    tag: str = NO_TAG
+
+    def __str__(self) -> str:
+        """For people: `p|1`, or `p|1 red`."""
+        return series_name(self.persistence_id, self.tag)
+
+    @property
+    def slice(self) -> int:
+        """Where its offset lies."""
+        return keys.slice_of(self.persistence_id)
+
+
+class SeriesReader:
+    """Reads one series of a journal.
+
+    Every method raises CassandraUnavailable when a statement failed.
+    """
+
+    def __init__(self, control: Control, settings: Settings, series: Series) -> None:
+        """Bind; nothing is read."""
+        self._control, self._settings, self._series = control, settings, series
+
+    def deleted_to(self) -> int:
+        """The highest sequence nr that was deleted; 0 if none."""
+        return self._one(self._settings.metadata_table, "deleted_to", (), "") or 0
+
+    def known_highest(self, at_least: int) -> int:
+        """The highest number that the journal knows without reading events; 0 if none.
+
+        Of a persistence id that is exact, of a tag it is what tag_write_progress says.
+
+        Args:
+            at_least: a sequence nr that is known to have been there; the search begins with it.
+        """
+        if self._series.tag != NO_TAG:
+            column = "tag_pid_sequence_nr"
+            where = (" AND tag = ?", (self._series.tag,))
+            return self._one(tables.TAG_WRITE_PROGRESS, column, where[1], where[0]) or 0
+        deleted_to = self.deleted_to()
+        size = self._settings.target_partition_size
+        partition = keys.partition_nr(max(at_least, deleted_to, 1), size)
+        highest, empty = deleted_to, 0
+        while empty < 2:  # an event lies in the partition of its sequence nr or in the next one
+            rows = self._control.execute(
+                f"SELECT sequence_nr FROM {self._messages} WHERE persistence_id = ?"
+                " AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
+                (self._series.persistence_id, partition),
+            )
+            highest = max([highest, *(row["sequence_nr"] for row in rows)])
+            empty = 0 if rows else empty + 1
+            partition += 1
+        return highest
+
+    def sightings(
+        self, first: int, last: int = END, *, after: int = 0, until: int = END
+    ) -> Iterator[Sighting]:
+        """The events that are there with `first <= number <= last`, ascending.
+
+        Args:
+            first: the first number wanted.
+            last: the last number wanted.
+            after: a sequence nr below that of `first`, if one is known.
+            until: a sequence nr that is not below that of `last`, if one is known.
+        """
+        # A number never exceeds the sequence nr of its event.
+        start = max(first, after + 1, self.deleted_to() + 1)
+        if self._series.tag == NO_TAG:
+            yield from self._messages_between(start, min(last, until))
+            return
+        events = self._messages_between(start, until)
+        while chunk := list(islice(events, _CHUNK)):
+            for found in self._tag_rows(chunk):
+                if found.number > last:
+                    return
+                if found.number >= first:
+                    yield found
+
+    def payload(self, found: Sighting) -> dict[str, object]:
+        """ser_id, ser_manifest and event of an event that was seen, as the source holds them."""
+        wanted, series = "ser_id, ser_manifest, event", self._series
+        if series.tag != NO_TAG:
+            cql = f"SELECT {wanted} FROM {self._tag_views} WHERE {_TAG_ROW}"
+            values = (series.tag, found.time_bucket, found.timestamp, series.persistence_id)
+            return self._control.execute(cql, values)[0]
+        size = self._settings.target_partition_size
+        partition = keys.partition_nr(found.sequence_nr, size)
+        cql = (
+            f"SELECT {wanted} FROM {self._messages} WHERE persistence_id = ?"
+            " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?"
+        )
+        places = [
+            (series.persistence_id, nr, found.sequence_nr, found.timestamp)
+            for nr in (partition, partition + 1)
+        ]
+        return next(rows[0] for rows in self._control.execute_many(cql, places) if rows)
+
+    @property
+    def _messages(self) -> str:
+        return table(self._settings.journal_keyspace, self._settings.journal_table)
+
+    @property
+    def _tag_views(self) -> str:
+        return table(self._settings.journal_keyspace, self._settings.events_by_tag_table)
+
+    def _one(self, name: str, column: str, values: tuple[str, ...], more: str) -> int | None:
+        rows = self._control.execute(
+            f"SELECT {column} FROM {table(self._settings.journal_keyspace, name)}"
+            f" WHERE persistence_id = ?{more}",
+            (self._series.persistence_id, *values),
+        )
+        return rows[0][column] if rows else None
+
+    def _messages_between(self, first: int, last: int) -> Iterator[Sighting]:
+        """By sequence nr; of an event that is there twice the earlier one."""
+        size, settings = self._settings.target_partition_size, self._settings
+        partition, end, empty, before = keys.partition_nr(first, size), END, 0, 0
+        if last < END:
+            end = keys.partition_nr(max(last, 1), size) + 1
+        while empty < 2 and partition <= end:
+            empty += 1
+            for row in self._control.stream(
+                f"SELECT sequence_nr, timestamp FROM {self._messages} WHERE persistence_id = ?"
+                " AND partition_nr = ? AND sequence_nr >= ? AND sequence_nr <= ?",
+                (self._series.persistence_id, partition, first, last),
+            ):
+                empty, number = 0, row["sequence_nr"]
+                if number > before:
+                    before = number
+                    bucket = keys.time_bucket(epoch_ms(row["timestamp"]), settings.bucket_size)
+                    yield Sighting(number, number, row["timestamp"], bucket)
+            partition += 1
+
+    def _tag_rows(self, events: Sequence[Sighting]) -> Iterator[Sighting]:
+        """Those among some messages that have a row under the tag, with its number."""
+        series = self._series
+        found = self._control.execute_many(
+            f"SELECT tag_pid_sequence_nr FROM {self._tag_views} WHERE {_TAG_ROW}",
+            [(series.tag, one.time_bucket, one.timestamp, series.persistence_id) for one in events],
+        )
+        for one, rows in zip(events, found, strict=True):
+            for row in rows[:1]:
+                number = row["tag_pid_sequence_nr"]
+                yield Sighting(number, one.sequence_nr, one.timestamp, one.time_bucket)
+
+
+_TAG_ROW = "tag_name = ? AND timebucket = ? AND timestamp = ? AND persistence_id = ?"
+
+
+def epoch_ms(timestamp: UUID) -> int:
+    """The time of a timeuuid."""
+    return (timestamp.time - keys.UUID_EPOCH_TICKS) // keys.TICKS_PER_MS

@@ -1,0 +1,67 @@
+"""How a piece stands that several runs work on, each on a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidemark import clock
+from tidemark.cassandra.conditional_batches import apply_each
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.ledger.pieces import State
+from tidemark.partitioning.keys import BucketSize
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A piece as its parts make it, known when it had this attempt."""
+
+    time_bucket: int
+    attempt: int
+    state: State
+    counts: Mapping[str, int] = field(default_factory=dict)
+    error: str | None = None
+
+
+def settle(
+    control: Control,
+    keyspace: str,
+    application: str,
+    subject: str,
+    size: BucketSize,
+    standings: Sequence[Standing],
+    *,
+    owner: str,
+) -> None:
+    """Write the pieces as they stand, but for those that have moved on since.
+
+    DONE raises the attempt, so that nobody who knew less can take it back.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    now = clock.now()
+    apply_each(
+        control,
+        f"UPDATE {table(keyspace, 'piece')} SET state = ?, attempt = ?, counts = ?, error = ?,"
+        " owner = ?, finished_at = ?"
+        " WHERE application = ? AND subject = ? AND bucket_size = ? AND time_bucket = ?"
+        " IF attempt = ?",
+        [
+            (
+                one.state,
+                one.attempt + (one.state is State.DONE),
+                dict(one.counts),
+                one.error,
+                owner,
+                now,
+                application,
+                subject,
+                size.value,
+                one.time_bucket,
+                one.attempt,
+            )
+            for one in standings
+        ],
+    )

@@ -1,0 +1,286 @@
+"""What a run looks at to know how far each series goes: keys without payloads, wherever they are.
+
+The rows of the planned buckets are read before and handed in; what is seen of them is only what
+was read, so that nothing can be accepted that is not processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
+from tidemark.journal import frames, increments
+from tidemark.projection.acceptance import resets, rule
+from tidemark.projection.acceptance.rule import SERIES
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import scope
+from tidemark.spark.local_rows import local_rows
+from tidemark.text import counted
+
+KEYS = (*SERIES, "number", "sequence_nr", "timestamp", "time_bucket")
+SEARCHED_FIRST = 4
+"""Time buckets of the first step of a search; each step doubles what was searched."""
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """What was seen, and how far that reaches; both in memory.
+
+    Attributes:
+        rows: persistence_id, tag, number, sequence_nr, timestamp (timeuuid text), time_bucket,
+            is_there (the event may be consumed now), is_before (in a bucket before the
+            projection's first), is_late (in a bucket that is done and not planned).
+        reached: as `acceptance.reach` makes it, with the mark of `resets.marked`.
+        anew: as `resets.began_anew` makes it; None if the projection does not ask.
+    """
+
+    rows: DataFrame
+    reached: DataFrame
+    anew: DataFrame | None = None
+
+
+def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+    """Series by sequence nr: the planned rows, and everything behind the stored number of each id.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        planned: KEYS of the rows of the buckets to process.
+        stored: as `acceptance.reach` takes it.
+    """
+    spark, settings = run.spark, run.settings
+    deleted = frames.deleted(spark, settings)
+    if is_listed(run, stored):
+        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
+        ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
+        known = known.unionByName(ids).groupBy("persistence_id").agg(
+            F.max("known_to").alias("known_to")
+        )  # fmt: skip
+        beginnings = scope.of_work(increments.beginnings(spark, settings, known), work)
+        after = work.definition.reset_after
+        if after is not None:
+
+            def ask(frontier: DataFrame, width: int) -> DataFrame:
+                return increments.messages_in(frontier, width, settings)
+
+            beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
+        # A batch must not follow the whole backlog behind it, or all batches together would
+        # read it as often as there are batches.
+        end = work.end if work.batch_end is None else work.batch_end
+        found = increments.after(beginnings, settings, end_bucket=end)
+    else:
+        found = scope.message_index(run, work)
+    return by_sequence_nr(run, work, planned, stored, found, deleted)
+
+
+def by_sequence_nr(
+    run: Run,
+    work: Work,
+    planned: DataFrame,
+    stored: DataFrame,
+    found: DataFrame,
+    deleted: DataFrame,
+    written: DataFrame | None = None,
+) -> Sightings:
+    """Each persistence id being a series: the planned rows, and what was found of the others.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        planned: as for `of_messages`.
+        stored: as `acceptance.reach` takes it.
+        found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
+            planned buckets nothing is taken.
+        deleted: as `acceptance.reach` takes it.
+        written: persistence_id, written_to: up to there a number that is not there was never given
+            to an event. None if every number is.
+    """
+    rows = _placed(run, work, planned, read.numbered(found).select(*KEYS))
+    after, anew = work.definition.reset_after, None
+    if after is not None:
+        anew = resets.began_anew(rows, stored, deleted, after).localCheckpoint()
+        rows = resets.present(rows, anew).localCheckpoint()
+    if written is not None:
+        rows = rule.jumping(rows, written).localCheckpoint()
+    reached = rule.reach(rows, resets.begun(stored, anew), deleted)
+    return Sightings(rows, resets.marked(reached, anew).localCheckpoint(), anew)
+
+
+def is_listed(run: Run, stored: DataFrame) -> bool:
+    """Whether tails find every persistence id, and less than everything."""
+    settings = run.settings
+    name = settings.all_persistence_ids_table
+    if run.control.table_columns(settings.journal_keyspace, name) is None or stored.isEmpty():
+        return False
+    listed = connector.read(run.spark, settings.journal_keyspace, name, "persistence_id")
+    return stored.join(listed, on="persistence_id", how="left_anti").isEmpty()
+
+
+def of_tags(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+    """Series by tag pid sequence nr: planned rows, the look-back, and a search for what is missing.
+
+    Arguments as those of `of_messages`.
+    """
+    search = _Search(run, work, stored)
+    search.look(planned, work.look_back(run.settings))
+    search.look_further()
+    if len(work.definition.tags or ()) == 1:
+        return Sightings(search.rows, search.reached)
+    return Sightings(search.rows, rule.agree(search.reached, search.rows))
+
+
+class _Search:
+    """Tag views, bucket by bucket, until no number of any series is missing or all was seen."""
+
+    def __init__(self, run: Run, work: Work, stored: DataFrame) -> None:
+        self._run, self._work, self._stored = run, work, stored
+        # Not eager: kept by the first job that needs it, without one of its own.
+        self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint(eager=False)
+        tags = list(work.definition.tags or ())
+        progress = frames.placed_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
+        progress = scope.of_work(progress, work)
+        progress = progress.withColumnRenamed("progress_bucket", "time_bucket")
+        # Read before the rows, since it is written after them: what it speaks of is among those.
+        self._progress = progress.localCheckpoint()
+        self._seen: set[int] = set(work.time_buckets)
+
+    def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
+        """Begin with the planned rows and some buckets more."""
+        around = self._keys(self._unseen(time_buckets))
+        self.rows = _placed(self._run, self._work, planned, around)
+        self._judge()
+
+    def look_further(self) -> None:
+        """Where the progress points, then back from the window's end, twice as far each time."""
+        if self._work.is_beheaded:
+            self._look_where_events_wait()
+        if self._is_complete():
+            return
+        lacking = self._lacking()
+        pointed = lacking.where(F.col("progress_bucket").isNotNull()).select("progress_bucket")
+        self._add([row.progress_bucket for row in pointed.distinct().collect()], lacking)
+        settings, work = self._run.settings, self._work
+        first = min(settings.first_time_bucket, work.first)
+        end, width = work.end, SEARCHED_FIRST * settings.bucket_size.milliseconds
+        while end > first and not (lacking := self._lacking()).isEmpty():
+            start = max(first, end - width)
+            self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
+            end, width = start, 2 * width
+
+    def _look_where_events_wait(self) -> None:
+        """For what seems to be purged, in the time buckets that may not be processed yet."""
+        work, size = self._work, self._run.settings.bucket_size.milliseconds
+        waiting = set(range(work.first, work.end, size)) - work.planned - work.done
+        is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+        begun = self.reached.where(is_new & (F.col("base") > F.col("deleted_to")))
+        if waiting and not begun.isEmpty():
+            self._add(waiting, begun)
+
+    def _add(self, time_buckets: Iterable[int], lacking: DataFrame) -> None:
+        wanted = self._unseen(time_buckets)
+        if wanted:
+            self._run.say(f"searching {counted(len(wanted), 'time bucket')} for missing numbers")
+            nothing = self.rows.limit(0).select(*KEYS)
+            found = self._keys(wanted).join(lacking.select(*SERIES), on=[*SERIES], how="left_semi")
+            more = _placed(self._run, self._work, nothing, found.select(*KEYS))
+            self.rows = self.rows.unionByName(more).localCheckpoint()
+            self._judge()
+
+    def _unseen(self, time_buckets: Iterable[int]) -> list[int]:
+        """Those that were not looked at before; they count as seen from now on."""
+        wanted = sorted(set(time_buckets) - self._seen)
+        self._seen.update(wanted)
+        return wanted
+
+    def _keys(self, time_buckets: Sequence[int]) -> DataFrame:
+        tags = self._work.definition.tags or ()
+        rows = read.tag_view_rows(self._run.spark, self._run.settings, tags, time_buckets)
+        return scope.of_work(rows, self._work).select(*KEYS)
+
+    def _judge(self) -> None:
+        reached = rule.reach(
+            self.rows, self._stored, self._deleted, is_beheaded=self._work.is_beheaded
+        )
+        self.reached = reached.localCheckpoint()
+
+    def _is_complete(self) -> bool:
+        """Whether no series lacks anything: what most runs find, by one look at each series."""
+        is_hole = F.col("highest_number") > F.col("reached_number")
+        known = self.reached.join(self._reachable_progress(), on=[*SERIES], how="full")
+        found = known.agg(
+            F.bool_or(is_hole).alias("holes"), F.bool_or(_is_lost()).alias("lost")
+        ).collect()[0]
+        return not (found.holes or found.lost)
+
+    def _reachable_progress(self) -> DataFrame:
+        progress = _with_place(self._run, self._work, self._progress)
+        return progress.where(F.col("is_there") & ~F.col("is_before"))
+
+    def _lacking(self) -> DataFrame:
+        """Series whose next number is not found, though there are higher ones.
+
+        Columns: SERIES, progress_bucket (that of the last event by the progress; may be null).
+        """
+        limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
+        beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
+        holes = beyond.where(F.col("number") > F.col("reached_number"))
+        lost = self._reachable_progress().join(limits, on=[*SERIES], how="left").where(_is_lost())
+        found = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
+        bucket = F.col("time_bucket").alias("progress_bucket")
+        nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
+        return (
+            lost.select(*SERIES, bucket)
+            .unionByName(holes.select(*SERIES, nowhere))
+            .groupBy(*SERIES)
+            .agg(F.max("progress_bucket").alias("progress_bucket"))
+            .join(found, on=[*SERIES], how="left_anti")
+            .localCheckpoint()
+        )
+
+
+def _next() -> Column:
+    """The number that a series waits for."""
+    return F.coalesce(F.col("reached_number"), F.lit(0)) + 1
+
+
+def _is_lost() -> Column:
+    """A series whose progress knows more than was found."""
+    return (F.col("progress_number") >= _next()) & ~_is_gone()
+
+
+def _is_gone() -> Column:
+    """A series of which nothing was consumed, and all that the progress knows was deleted."""
+    is_deleted = F.col("deleted_to") >= F.col("progress_sequence_nr")
+    return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
+
+
+def _placed(run: Run, work: Work, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
+    """Both together; of the planned buckets only what was read to be processed."""
+    others = _with_place(run, work, elsewhere).where(~F.col("is_planned"))
+    rows = _with_place(run, work, planned).unionByName(others)
+    return rows.drop("is_planned").localCheckpoint(eager=False)
+
+
+def _with_place(run: Run, work: Work, rows: DataFrame) -> DataFrame:
+    planned = work.planned
+    places = local_rows(
+        run.spark,
+        [(bucket, bucket in planned) for bucket in sorted(planned | work.done)],
+        "time_bucket bigint, is_planned boolean",
+    )
+    is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < work.first)
+    is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
+    return rows.join(F.broadcast(places), on="time_bucket", how="left").withColumns(
+        {
+            "is_there": is_there & (F.col("time_bucket") < work.end),
+            "is_before": F.col("time_bucket") < work.first,
+            "is_late": F.col("is_planned").isNotNull() & ~is_planned,
+            "is_planned": is_planned,
+        }
+    )

@@ -1,0 +1,163 @@
+"""What is missing: numbers that hold others back, and numbers that will never come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from pyspark.sql import DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from tidemark.ledger.pieces import GAP_ERROR
+from tidemark.projection.acceptance.rule import FOLLOWS, NO_TAG, SERIES, is_rejected
+
+NAMED = 3
+"""Series that an error names, of one time bucket or of a projection."""
+KEPT = 1000
+"""Ranges of missing numbers of one time bucket that the table has."""
+_HOLES = 5
+"""Holes of one series that it names."""
+
+
+def of_buckets(judged: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFrame:
+    """The series that hold events of a time bucket back.
+
+    Columns in: those of `acceptance.judge`; those of `Sightings.rows`; those of
+    `acceptance.reach`. Columns out: time_bucket, persistence_id, tag, next_number (the first that
+    is not accepted), first_seen (the lowest from there on that is there), is_next_seen (they are
+    the same; it cannot be consumed yet), holes
+    (array<struct<first,last>>: missing numbers, both inclusive).
+    """
+    rejected = judged.where(is_rejected())
+    limits = reached.select(*SERIES, F.col("reached_number").alias("limit"))
+    series = rejected.select(*SERIES).distinct().join(limits, on=[*SERIES], how="left")
+    next_number = F.coalesce(F.col("limit"), F.lit(0)) + 1
+    series = series.select(*SERIES, next_number.alias("next_number"))
+    follows = [FOLLOWS] if FOLLOWS in seen.columns else []
+    numbers = rejected.select(*SERIES, "number").unionByName(
+        seen.select(*SERIES, "number", *follows), allowMissingColumns=True
+    )
+    known = F.max(FOLLOWS) if follows else F.lit(None).cast("bigint")
+    numbers = numbers.groupBy(*SERIES, "number").agg(known.alias(FOLLOWS))
+    beyond = numbers.join(series, on=[*SERIES])
+    beyond = beyond.where(F.col("number") >= F.col("next_number"))
+    before = F.lag("number").over(Window.partitionBy(*SERIES).orderBy("number"))
+    hole = F.struct(
+        F.coalesce(before + 1, F.col("next_number")).alias("first"),
+        (F.col("number") - 1).alias("last"),
+    )
+    # What was never written is not missing.
+    is_hole = (F.col("hole.first") <= F.col("hole.last")) & F.coalesce(
+        F.col(FOLLOWS) >= F.col("hole.first"), F.lit(True)
+    )
+    holes = (
+        beyond.withColumn("hole", hole)
+        .groupBy(*SERIES)
+        .agg(
+            F.min("number").alias("first_seen"),
+            F.max(F.col("number") == F.col("next_number")).alias("is_next_seen"),
+            F.array_sort(F.collect_list(F.when(is_hole, F.col("hole")))).alias("holes"),
+        )
+    )
+    return (
+        rejected.groupBy("time_bucket", *SERIES)
+        .agg(F.max("number").alias("highest"))
+        .join(series, on=[*SERIES])
+        .join(holes, on=[*SERIES])
+        .withColumn("holes", F.expr("filter(holes, hole -> hole.first <= highest)"))
+        .select("time_bucket", *SERIES, "next_number", "first_seen", "is_next_seen", "holes")
+    )
+
+
+def named(found: DataFrame) -> DataFrame:
+    """The first few series of each bucket, for `errors`.
+
+    Columns in: those of `of_buckets`. Columns out: those, with the first few holes, and series (of
+    the bucket, in all).
+    """
+    by_bucket = Window.partitionBy("time_bucket")
+    return (
+        found.withColumn("series", F.count(F.lit(1)).over(by_bucket))
+        .withColumn("rank", F.row_number().over(by_bucket.orderBy(*SERIES)))
+        .where(F.col("rank") <= NAMED)
+        .withColumn("holes", F.slice("holes", 1, _HOLES + 1))
+        .drop("rank")
+    )
+
+
+def missing(found: DataFrame) -> DataFrame:
+    """Every missing number, the lowest of each bucket first, at most KEPT rows of a bucket.
+
+    Columns in: those of `of_buckets`. Columns out: time_bucket, persistence_id, tag, first_number,
+    last_number (bigint, both inclusive).
+    """
+    each = found.select("time_bucket", *SERIES, F.explode("holes").alias("hole"))
+    each = each.select(
+        "time_bucket",
+        *SERIES,
+        F.col("hole.first").alias("first_number"),
+        F.col("hole.last").alias("last_number"),
+    )
+    in_order = Window.partitionBy("time_bucket").orderBy(*SERIES, "first_number")
+    return each.withColumn("rank", F.row_number().over(in_order)).where(
+        F.col("rank") <= KEPT
+    ).drop("rank")  # fmt: skip
+
+
+def errors(found: Sequence[Row]) -> dict[int, str]:
+    """One line for each time bucket, from the rows of `named`."""
+    ordered = sorted(found, key=lambda row: (row.time_bucket, row.persistence_id, row.tag))
+    lines = {}
+    for bucket, rows in groupby(ordered, key=lambda row: int(row.time_bucket)):
+        named = list(rows)
+        more = named[0].series - len(named)
+        parts = [_one(row) for row in named] + ([f"and {more:,} more"] if more else [])
+        lines[bucket] = f"{GAP_ERROR} {', '.join(parts)}"
+    return lines
+
+
+def _one(row: Row) -> str:
+    name = series_name(row.persistence_id, row.tag)
+    if row.is_next_seen or not row.holes:
+        return f"{name} {row.first_seen} held"
+    shown = [numbers(hole.first, hole.last) for hole in row.holes[:_HOLES]]
+    return f"{name} {' '.join(shown)}{' ...' if len(row.holes) > _HOLES else ''} missing"
+
+
+def series_name(persistence_id: str, tag: str) -> str:
+    """`p|1`, or `p|1 red`."""
+    return persistence_id if tag == NO_TAG else f"{persistence_id} {tag}"
+
+
+def numbers(first: int, last: int) -> str:
+    """`4`, or `4..6`."""
+    return str(first) if first == last else f"{first}..{last}"
+
+
+def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:
+    """Numbers above a stored one that were deleted before they could be consumed.
+
+    Of a persistence id, those up to deleted_to. Of a tag, missing ones for which there is room
+    among the deleted sequence nrs behind the last consumed one.
+
+    Columns in: those of `acceptance.reach`; those of `Sightings.rows`. Columns out: persistence_id,
+    tag, first_number, last_number (bigint, both inclusive).
+    """
+    known = reached.where(F.col("stored_number").isNotNull())
+    beyond = seen.where("is_there").select(*SERIES, "number").join(known, on=[*SERIES])
+    following = (
+        beyond.where(F.col("number") > F.col("reached_number"))
+        .groupBy(*SERIES)
+        .agg((F.min("number") - 1).alias("hole_end"))
+    )
+    is_id = F.col("tag") == NO_TAG
+    last = F.when(is_id, F.col("deleted_to")).otherwise(F.col("hole_end"))
+    room = F.col("deleted_to") - F.when(is_id, F.col("reached_number")).otherwise(
+        F.col("reached_sequence_nr")
+    )
+    gone = known.join(following, on=[*SERIES], how="left").withColumn("last_number", last)
+    is_lost = (F.col("last_number") > F.col("reached_number")) & (
+        room >= F.col("last_number") - F.col("reached_number")
+    )
+    first = (F.col("reached_number") + 1).alias("first_number")
+    return gone.where(is_lost).select(*SERIES, first, "last_number")

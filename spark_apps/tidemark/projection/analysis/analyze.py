@@ -1,0 +1,225 @@
+"""Spark's own parser and analyzer on a definition, against an empty table `events`.
+
+A function of the user's is called with that table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from tidemark.errors import DefinitionError
+from tidemark.projection.analysis import user_code
+from tidemark.projection.analysis.spark_errors import POSITION, sentence
+from tidemark.projection.decoding.prepare import Decoders, prepare
+from tidemark.projection.definition.decoder import is_plain_json
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.query import Function, Select
+from tidemark.spark.determinism import unrepeatable
+
+EVENTS = "events"
+ENVELOPE = T.StructType(
+    [
+        T.StructField("persistence_id", T.StringType()),
+        T.StructField("sequence_nr", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("time_bucket", T.LongType()),
+        T.StructField("entity_type", T.StringType()),
+        T.StructField("slice", T.IntegerType()),
+        T.StructField("tags", T.ArrayType(T.StringType())),
+    ]
+)
+"""What every event has; the fields of its payload come after it."""
+IS_SNAPSHOT = "is_snapshot"
+"""And in definitions that start from snapshots; it comes before those fields."""
+STATE_KEY = T.StructType(ENVELOPE.fields[:2])
+"""What every row of mode fold has; the fields of its state come after it."""
+SOURCE_COLUMN = "_source"
+UNREADABLE_COLUMN = "_unreadable"
+_RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
+
+_COMBINING = {
+    "Aggregate", "Deduplicate", "Distinct", "FlatMapCoGroupsInPandas", "FlatMapGroupsInPandas",
+    "GlobalLimit", "Join", "MapInPandas", "Offset", "PythonMapInArrow", "Sample", "Window",
+    "WindowInPandas",
+}  # fmt: skip
+
+_UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
+_UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A definition that Spark accepts.
+
+    Attributes:
+        definition: as its file has it.
+        event: the payload's fields.
+        result: the columns of its SELECT or function; of mode fold, the state's behind the key.
+        decoders: how payloads are read; None if all of them are JSON.
+        combining: Spark's names of what makes a row of more than one event, such as `Aggregate`.
+    """
+
+    definition: Definition
+    event: T.StructType
+    result: T.StructType
+    decoders: Decoders | None
+    combining: tuple[str, ...] = ()
+
+
+def check(spark: SparkSession, definition: Definition) -> Checked:
+    """Parse and analyze; nothing is read.
+
+    Raises:
+        DefinitionError: naming the file, the line, the column where Spark gives it, and what
+            would be right.
+    """
+    own = [T.StructField(IS_SNAPSHOT, T.BooleanType())] if definition.starts_from_snapshots else []
+    reserved = {*_RESERVED, *(each.name for each in own)}
+    event = _fields(spark, definition, "event", definition.event, reserved)
+    rules = definition.decoders
+    decoders = None
+    if not is_plain_json(rules):
+        decoders = prepare(spark, rules, event, definition.on_error)
+    if definition.state:
+        state = _fields(spark, definition, "state", definition.state, set(STATE_KEY.names))
+        user_code.require_loadable(spark, definition)
+        result = T.StructType([*STATE_KEY.fields, *state.fields])
+        return Checked(definition, event, result, decoders)
+    schema = T.StructType([*ENVELOPE.fields, *own, *event.fields])
+    frame = _analyzed(spark, definition, schema)
+    result = frame.schema
+    repeated = [name for name, times in Counter(result.names).items() if times > 1]
+    if repeated:
+        raise definition.error(
+            f"the result has more than one column {', '.join(repeated)}",
+            "name each of them once, with AS",
+            definition.body.line,
+        )
+    if names := unrepeatable(frame):
+        raise definition.error(
+            f"{', '.join(names)}: the result is another one each time that it is made",
+            "leave it out, since what is processed again must have the same rows; an event's own"
+            " time is `timestamp`",
+            definition.body.line,
+        )
+    return Checked(definition, event, result, decoders, _combining(frame))
+
+
+def apply(definition: Definition, events: DataFrame) -> DataFrame:
+    """The result of the definition over `events`; a SELECT replaces the session's view of them.
+
+    Not for mode fold, which needs the states as well.
+
+    Raises:
+        DefinitionError: the function raises, or does not return a DataFrame.
+    """
+    body = definition.body
+    if isinstance(body, Function):
+        return user_code.result(definition, body, events)
+    events.createOrReplaceTempView(EVENTS)
+    # In parentheses nothing but a query is possible. The body keeps its lines: it starts with as
+    # many line ends as its file has above it.
+    return events.sparkSession.sql(f"SELECT * FROM ({body.sql}\n)")
+
+
+def _fields(
+    spark: SparkSession, definition: Definition, key: str, ddl: str, reserved: set[str]
+) -> T.StructType:
+    """The fields that a header states."""
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a session has one until it is stopped
+    remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
+    line = definition.header_lines[key]
+    try:
+        found = jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
+    except PySparkException as error:
+        raise refused(definition, f"the {key}'s fields", error, remedy, line) from None
+    fields = T.StructType.fromJson(json.loads(found.json()))
+    names = [name.lower() for name in fields.names]
+    taken = sorted(reserved.intersection(names))
+    if taken or len(set(names)) < len(names):
+        what = f"every {key} has {', '.join(taken)} already" if taken else "a field is named twice"
+        raise definition.error(what, "rename the field", line)
+    return fields
+
+
+def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType) -> DataFrame:
+    columns = f"the columns of {EVENTS} are {', '.join(schema.names)}"
+    body = definition.body
+    if not isinstance(body, Select):
+        user_code.require_loadable(spark, definition)
+        return apply(definition, spark.createDataFrame([], schema))
+    line = body.line
+    try:
+        # By itself first: in parentheses a syntax error would be described by them.
+        spark._jsparkSession.sessionState().sqlParser().parsePlan(body.sql)
+        return apply(definition, spark.createDataFrame([], schema))
+    except ParseException as error:
+        raise refused(definition, "the SQL", error, "correct it", line) from None
+    except AnalysisException as error:
+        raise unresolved(definition, "the SQL", columns, error, line) from None
+
+
+def unresolved(
+    definition: Definition,
+    what: str,
+    columns: str,
+    error: AnalysisException,
+    line: int,
+    column: int | None = None,
+) -> DefinitionError:
+    """What Spark's analyzer says of `what`; `columns` names those that it may use."""
+    cause = error.getErrorClass() or ""
+    parameters = error.getMessageParameters() or {}
+    if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
+        name = parameters["objectName"].replace("`", "")
+        return _located(definition, f"unknown column {name}", columns, error, line, column)
+    if cause == _UNKNOWN_TABLE:
+        name = parameters["relationName"].replace("`", "")
+        remedy = f"the only table is {EVENTS}"
+        return _located(definition, f"unknown table {name}", remedy, error, line, column)
+    return refused(definition, what, error, columns, line, column)
+
+
+def _combining(frame: DataFrame) -> tuple[str, ...]:
+    found, plans = set(), [frame._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        found.add(str(plan.nodeName()))
+        children = plan.children()
+        plans += [children.apply(index) for index in range(children.size())]
+    return tuple(sorted(found & _COMBINING))
+
+
+def refused(
+    definition: Definition,
+    what: str,
+    error: PySparkException,
+    do: str,
+    line: int,
+    column: int | None = None,
+) -> DefinitionError:
+    """What Spark says of `what`, in a line, at the place that it names or else at this one."""
+    text = f"Spark refuses {what}: {sentence(error)}"
+    return _located(definition, text, do, error, line, column)
+
+
+def _located(
+    definition: Definition,
+    what: str,
+    do: str,
+    error: PySparkException,
+    line: int,
+    column: int | None,
+) -> DefinitionError:
+    position = POSITION.search(str(error))
+    if position is None:
+        return definition.error(what, do, line, column)
+    found_line, found_position = (int(part) for part in position.groups() if part is not None)
+    return definition.error(what, do, found_line, found_position + 1)

@@ -1,0 +1,72 @@
+"""The user's function: imported, called, and what it raises said with the line of its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.errors import DefinitionError
+from tidemark.projection.analysis.spark_errors import sentence
+from tidemark.projection.decoding.ship_library import ship_library
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.query import Function
+
+
+def require_loadable(spark: SparkSession, definition: Definition) -> None:
+    """Import the definition's module, and send the workers what it needs there.
+
+    Raises:
+        DefinitionError: importing it fails.
+    """
+    body = definition.body
+    if isinstance(body, Function):
+        _load(definition, body)
+        ship_library(spark)
+
+
+def result(definition: Definition, body: Function, events: DataFrame) -> DataFrame:
+    """What the function returns for `events`.
+
+    Raises:
+        DefinitionError: it raises, or returns something else than a DataFrame.
+    """
+    function = _load(definition, body)
+    try:
+        found = function(events)
+    except Exception as error:
+        columns = f"the columns of events are {', '.join(events.columns)}"
+        remedy = columns if isinstance(error, PySparkException) else "correct it"
+        raise _refused(definition, body, f"{body.name} fails", error, remedy) from None
+    if not isinstance(found, DataFrame):
+        what = f"{body.name} returns {type(found).__name__}, not a Spark DataFrame"
+        raise definition.error(what, "return what it makes of events", body.line)
+    return found
+
+
+def _load(definition: Definition, body: Function) -> Callable[..., Any]:
+    try:
+        module = body.sources.load(body.module)
+        function = getattr(module, body.name)
+    except Exception as error:
+        what = f"{definition.file.name} cannot be imported"
+        raise _refused(definition, body, what, error, "correct it") from None
+    for each in body.sources.loaded():
+        # What the user's UDFs are made of travels with them: workers do not have the files.
+        cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
+    return function  # type: ignore[no-any-return]
+
+
+def _refused(
+    definition: Definition, body: Function, what: str, error: Exception, remedy: str
+) -> DefinitionError:
+    """An error at the line of the user's that raised; that of the decorator if there is none."""
+    file, line = body.sources.place_of(error) or (definition.file, body.line)
+    said = sentence(error) if isinstance(error, PySparkException) else str(error)
+    described = f"{what}: {type(error).__name__}: {said}"
+    if file == definition.file:
+        return definition.error(described, remedy, line)
+    return definition.error(f"{described} ({file.name}:{line})", remedy, body.line)

@@ -1,0 +1,218 @@
+"""The decoders on a frame: JSON, text, bytes and Avro in the JVM, the others in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
+
+from tidemark.projection.analysis.analyze import UNREADABLE_COLUMN
+from tidemark.projection.decoding import avro
+from tidemark.projection.decoding.jackson import GZIP_MAGIC, LZ4_MAGIC
+from tidemark.projection.decoding.json_text import Translator
+from tidemark.projection.decoding.prepare import Decoders
+from tidemark.projection.definition.decoder import Kind, Rule
+
+PARSED = "parsed"
+CAUSE = "cause"
+SKIPPED = "skipped"
+_RULE = "_rule"
+_TRANSLATED = "_translated"
+_NO_RULE = -1
+_IN_TEXT = (Kind.JSON, Kind.JACKSON_JSON)
+_MISMATCH = {
+    Kind.JSON: "not a JSON object whose fields have the declared types",
+    Kind.JACKSON_JSON: "not a JSON object whose fields have the declared types",
+    Kind.JACKSON_CBOR: "not a CBOR map whose fields have the declared types",
+    Kind.PROTOBUF: "not a message whose fields have the declared types",
+    Kind.PYTHON: "not a dict whose fields have the declared types",
+}
+"""The kinds that come to Spark as JSON text, and what is wrong with a text that it refuses."""
+
+
+def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | None) -> DataFrame:
+    """The events with what their payloads hold.
+
+    Columns in: event (binary), ser_id (int), ser_manifest (string) and any others.
+    Columns out: and parsed (struct of the `fields`, and one more), cause (string: why the payload
+    cannot be read, or null) and skipped (boolean: a rule leaves the event out). Without `decoders`
+    all payloads are JSON.
+    """
+    if decoders is None:
+        text = F.decode("event", "UTF-8")
+        frame = events.withColumn(PARSED, _from_json(text, fields))
+        return frame.withColumns({CAUSE: _json_cause(text), SKIPPED: F.lit(False)})
+    return _Decoding(fields, decoders).applied_to(events)
+
+
+class _Decoding:
+    """The columns of one definition's decoders."""
+
+    def __init__(self, fields: T.StructType, decoders: Decoders) -> None:
+        self._fields, self._decoders = fields, decoders
+
+    def applied_to(self, events: DataFrame) -> DataFrame:
+        frame = events.withColumn(_RULE, _first_match(self._decoders.rules))
+        if self._decoders.translators:
+            translate = _translation(self._decoders.translators)
+            frame = frame.withColumn(_TRANSLATED, translate(self._for_python(), F.col(_RULE)))
+        # A column of its own each: inside a struct Spark would read the record once per field.
+        records = {
+            _record(index): F.when(_takes(index), schema.read(F.col("event")))
+            for index, schema in self._decoders.avro.items()
+        }
+        frame = frame.withColumns(records) if records else frame
+        frame = frame.withColumn(PARSED, self._parsed())
+        return frame.withColumns({CAUSE: self._cause(), SKIPPED: self._is(Kind.SKIP)})
+
+    def _is(self, *kinds: Kind) -> Column:
+        rules = self._decoders.rules
+        return _takes(*(index for index, rule in enumerate(rules) if rule.kind in kinds))
+
+    def _for_python(self) -> Column:
+        """The payloads that the JVM cannot read; the others stay where they are."""
+        is_foreign = self._is(Kind.JACKSON_CBOR, Kind.PROTOBUF, Kind.PYTHON)
+        is_packed = self._is(Kind.JACKSON_JSON) & _is_compressed()
+        return F.when(is_foreign | is_packed, F.col("event"))
+
+    def _text(self) -> Column:
+        """The JSON text of the kinds in `_MISMATCH`."""
+        here = F.when(self._is(*_IN_TEXT), F.decode("event", "UTF-8"))
+        if not self._decoders.translators:
+            return here
+        return F.coalesce(F.col(f"{_TRANSLATED}.json"), here)
+
+    def _parsed(self) -> Column:
+        parsed = F.when(self._is(*_MISMATCH), _from_json(self._text(), self._fields))
+        for index, schema in self._decoders.avro.items():
+            record = F.col(_record(index))
+            values = {name: record.getField(name) for name in schema.fields.names}
+            is_read = _takes(index) & avro.is_read(record)
+            parsed = parsed.when(is_read, self._struct(values))
+        for index, name in self._decoders.whole.items():
+            is_text = self._decoders.rules[index].kind is Kind.STRING
+            value = F.decode("event", "UTF-8") if is_text else F.col("event")
+            parsed = parsed.when(_takes(index), self._struct({name: value}))
+        return parsed
+
+    def _struct(self, values: Mapping[str, Column]) -> Column:
+        """The struct that `from_json` makes; what has no value is null."""
+        columns = [
+            values.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name)
+            for one in self._fields.fields
+        ]
+        return F.struct(*columns, F.lit(None).cast("string").alias(UNREADABLE_COLUMN))
+
+    def _cause(self) -> Column:
+        """Why a payload cannot be read, or null; fails the job for an event of a `fail` rule."""
+        stop = F.raise_error(F.concat(F.lit("the decoder is fail for "), _whose(), _which()))
+        cause = (
+            F.when(self._is(Kind.SKIP), F.lit(None).cast("string"))
+            .when(self._is(Kind.FAIL), stop.cast("string"))
+            .when(F.col(_RULE) == _NO_RULE, F.concat(F.lit("no decoder for "), _which()))
+            .when(F.col("event").isNull(), F.lit("no payload"))
+        )
+        is_text = self._is(Kind.JSON, Kind.STRING)
+        if self._decoders.translators:
+            failed = F.col(f"{_TRANSLATED}.cause")
+            cause = cause.when(failed.isNotNull(), failed)
+            is_text = is_text | (self._is(Kind.JACKSON_JSON) & ~_is_compressed())
+        cause = cause.when(is_text & _is_not_utf8(), F.lit("not UTF-8"))
+        cause = cause.when(
+            self._is(*_IN_TEXT) & _is_unreadable() & ~_is_json(self._text()), F.lit("not JSON")
+        )
+        for kind, mismatch in _MISMATCH.items():
+            cause = cause.when(self._is(kind) & _is_unreadable(), F.lit(mismatch))
+        for index in self._decoders.avro:
+            schema = self._decoders.rules[index].arguments[0]
+            is_wrong = _takes(index) & _is_unreadable()
+            cause = cause.when(is_wrong, F.lit(f"not Avro of {schema}"))
+        return cause
+
+
+def _first_match(rules: tuple[Rule, ...]) -> Column:
+    """The index of the first rule that takes the event."""
+    number = F.lit(_NO_RULE)
+    for index, rule in reversed(list(enumerate(rules))):
+        takes = F.lit(True)
+        if rule.serializer_id is not None:
+            takes = F.col("ser_id") == rule.serializer_id
+        if rule.manifest is not None:
+            takes = takes & (F.col("ser_manifest") == rule.manifest)
+        number = F.when(takes, F.lit(index)).otherwise(number)
+    return number
+
+
+def _translation(translators: Mapping[int, Translator]) -> Callable[[Column, Column], Column]:
+    def translate(payloads: pd.Series, rules: pd.Series) -> pd.DataFrame:
+        found = pd.DataFrame({"json": None, "cause": None}, index=payloads.index, dtype="object")
+        for number, translator in translators.items():
+            chosen = payloads[(rules == number) & payloads.notna()]
+            if len(chosen):
+                rows = translator(chosen.tolist())
+                found.loc[chosen.index] = pd.DataFrame(
+                    rows, index=chosen.index, columns=found.columns, dtype="object"
+                )
+        return found
+
+    # The stubs want the kind of the function, which pyspark takes from its type hints.
+    udf: Callable[[Column, Column], Column] = pandas_udf(  # type: ignore[call-overload]
+        translate, "json string, cause string"
+    )
+    return udf
+
+
+def _takes(*rules: int) -> Column:
+    return F.col(_RULE).isin(*rules) if rules else F.lit(False)
+
+
+def _record(rule: int) -> str:
+    return f"_record_{rule}"
+
+
+def _from_json(text: Column, fields: T.StructType) -> Column:
+    with_unreadable = T.StructType(
+        [*fields.fields, T.StructField(UNREADABLE_COLUMN, T.StringType())]
+    )
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE_COLUMN}
+    return F.from_json(text, with_unreadable, options)
+
+
+def _json_cause(text: Column) -> Column:
+    return (
+        F.when(F.col("event").isNull(), F.lit("no payload"))
+        .when(_is_not_utf8(), F.lit("not UTF-8"))
+        .when(_is_unreadable() & ~_is_json(text), F.lit("not JSON"))
+        .when(_is_unreadable(), F.lit(_MISMATCH[Kind.JSON]))
+    )
+
+
+def _is_unreadable() -> Column:
+    return F.col(PARSED).isNull() | F.col(f"{PARSED}.{UNREADABLE_COLUMN}").isNotNull()
+
+
+def _is_json(text: Column) -> Column:
+    return F.get_json_object(text, "$").isNotNull()
+
+
+def _is_not_utf8() -> Column:
+    # Spark decodes bytes that are not UTF-8 as U+FFFD, which would go unnoticed.
+    return F.encode(F.decode("event", "UTF-8"), "UTF-8") != F.col("event")
+
+
+def _is_compressed() -> Column:
+    event = F.col("event")
+    starts = [F.substring(event, 1, len(one)) == F.lit(one) for one in (GZIP_MAGIC, LZ4_MAGIC)]
+    return starts[0] | starts[1]
+
+
+def _which() -> Column:
+    return F.format_string("serializer id %d, manifest '%s'", "ser_id", "ser_manifest")
+
+
+def _whose() -> Column:
+    return F.format_string("persistence id %s, sequence nr %d, ", "persistence_id", "sequence_nr")

@@ -1,0 +1,76 @@
+"""The projection files of a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tidemark.errors import InvalidInput
+from tidemark.headed_files.python_file import is_definition
+from tidemark.projection.definition.decoder import MODULES_DIR
+from tidemark.projection.definition.file import read
+from tidemark.projection.definition.model import Definition
+from tidemark.settings import REPOSITORY
+
+SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
+"""The default of TIDEMARK_PROJECTIONS_DIR."""
+
+
+def load(directory: Path) -> list[Definition]:
+    """Every definition in `directory`, by name.
+
+    Those in Python lie beside the SQL files, and if these are the ones of the repository, in
+    `include/projections` too. A Python file that does not import the decorator is a module of
+    the user's, and not looked at.
+
+    Raises:
+        InvalidInput: there is no such directory.
+        DefinitionError: a file cannot be used, or two have the same name.
+    """
+    if not directory.is_dir():
+        raise InvalidInput(
+            "there is no such directory",
+            where=str(directory),
+            do="set TIDEMARK_PROJECTIONS_DIR to the directory of the projection files",
+        )
+    found: dict[str, Definition] = {}
+    for file in _files(directory):
+        definition = read(file)
+        if definition.name in found:
+            raise definition.error(
+                f"the name {definition.name} is taken by {found[definition.name].file.name}",
+                "give each projection a name of its own",
+                definition.header_lines["name"],
+            )
+        found[definition.name] = definition
+    return [found[name] for name in sorted(found)]
+
+
+def _files(directory: Path) -> list[Path]:
+    also = [MODULES_DIR] if directory == SHIPPED_DIR else []
+    modules = sorted(file for each in (directory, *also) for file in each.glob("*.py"))
+    return sorted(directory.glob("*.sql")) + [file for file in modules if is_definition(file)]
+
+
+def select(directory: Path, names: Sequence[str]) -> list[Definition]:
+    """The definitions of those names; all of them if there is none.
+
+    Raises:
+        InvalidInput: there is no such directory or name.
+        DefinitionError: any file of the directory cannot be used.
+    """
+    definitions = load(directory)
+    known = [definition.name for definition in definitions]
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise InvalidInput(
+            f"no projection is named {', '.join(unknown)}",
+            where="--projection",
+            do=f"{directory} has {', '.join(known) or 'none'}",
+        )
+    return [definition for definition in definitions if not names or definition.name in names]
+
+
+def reads_pekko(definitions: Sequence[Definition]) -> bool:
+    """Whether any of them needs the journal keyspace; true for none, which says nothing."""
+    return not definitions or any(definition.source.is_pekko for definition in definitions)

@@ -1,0 +1,153 @@
+"""A projection as its file defines it. `tidemark.projection.definition.file` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from tidemark.errors import DefinitionError
+from tidemark.headed_files.sql_file import error_in
+from tidemark.projection.definition.checks import Check
+from tidemark.projection.definition.decoder import Rule
+from tidemark.projection.definition.on_error import OnError
+from tidemark.projection.definition.query import Body
+from tidemark.projection.definition.source import Messages, Source, Tags
+from tidemark.projection.definition.start_from import Start
+from tidemark.projection.definition.target_key import Key
+
+MAX_VERSION = 999
+"""Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
+
+
+class Mode(StrEnum):
+    """How a result goes into its target."""
+
+    BUCKET = "bucket"
+    UPSERT = "upsert"
+    FOLD = "fold"
+    APPEND = "append"
+    EXPORT = "export"
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the version decides between two rows of one key, in their write timestamps."""
+        return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether each persistence id has one row, that of its newest event."""
+        return self in {Mode.UPSERT, Mode.FOLD}
+
+    @property
+    def replaces_buckets(self) -> bool:
+        """Whether what a time bucket had before goes when it is processed again."""
+        return self in {Mode.BUCKET, Mode.EXPORT}
+
+    @property
+    def is_by_persistence_id(self) -> bool:
+        """Whether no row is made of two persistence ids' events: slices are independent."""
+        return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
+
+
+class Release(StrEnum):
+    """Where a new version of a projection is written."""
+
+    IN_PLACE = "in-place"
+    BLUE_GREEN = "blue-green"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One projection.
+
+    Attributes:
+        file: where it is defined.
+        name: unique among the files.
+        version: 1..999, raised by the author when the result changes its meaning.
+        source: which events it reads.
+        start: what a persistence id begins with.
+        mode: how the result is stored.
+        keyspace: of the target; empty in mode export.
+        table: of the target; empty in mode export. A blue/green version has its own.
+        template: the table as the file names it; the same unless the release is blue/green.
+        is_blue_green: whether each version has a table, a ledger and offsets of its own.
+        path: the target's directory as the file has it, in mode export; empty otherwise.
+        event: Spark DDL of the payload's fields, padded to its place in the file.
+        reset_after: seconds behind the stored timestamp from which on a lower sequence nr is that
+            of a persistence id that began anew; None takes it for a duplicate.
+        look_back: time buckets before each planned one in which late events are looked for; None
+            leaves it to the setting.
+        decoders: how payloads are read; the first rule that takes an event does it.
+        on_error: what becomes of an event that cannot be read or folded.
+        state: of mode fold, Spark DDL of the state's fields, padded to its place in the file; empty
+            otherwise.
+        checks: what must be true of the result.
+        key: the primary key that the target must have; None leaves it to the table.
+        body: the SELECT, or the function.
+        fingerprint: `<version>-<hash>` of the file, without what does not change the result, and
+            of the files that its decoders name; the ledger keeps it with each piece.
+        header_lines: the line of each header.
+    """
+
+    file: Path
+    name: str
+    version: int
+    source: Source
+    start: Start
+    mode: Mode
+    keyspace: str
+    table: str
+    template: str
+    is_blue_green: bool
+    path: str
+    event: str
+    reset_after: int | None
+    look_back: int | None
+    decoders: tuple[Rule, ...]
+    on_error: OnError
+    state: str
+    checks: tuple[Check, ...]
+    key: Key | None
+    body: Body
+    fingerprint: str
+    header_lines: Mapping[str, int]
+
+    @property
+    def tags(self) -> tuple[str, ...] | None:
+        """The tags whose views it reads; None if it reads none."""
+        return self.source.names if isinstance(self.source, Tags) else None
+
+    @property
+    def entity_types(self) -> tuple[str, ...] | None:
+        """Of the persistence ids that it reads; None for all of them."""
+        return self.source.entity_types if isinstance(self.source, Messages) else None
+
+    @property
+    def starts_from_snapshots(self) -> bool:
+        """Whether a persistence id begins with its newest snapshot, if it has one."""
+        return self.start is Start.SNAPSHOT
+
+    @property
+    def target(self) -> str:
+        """`keyspace.table` or the directory, for people."""
+        return self.path or f"{self.keyspace}.{self.table}"
+
+    @property
+    def template_target(self) -> str:
+        """`keyspace.table` as the file names it."""
+        return f"{self.keyspace}.{self.template}"
+
+    def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
+        """An error at a line, and column if it is known, of this file; both count from 1."""
+        return error_in(self.file, what, do, line, column)
+
+    def subject(self, journal_keyspace: str) -> str:
+        """Its name in the ledger and in the offsets: it consumes one journal."""
+        version = f"@v{self.version}" if self.is_blue_green else ""
+        return f"{self.identity(journal_keyspace)}{version}"
+
+    def identity(self, journal_keyspace: str) -> str:
+        """The same whatever the version."""
+        return f"{journal_keyspace}/{self.name}"

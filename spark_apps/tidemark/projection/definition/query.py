@@ -1,0 +1,85 @@
+"""What turns events into a result: a SELECT, or a function of the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidemark.headed_files.python_file import PythonFile
+from tidemark.headed_files.sql_file import SqlFile, error_in
+from tidemark.projection.definition.statement import StatementError, single_select
+from tidemark.projection.definition.user_modules import Sources, sources_in
+
+
+@dataclass(frozen=True)
+class Select:
+    """A SELECT.
+
+    Attributes:
+        sql: padded to its place in the file, without a semicolon at its end.
+    """
+
+    sql: str
+
+    @property
+    def line(self) -> int:
+        """The line of the file in which it starts."""
+        return self.sql.count("\n", 0, len(self.sql) - len(self.sql.lstrip())) + 1
+
+    def __str__(self) -> str:
+        """For people."""
+        return "the SELECT"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A Python function.
+
+    Attributes:
+        sources: the modules, among them the function's, as they were when the file was read.
+        module: the function's.
+        name: its own.
+        line: that of its decorator.
+    """
+
+    sources: Sources
+    module: str
+    name: str
+    line: int
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"the function {self.name}"
+
+
+Body = Select | Function
+
+
+def of(parts: SqlFile | PythonFile, *, is_fold: bool) -> Body:
+    """The body of a file.
+
+    Raises:
+        DefinitionError: it is not one SELECT; or the function does not fit the mode.
+    """
+    if isinstance(parts, PythonFile):
+        return _function(parts, is_fold)
+    file, text = parts.file, parts.body
+    if is_fold:
+        remedy = "write it in Python, see docs/projections.md"
+        raise error_in(file, "mode fold is a function", remedy, parts.header["mode"].line)
+    try:
+        return Select(single_select(text))
+    except StatementError as error:
+        line = text.count("\n", 0, error.offset) + 1
+        column = error.offset - text.rfind("\n", 0, error.offset)
+        remedy = "write one SELECT over the table events"
+        raise error_in(file, error.what, remedy, line, column) from None
+
+
+def _function(parts: PythonFile, is_fold: bool) -> Function:
+    wanted = ["state", "events"] if is_fold else ["events"]
+    if parts.parameters != len(wanted):
+        what = f"{parts.function} must be called with {parts.parameters} arguments"
+        remedy = f"write `def {parts.function}({', '.join(wanted)})`"
+        raise error_in(parts.file, what, remedy, parts.line)
+    sources = sources_in(parts.file.parent)
+    return Function(sources, parts.file.stem, parts.function, parts.line)

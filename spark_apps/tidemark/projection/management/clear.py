@@ -1,0 +1,79 @@
+"""Forgetting how far a projection is, so that everything is processed anew."""
+
+from __future__ import annotations
+
+from tidemark.application.frame import Outcome, Run
+from tidemark.ledger.pieces import State
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.management.change import Change, Check, run_change
+from tidemark.projection.management.offset_move import restated
+from tidemark.projection.offset_store import buckets, offsets, skips, slice_records
+from tidemark.projection.planning.plan import ledger, require_rows
+from tidemark.text import counted
+
+
+def clear(run: Run, name: str, *, apply: bool) -> Outcome:
+    """Forget offsets, cursors and skipped numbers, and plan every piece again.
+
+    Pieces are not deleted: their attempts fence off dead runs, and those that are planned are
+    what the next run takes up, whatever its window. The target is left alone; each piece's rows
+    are replaced when it is done again.
+
+    It may end anywhere. A piece that is planned again while the offsets are still there is done
+    again with events that are Duplicates, which changes nothing.
+
+    Args:
+        run: the application's frame.
+        name: the projection.
+        apply: do it; otherwise the plan is shown.
+
+    Raises:
+        InvalidInput: the projection is unknown.
+        HistoryPurged: the tag views of one of its pieces were purged.
+        LockHeld: a run works on the projection.
+    """
+    [definition] = catalog.select(run.settings.projections_dir, [name])
+    return run_change(run, "clear", definition, lambda: _plan(run, definition), apply=apply)
+
+
+def _plan(run: Run, definition: Definition) -> Change:
+    control, settings = run.control, run.settings
+    subject = definition.subject(settings.journal_keyspace)
+    pieces_ledger = ledger(run, definition)
+    pieces = restated(pieces_ledger)
+    if definition.tags is not None:
+        require_rows(run, definition, [piece.time_bucket for piece in pieces])
+    open_buckets = [
+        entry.time_bucket for entry in pieces_ledger.entries() if entry.state is not State.DONE
+    ]
+    by_slice = offsets.series_by_slice(control, settings, subject)
+    counts = {
+        "pieces_restated": len(pieces),
+        "offsets_forgotten": sum(by_slice.values()),
+        "cursors_forgotten": len(offsets.cursors(control, settings, subject)),
+        "skips_forgotten": len(skips.stored(control, settings, subject)),
+    }
+    if not any(counts.values()):
+        return Change([f"{definition.name}: nothing is known of it"], counts, None)
+
+    def do(check: Check) -> None:
+        check()
+        buckets.unsettle(run, definition, [entry.time_bucket for entry in pieces_ledger.entries()])
+        check()
+        pieces_ledger.restate(pieces, owner=run.owner)
+        check()
+        slice_records.forget_buckets(control, settings, subject, open_buckets)
+        check()
+        offsets.forget_offsets(control, settings, subject, by_slice)
+        check()
+        offsets.forget_cursors(control, settings, subject)
+        check()
+        skips.forget(control, settings, subject)
+
+    line = (
+        f"{definition.name}: forgets the offsets of {counts['offsets_forgotten']:,} series and"
+        f" processes {counted(len(pieces), 'time bucket')} anew; {definition.target} is left alone"
+        " until then"
+    )
+    return Change([line], counts, do)

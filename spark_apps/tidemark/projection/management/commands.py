@@ -1,0 +1,258 @@
+"""The commands that manage projections, and those that only look; `spark_apps/project.py` has them.
+
+None of them needs anything to run, and only `status --exact` starts Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemark.application import cli
+from tidemark.application.frame import Outcome, Run, run_application
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.projection.management.clear import clear as clear_projection
+from tidemark.projection.management.get_offset import get_offset as show_offset
+from tidemark.projection.management.pause import set_paused
+from tidemark.projection.management.releases import drop, run_releases
+from tidemark.projection.management.set_offset import set_offset as move_offset
+from tidemark.projection.management.set_offset import skip as skip_next
+from tidemark.projection.management.show_plan import run_plan
+from tidemark.projection.management.status import run_status
+from tidemark.projection.planning.plan import APPLICATION
+from tidemark.window import Window
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
+Named = Annotated[list[str], typer.Argument(metavar="PROJECTION...")]
+Name = Annotated[str, typer.Argument(metavar="PROJECTION")]
+PersistenceId = Annotated[
+    str, typer.Option("--persistence-id", metavar="ID", help="The series' persistence id.")
+]
+Tag = Annotated[
+    str | None,
+    typer.Option("--tag", metavar="TAG", help="The series' tag, if the source has several."),
+]
+
+
+def plan(
+    projection: Names = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    force: cli.Force = False,
+    max_pieces: cli.MaxPieces = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep the plan; `--plan FILE` runs exactly it."),
+    ] = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """List what a run over the window would do: each piece, its reason, and how many rows it has.
+
+    Reasons are new, late, gap, restated, changed definition, forced, and unfinished. Numbers of
+    rows are what tag-write and validate counted, `?` where they did not. Nothing is written, and
+    Spark is not started: late events are found by the run itself.
+    """
+    run_application(
+        APPLICATION,
+        lambda run: run_plan(
+            run,
+            Window.parse(window_start, window_end),
+            names=projection or [],
+            force=force,
+            max_pieces=max_pieces,
+            save=save,
+        ),
+        window=lambda: Window.parse(window_start, window_end),
+        run_id=run_id,
+        report_file=report,
+        dry_run=True,
+    )
+
+
+def status(
+    projection: Names = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Count what each slice is behind, with Spark.")
+    ] = False,
+    ranges: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=NUMBER_OF_SLICES,
+            metavar="N",
+            help="Ranges of slices that --exact shows; a power of two.",
+        ),
+    ] = 16,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Say how projections stand: pieces by state, what is open and why, the lag, the oldest gap.
+
+    A piece is open if validate has passed its time bucket and the present definition has not
+    processed it. Spark is not started, unless --exact is given, and nothing has to run.
+    """
+    _run(lambda run: run_status(run, projection or [], exact=exact, ranges=ranges), run_id, report)
+
+
+def pause(projection: Named, run_id: cli.RunId = None, report: cli.ReportFile = None) -> None:
+    """Leave projections out of every run to come, until they are resumed."""
+    _run(lambda run: set_paused(run, projection, paused=True), run_id, report)
+
+
+def resume(projection: Named, run_id: cli.RunId = None, report: cli.ReportFile = None) -> None:
+    """Let paused projections run again; the next run takes up what was left out."""
+    _run(lambda run: set_paused(run, projection, paused=False), run_id, report)
+
+
+def get_offset(
+    projection: Name,
+    persistence_id: Annotated[
+        str | None,
+        typer.Option("--persistence-id", metavar="ID", help="Show the offsets of this one."),
+    ] = None,
+    tag: Tag = None,
+    slice_number: Annotated[
+        int | None,
+        typer.Option(
+            "--slice", min=0, max=NUMBER_OF_SLICES - 1, metavar="N", help="Only this slice."
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Print every offset.")] = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Show how far a projection has consumed: a persistence id's offsets, or where the slices are.
+
+    Without a persistence id: how many series have an offset, the newest and the oldest cursor.
+    """
+    _run(
+        lambda run: show_offset(
+            run,
+            projection,
+            persistence_id=persistence_id,
+            tag=tag,
+            slice_number=slice_number,
+            everything=everything,
+        ),
+        run_id,
+        report,
+    )
+
+
+def set_offset(
+    projection: Name,
+    persistence_id: PersistenceId,
+    to: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Everything up to N counts as consumed.")
+    ],
+    tag: Tag = None,
+    expected: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Refuse it unless the offset is N.")
+    ] = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Set how far a series is consumed. Forward skips events, back makes them new again.
+
+    Events that are skipped are in no result. For those that are new again, the time buckets that
+    they lie in are planned again. 0 forgets the series. Refused while a run works on the
+    projection.
+    """
+    _run(
+        lambda run: move_offset(
+            run, projection, persistence_id, tag, to, expected=expected, apply=apply
+        ),
+        run_id,
+        report,
+        dry_run=not apply,
+    )
+
+
+def skip(
+    projection: Name,
+    persistence_id: PersistenceId,
+    tag: Tag = None,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Skip the next number of a series, whether its event is there or missing.
+
+    The event, if it is there, goes to quarantine and is in no result. Refused while a run works
+    on the projection.
+    """
+    _run(
+        lambda run: skip_next(run, projection, persistence_id, tag, apply=apply),
+        run_id,
+        report,
+        dry_run=not apply,
+    )
+
+
+def clear(
+    projection: Name,
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Forget how far a projection is, so that the next run processes everything anew.
+
+    The target is left alone; rows are replaced when their time bucket is processed. Refused while
+    a run works on the projection.
+    """
+    _run(
+        lambda run: clear_projection(run, projection, apply=apply),
+        run_id,
+        report,
+        dry_run=not apply,
+    )
+
+
+def releases(
+    projection: Names = None,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Say which version of each projection is live, which one is built, and which are over."""
+    _run(lambda run: run_releases(run, projection or []), run_id, report)
+
+
+def drop_release(
+    projection: Name,
+    version: Annotated[int, typer.Option(min=1, help="The version to drop.")],
+    apply: cli.Apply = False,
+    run_id: cli.RunId = None,
+    report: cli.ReportFile = None,
+) -> None:
+    """Drop the table of a blue/green version that is not live, and what is stored about it."""
+    _run(lambda run: drop(run, projection, version, apply=apply), run_id, report, dry_run=not apply)
+
+
+def _run(
+    work: Callable[[Run], Outcome],
+    run_id: str | None,
+    report: Path | None,
+    *,
+    dry_run: bool = False,
+) -> None:
+    run_application(APPLICATION, work, run_id=run_id, report_file=report, dry_run=dry_run)
+
+
+COMMANDS = {
+    "plan": plan,
+    "status": status,
+    "pause": pause,
+    "resume": resume,
+    "get-offset": get_offset,
+    "set-offset": set_offset,
+    "skip": skip,
+    "clear": clear,
+    "releases": releases,
+    "drop-release": drop_release,
+}
+"""By the name on the command line."""

@@ -1,0 +1,116 @@
+"""How far a projection has consumed: offsets of series, cursors of slices. Nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, Outcome, Run
+from tidemark.errors import InvalidInput
+from tidemark.journal.series import Series, epoch_ms
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.projection.definition import catalog
+from tidemark.projection.management.set_offset import series_of
+from tidemark.projection.offset_store import offsets
+from tidemark.projection.offset_store.offsets import Offset
+from tidemark.text import counted
+from tidemark.window import from_millis, iso
+
+
+def get_offset(
+    run: Run,
+    name: str,
+    *,
+    persistence_id: str | None,
+    tag: str | None,
+    slice_number: int | None,
+    everything: bool,
+) -> Outcome:
+    """Show the offsets of a persistence id, or how many there are and where the cursors stand.
+
+    Args:
+        run: the application's frame.
+        name: the projection.
+        persistence_id: show its offsets, one for each tag.
+        tag: only that of this tag.
+        slice_number: only this slice.
+        everything: print each offset, a page at a time.
+
+    Raises:
+        InvalidInput: the projection or tag is unknown, or the options contradict each other.
+        CassandraUnavailable: a statement failed.
+    """
+    [definition] = catalog.select(run.settings.projections_dir, [name])
+    if persistence_id is None and tag is not None:
+        raise InvalidInput("a tag alone is no series", where="--tag", do="give --persistence-id")
+    preflight.check_journal(run)
+    subject = definition.subject(run.settings.journal_keyspace)
+    if persistence_id is not None:
+        found = offsets.of_id(run.control, run.settings, subject, Series(persistence_id))
+        if tag is not None:
+            series = series_of(definition, persistence_id, tag)
+            found = [one for one in found if one.series == series]
+        lines = [_line(one) for one in found] or [f"{persistence_id}: nothing is consumed"]
+        return Outcome(
+            DONE,
+            counts={"series": len(found)},
+            lines=lines,
+            details={"offsets": [_json(one) for one in found]},
+        )
+    slices = range(NUMBER_OF_SLICES) if slice_number is None else [slice_number]
+    return _summary(run, subject, slices, everything=everything)
+
+
+def _summary(run: Run, subject: str, slices: Sequence[int], *, everything: bool) -> Outcome:
+    control, settings = run.control, run.settings
+    if everything:
+        for one in offsets.stream(control, settings, subject, slices):
+            print(_line(one))
+    by_slice = offsets.series_by_slice(control, settings, subject, slices)
+    stored = offsets.cursors(control, settings, subject)
+    cursors = {number: stored[number] for number in slices if number in stored}
+    total = sum(by_slice.values())
+    lines = [f"{total:,} series in {counted(len(by_slice), 'slice')}"]
+    if cursors:
+        lines += [_cursor_line("newest", cursors, max(cursors, key=cursors.__getitem__))]
+        lines += [_cursor_line("oldest", cursors, min(cursors, key=cursors.__getitem__))]
+    details = {
+        "slices": [
+            {
+                "slice": number,
+                "series": by_slice.get(number, 0),
+                "cursor": iso(cursors[number]) if number in cursors else None,
+            }
+            for number in sorted(by_slice.keys() | cursors.keys())
+        ]
+    }
+    return Outcome(DONE, counts={"series": total}, lines=lines, details=details)
+
+
+def _cursor_line(which: str, cursors: Mapping[int, datetime], number: int) -> str:
+    return f"{which} cursor {_time(cursors[number])} (slice {number})"
+
+
+def _line(one: Offset) -> str:
+    by = f", sequence nr {one.sequence_nr}" if one.series.tag else ""
+    at = f", event of {_time(from_millis(epoch_ms(one.timestamp)))}" if one.timestamp else ""
+    when = f", consumed {_time(one.consumed_at)}" if one.consumed_at else ""
+    return f"{one.series}: {one.number}{by}{at}{when} (slice {one.series.slice})"
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _json(one: Offset) -> dict[str, Any]:
+    return {
+        "persistence_id": one.series.persistence_id,
+        "tag": one.series.tag,
+        "slice": one.series.slice,
+        "number": one.number,
+        "sequence_nr": one.sequence_nr,
+        "timestamp": str(one.timestamp) if one.timestamp else None,
+        "consumed_at": iso(one.consumed_at) if one.consumed_at else None,
+    }

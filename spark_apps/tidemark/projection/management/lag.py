@@ -1,0 +1,145 @@
+"""How far a projection is behind, exactly: counted by slice, with Spark, on request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.journal import frames
+from tidemark.partitioning import columns
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
+from tidemark.projection.acceptance.rule import NO_TAG, SERIES
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store import offsets
+from tidemark.projection.sources import registry, scope
+from tidemark.projection.sources import rows as read
+from tidemark.projection.writing import tables
+from tidemark.window import to_millis
+
+
+@dataclass(frozen=True)
+class Lag:
+    """How far some slices are behind.
+
+    Attributes:
+        behind: the numbers above the frontiers, up to the highest of each series; an event of
+            several tags counts under each.
+        time: from the cursor to the newest event, the longest of any slice that is behind.
+        is_begun: whether each slice that is behind has a cursor; otherwise `time` leaves it out.
+    """
+
+    behind: int = 0
+    time: timedelta = timedelta()
+    is_begun: bool = True
+
+
+def exact(run: Run, definition: Definition, first_bucket: int | None) -> dict[int, Lag]:
+    """The lag of each slice that is behind; reads the keys of the whole source.
+
+    Args:
+        run: the application's frame.
+        definition: the projection.
+        first_bucket: its first time bucket, epoch ms; what is older is not its business. None if
+            it never ran.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    subject = definition.subject(run.settings.journal_keyspace)
+    stored = tables.stored_offsets(run.spark, run.settings, subject, ALL)
+    stored = stored.where(F.col("tag").isin(list(definition.tags or [NO_TAG])))
+    numbers = _tag_numbers(run, definition) if definition.tags else _event_numbers(run, definition)
+    found = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
+    cursors = offsets.cursors(run.control, run.settings, subject)
+    return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in found}
+
+
+def _event_numbers(run: Run, definition: Definition) -> DataFrame:
+    index = registry.reader(definition.source).index(run.spark, run.settings)
+    index = scope.of_types(index, definition)
+    return _numbers(read.numbered(index))
+
+
+def _tag_numbers(run: Run, definition: Definition) -> DataFrame:
+    """The rows of the tag views, and the last ones that tag_write_progress knows."""
+    is_ours = F.col("tag").isin(list(definition.tags or ()))
+    keys = registry.reader(definition.source).index(run.spark, run.settings)
+    rows = _numbers(keys.withColumnRenamed("tag_pid_sequence_nr", "number"))
+    progress = frames.placed_progress(run.spark, run.settings).where(is_ours)
+    last = progress.select(
+        *SERIES,
+        F.col("progress_number").alias("number"),
+        F.col("progress_bucket").alias("time_bucket"),
+        F.lit(None).cast("bigint").alias("epoch_ms"),
+    )
+    return rows.unionByName(last)
+
+
+def _numbers(rows: DataFrame) -> DataFrame:
+    epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
+    return rows.select(*SERIES, "number", "time_bucket", epoch_ms)
+
+
+def by_slice(numbers: DataFrame, stored: DataFrame, first_bucket: int | None) -> DataFrame:
+    """Count what lies above the frontiers.
+
+    A series without one begins with its lowest number in the projection's time buckets.
+
+    Args:
+        numbers: persistence_id, tag, number (bigint), time_bucket (bigint), epoch_ms (bigint, may
+            be null). Rows may repeat.
+        stored: persistence_id, tag, stored_number (bigint); unique.
+        first_bucket: the projection's first time bucket, epoch ms; None counts all.
+
+    Columns: slice (int), behind (bigint), newest_ms (bigint); slices that are behind only.
+    """
+    is_ours = F.lit(True) if first_bucket is None else F.col("time_bucket") >= first_bucket
+    series = (
+        numbers.where(is_ours)
+        .groupBy(*SERIES)
+        .agg(
+            F.min("number").alias("lowest"),
+            F.max("number").alias("highest"),
+            F.max("epoch_ms").alias("newest_ms"),
+        )
+        .join(stored.select(*SERIES, "stored_number"), on=[*SERIES], how="left")
+    )
+    base = F.coalesce(F.col("stored_number"), F.col("lowest") - 1)
+    behind = F.greatest(F.col("highest") - base, F.lit(0)).cast("bigint")
+    return (
+        series.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
+        .agg(F.sum(behind).alias("behind"), F.max("newest_ms").alias("newest_ms"))
+        .where(F.col("behind") > 0)
+    )
+
+
+def _lag(behind: int, newest_ms: int | None, cursor: datetime | None) -> Lag:
+    if cursor is None:
+        return Lag(behind, is_begun=False)
+    lag_ms = max((newest_ms or 0) - to_millis(cursor), 0)
+    return Lag(behind, timedelta(milliseconds=lag_ms))
+
+
+def together(lags: Iterable[Lag]) -> Lag:
+    """Of several slices. No I/O."""
+    found = list(lags)
+    return Lag(
+        sum(one.behind for one in found),
+        max((one.time for one in found), default=timedelta()),
+        all(one.is_begun for one in found),
+    )
+
+
+def by_range(lags: Mapping[int, Lag], ranges: Sequence[SliceRange]) -> dict[SliceRange, Lag]:
+    """Of ranges of slices; those that are not behind are left out. No I/O."""
+    grouped = {
+        one: together(lag for number, lag in lags.items() if one.first <= number <= one.last)
+        for one in ranges
+    }
+    return {one: lag for one, lag in grouped.items() if lag.behind}

@@ -1,0 +1,236 @@
+"""What moving the frontier of a series would do, and does: forward, over one number, or back.
+
+The order of the writes lets each end anywhere and be done again. Forward, what is skipped is
+written before the frontier moves, so that nothing is consumed by mistake. Back, pieces are planned
+again before it moves: done with the old frontier, their events are Duplicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from tidemark.application.frame import Run
+from tidemark.errors import HistoryPurged, InvalidInput
+from tidemark.journal.series import Series, SeriesReader, Sighting
+from tidemark.ledger import quarantine
+from tidemark.ledger.applications import PROJECT
+from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.projection.acceptance.gaps import numbers
+from tidemark.projection.acceptance.rule import NO_TAG
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.management.change import Change, Check
+from tidemark.projection.offset_store import buckets as made
+from tidemark.projection.offset_store import offsets, skips, slice_records
+from tidemark.projection.offset_store.offsets import Offset
+from tidemark.projection.offset_store.skips import Skip
+from tidemark.projection.planning.plan import ledger, require_rows
+from tidemark.projection.sources import registry
+from tidemark.window import from_millis
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A series as it is now, and what moving it would do."""
+
+    run: Run
+    definition: Definition
+    series: Series
+    stored: Offset | None
+    reader: SeriesReader
+
+    @classmethod
+    def read(cls, run: Run, definition: Definition, series: Series) -> Moving:
+        """Where the series is now.
+
+        Raises:
+            CassandraUnavailable: the statement failed.
+        """
+        subject = definition.subject(run.settings.journal_keyspace)
+        stored = offsets.read(run.control, run.settings, subject, series)
+        reader = SeriesReader(run.control, run.settings, series)
+        return cls(run, definition, series, stored, reader)
+
+    @property
+    def subject(self) -> str:
+        """The projection's name in Tidemark's tables."""
+        return self.definition.subject(self.run.settings.journal_keyspace)
+
+    @property
+    def number(self) -> int:
+        """The frontier; 0 if nothing was consumed."""
+        return self.stored.number if self.stored else 0
+
+    @property
+    def _sequence_nr(self) -> int:
+        return self.stored.sequence_nr if self.stored else 0
+
+    def _beyond(self, last: int | None = None) -> Iterator[Sighting]:
+        """The events behind the frontier."""
+        first, after = self.number + 1, self._sequence_nr
+        if last is None:
+            return self.reader.sightings(first, after=after)
+        return self.reader.sightings(first, last, after=after)
+
+    def require_known(self, to: int) -> None:
+        """Refuse a number that no event has.
+
+        Raises:
+            InvalidInput: the series is unknown, or all of its numbers are lower.
+        """
+        highest = max(self.number, self.reader.known_highest(self._sequence_nr))
+        if self.series.tag != NO_TAG and highest < to:
+            # The progress may lag behind the tag views.
+            for found in self._beyond():
+                highest = max(highest, found.number)
+                if highest >= to:
+                    break
+        if highest == 0:
+            raise InvalidInput(
+                f"the journal has no event of {self.series}",
+                where=self.run.settings.journal_keyspace,
+                do="look at `project.py get-offset` for those that it has",
+            )
+        if to > highest:
+            raise InvalidInput(
+                f"{to} lies in the future of {self.series}: its highest number is {highest}",
+                where=self.run.settings.journal_keyspace,
+                do=f"{self.definition.name} is at {self.number}; wait for the event",
+            )
+
+    def forward(self, to: int) -> Change:
+        """Skip everything up to a number."""
+        found, last = 0, None
+        for one in self._beyond(to):
+            found, last = found + 1, one
+        missing = to - self.number - found
+        line = (
+            f"{self.series}: from {self.number} forward to {to}: {found:,} events and"
+            f" {missing:,} missing numbers count as consumed, and will be in no result"
+        )
+        offset = self._offset(to, last)
+
+        def do(check: Check) -> None:
+            self._skip(Skip(self.series, self.number + 1, to), check)
+            self._move(offset, check)
+
+        return Change([line], {"events_skipped": found, "numbers_missing": missing}, do)
+
+    def over_next(self) -> Change:
+        """Skip the next number; its event goes to quarantine."""
+        number = self.number + 1
+        found = next(iter(self._beyond(number)), None)
+        what = "which is missing"
+        if found is not None:
+            at = from_millis(found.time_bucket)
+            what = f"the event with sequence nr {found.sequence_nr} of {at:%Y-%m-%d %H:%M}"
+        offset = self._offset(number, found)
+
+        def do(check: Check) -> None:
+            if found is not None:
+                check()
+                self._quarantine(found)
+            self._skip(Skip(self.series, number, number), check)
+            self._move(offset, check)
+
+        counts = {"events_skipped": int(found is not None), "numbers_missing": int(found is None)}
+        return Change([f"{self.series}: skips {number}, {what}"], counts, do)
+
+    def back(self, to: int) -> Change:
+        """Make everything above a number new again.
+
+        Raises:
+            HistoryPurged: some of it was deleted.
+        """
+        deleted_to = self.reader.deleted_to()
+        if self.series.tag == NO_TAG and to < deleted_to:
+            raise HistoryPurged(
+                f"{self.series} {numbers(to + 1, min(deleted_to, self.number))} would be new again,"
+                " but were deleted",
+                where=self.run.settings.journal_keyspace,
+                do=f"go back to {deleted_to} at most",
+            )
+        at_number, buckets, found = None, set(), 0
+        for one in self.reader.sightings(max(to, 1), self.number, until=self._sequence_nr):
+            if one.number == to:
+                at_number = one
+            else:
+                found += 1
+                buckets.add(one.time_bucket)
+        pieces_ledger = ledger(self.run, self.definition)
+        pieces = restated(pieces_ledger, buckets)
+        if self.definition.tags is not None:
+            require_rows(self.run, self.definition, [piece.time_bucket for piece in pieces])
+        lines = [
+            f"{self.series}: from {self.number} back to {to}: {found:,} events in {len(pieces):,}"
+            " time buckets that are done will be processed again"
+        ]
+        if missing := self.number - to - found:
+            lines.append(f"{missing:,} of these numbers are missing, and will be a gap")
+        offset = self._offset(to, at_number)
+
+        def do(check: Check) -> None:
+            run = self.run
+            check()
+            made.unsettle(run, self.definition, buckets)
+            check()
+            pieces_ledger.restate(pieces, owner=run.owner)
+            check()
+            slice_records.forget_buckets(run.control, run.settings, self.subject, buckets)
+            check()
+            skips.cut(run.control, run.settings, self.subject, self.series, to, run.owner)
+            self._move(offset, check)
+
+        return Change(lines, {"events_restated": found, "buckets_restated": len(pieces)}, do)
+
+    def _offset(self, number: int, nearest: Sighting | None) -> Offset:
+        """Of the event with the number if that is what was found; else what is known for sure."""
+        if nearest is not None and nearest.number == number:
+            timestamp = nearest.timestamp
+            return Offset(
+                self.series, number, nearest.sequence_nr, timestamp, None, self._snapshot_nr(number)
+            )
+        if self.series.tag == NO_TAG:
+            return Offset(self.series, number, number, snapshot_nr=self._snapshot_nr(number))
+        known = [nearest.sequence_nr] if nearest and nearest.number < number else []
+        known += [self._sequence_nr] if self.number < number else []
+        return Offset(self.series, number, max([number, *known]))
+
+    def _snapshot_nr(self, number: int) -> int | None:
+        """What it began with; from below a snapshot the events count again."""
+        begun_with = self.stored.snapshot_nr if self.stored else None
+        return begun_with if begun_with is not None and begun_with <= number else None
+
+    def _skip(self, one: Skip, check: Check) -> None:
+        check()
+        skips.add(self.run.control, self.run.settings, self.subject, one, self.run.owner)
+
+    def _move(self, offset: Offset, check: Check) -> None:
+        check()
+        offsets.write(self.run.control, self.run.settings, self.subject, offset)
+
+    def _quarantine(self, found: Sighting) -> None:
+        run = self.run
+        record = {
+            "source": registry.reader(self.definition.source).table(run.settings),
+            "application": f"{PROJECT}/{self.definition.name}",
+            "persistence_id": self.series.persistence_id,
+            "sequence_nr": found.sequence_nr,
+            "timestamp": found.timestamp,
+            "cause": f"skipped by hand: {run.owner}",
+            **self.reader.payload(found),
+        }
+        quarantine.write_one(run.control, run.settings, record, run_id=run.run_id)
+
+
+def restated(pieces_ledger: Pieces, time_buckets: Collection[int] | None = None) -> list[Piece]:
+    """The pieces of those time buckets that are done, to be done again; None means all of them.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    return [
+        Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
+        for entry in pieces_ledger.entries()
+        if entry.state is State.DONE and (time_buckets is None or entry.time_bucket in time_buckets)
+    ]

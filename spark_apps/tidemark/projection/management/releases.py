@@ -1,0 +1,133 @@
+"""The versions of blue/green projections: what is live, built and over, and dropping one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, PLANNED, Outcome, Run
+from tidemark.cassandra.schema import table
+from tidemark.errors import InvalidInput
+from tidemark.ledger import audit
+from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store import buckets as made
+from tidemark.projection.offset_store import missing_numbers, skips, slice_records
+from tidemark.projection.planning.lock import lock_of
+from tidemark.projection.planning.plan import ledger, validated
+from tidemark.projection.running import releases
+
+
+def run_releases(run: Run, names: Sequence[str]) -> Outcome:
+    """Say it of each blue/green projection. Spark is not started.
+
+    Raises:
+        InvalidInput: a projection is unknown.
+        DefinitionError: a projection file cannot be used.
+        CassandraUnavailable: a statement failed.
+    """
+    definitions = catalog.select(run.settings.projections_dir, names)
+    preflight.check_journal(run)
+    passed = validated(run, run.settings)
+    lines, over = [], 0
+    for definition in definitions:
+        if not definition.is_blue_green:
+            lines.append(f"{definition.name}: in place, {definition.target}")
+            continue
+        now = releases.live(run.control, run.settings, definition)
+        lines.append(f"{definition.name}: {now or 'nothing is live'}")
+        is_live = now is not None and now.table == definition.target
+        if not is_live:
+            done, left = releases.standing(run.control, run.settings, definition, passed)
+            lines.append(f"  {releases.building(definition, done, left)}")
+        for version in _versions(run, definition):
+            known = releases.at_version(definition, version).target
+            if known != definition.target and (now is None or known != now.table):
+                over += 1
+                lines.append(
+                    f"  version {version} is over, {known};"
+                    f" `project.py drop-release {definition.name} --version {version}`"
+                )
+    return Outcome(DONE, counts={"projections": len(definitions), "over": over}, lines=lines)
+
+
+def drop(run: Run, name: str, version: int, *, apply: bool) -> Outcome:
+    """Drop the table of a version that is not live, and what is stored about it.
+
+    Args:
+        run: the application's frame.
+        name: the projection.
+        version: which one.
+        apply: do it; otherwise the plan is shown.
+
+    Raises:
+        InvalidInput: there is no such projection or version, or it is the live one.
+        LockHeld: a run works on it.
+        CassandraUnavailable: a statement failed.
+    """
+    (definition,) = catalog.select(run.settings.projections_dir, [name])
+    preflight.check_journal(run)
+    former = releases.at_version(definition, version)
+    known = version in _versions(run, definition)
+    if not definition.is_blue_green or not (known or ledger(run, former).entries()):
+        raise InvalidInput(
+            f"{name} has no version {version} of its own",
+            where="--version",
+            do=f"look at `project.py releases {name}`",
+        )
+    _require_not_live(run, former)
+    pieces = len(ledger(run, former).entries())
+    plan = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
+    counts = {"tables": int(known), "pieces": pieces}
+    if not apply:
+        return Outcome(PLANNED, counts=counts, lines=[f"{plan}; with --apply it is done"])
+    subject = former.subject(run.settings.journal_keyspace)
+    with lock_of(run, former):
+        _require_not_live(run, former)
+        audit.record(run, "drop-release started", subject, [plan], {})
+        _delete(run, former)
+        audit.record(run, "drop-release", subject, [plan], counts)
+    return Outcome(DONE, counts=counts, lines=[plan])
+
+
+def _versions(run: Run, definition: Definition) -> list[int]:
+    """Those that have a table."""
+    rows = run.control.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
+        (definition.keyspace,),
+    )
+    found = re.compile(rf"{re.escape(definition.template)}_v([1-9]\d*)")
+    return sorted(
+        int(match.group(1)) for row in rows if (match := found.fullmatch(row["table_name"]))
+    )
+
+
+def _require_not_live(run: Run, definition: Definition) -> None:
+    now = releases.live(run.control, run.settings, definition)
+    if now is not None and now.table == definition.target:
+        raise InvalidInput(
+            f"of {definition.name} {now}", where="--version", do="name a version that is over"
+        )
+
+
+def _delete(run: Run, definition: Definition) -> None:
+    """The table first: while the ledger knows the version, dropping it can be repeated."""
+    control, keyspace = run.control, run.settings.keyspace
+    subject = definition.subject(run.settings.journal_keyspace)
+    control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
+    control.execute_many(
+        f"DELETE FROM {table(keyspace, 'projection_offset')} WHERE projection = ? AND slice = ?",
+        [(subject, number) for number in range(NUMBER_OF_SLICES)],
+    )
+    skips.forget(control, run.settings, subject)
+    made.forget(run, definition)
+    # Beside pieces that begin anew what was done by slices would count again.
+    pieces = ledger(run, definition)
+    buckets = [entry.time_bucket for entry in pieces.entries()]
+    slice_records.forget_buckets(control, run.settings, subject, buckets)
+    missing_numbers.forget(run, subject, buckets)
+    for name in ("projection_cursor", "projection_control"):
+        control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
+    pieces.forget()

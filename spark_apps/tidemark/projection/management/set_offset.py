@@ -1,0 +1,109 @@
+"""Moving the frontier of one series by hand: to a number, or over the next one."""
+
+from __future__ import annotations
+
+from tidemark.application.frame import Outcome, Run
+from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.journal.series import Series
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.source import KafkaJournal, Tags
+from tidemark.projection.management.change import Change, run_change
+from tidemark.projection.management.offset_move import Moving
+
+
+def set_offset(
+    run: Run,
+    name: str,
+    persistence_id: str,
+    tag: str | None,
+    to: int,
+    *,
+    expected: int | None,
+    apply: bool,
+) -> Outcome:
+    """Set the frontier of a series.
+
+    Forward, what lies between is skipped. Back, it is new again: the time buckets that it lies in
+    are planned again (reason `restated`). With 0 the series is as one that was never met.
+
+    Args:
+        run: the application's frame.
+        name: the projection.
+        persistence_id: the series' persistence id.
+        tag: its tag; may be None if the source has one, must be for `messages`.
+        to: everything up to this number counts as consumed.
+        expected: refuse it unless the frontier is there; 0 for a series that was never met.
+        apply: do it; otherwise the plan is shown.
+
+    Raises:
+        InvalidInput: the projection, tag or persistence id is unknown, or the number is higher
+            than any in the journal.
+        HistoryPurged: events that would be new again were deleted.
+        TidemarkError: the frontier is not the expected one.
+        LockHeld: a run works on the projection.
+    """
+    definition, series = _named(run, name, persistence_id, tag)
+
+    def plan() -> Change:
+        moving = Moving.read(run, definition, series)
+        if expected is not None and expected != moving.number:
+            raise TidemarkError(
+                f"the offset of {series} is {moving.number}, not {expected}",
+                where=moving.subject,
+                do="look at `project.py get-offset` and decide anew",
+            )
+        moving.require_known(to)
+        if to == moving.number:
+            return Change([f"{series}: is at {to} already"], {}, None)
+        return moving.forward(to) if to > moving.number else moving.back(to)
+
+    return run_change(run, "set-offset", definition, plan, apply=apply)
+
+
+def skip(run: Run, name: str, persistence_id: str, tag: str | None, *, apply: bool) -> Outcome:
+    """Skip the next number of a series, whether its event is there or missing.
+
+    An event that is there goes to quarantine. Arguments and errors as those of `set_offset`;
+    InvalidInput also if there is no next number.
+    """
+    definition, series = _named(run, name, persistence_id, tag)
+
+    def plan() -> Change:
+        moving = Moving.read(run, definition, series)
+        moving.require_known(moving.number + 1)
+        return moving.over_next()
+
+    return run_change(run, "skip", definition, plan, apply=apply)
+
+
+def _named(run: Run, name: str, persistence_id: str, tag: str | None) -> tuple[Definition, Series]:
+    [definition] = catalog.select(run.settings.projections_dir, [name])
+    return definition, series_of(definition, persistence_id, tag)
+
+
+def series_of(definition: Definition, persistence_id: str, tag: str | None) -> Series:
+    """The series of a projection's source.
+
+    Raises:
+        InvalidInput: it has none of that tag or persistence id, the tag is missing, or the source
+            is not a Pekko journal.
+    """
+    source = definition.source
+    if isinstance(source, KafkaJournal):
+        what = f"{definition.name} reads kafka-journal, whose series are not looked up by hand"
+        raise InvalidInput(what, where=str(definition.file), do="clear the projection instead")
+    if not isinstance(source, Tags) and not source.reads(persistence_id):
+        what = f"{definition.name} does not read the persistence id {persistence_id}"
+        raise InvalidInput(what, where="--persistence-id", do="name one of the header `source`")
+    if definition.tags is None:
+        if tag is not None:
+            what = f"{definition.name} reads messages, whose series have no tag"
+            raise InvalidInput(what, where="--tag", do="leave it out")
+        return Series(persistence_id)
+    if tag is None and len(definition.tags) == 1:
+        tag = definition.tags[0]
+    if tag not in definition.tags:
+        what = f"{definition.name} does not read the tag {tag}" if tag else "no tag"
+        raise InvalidInput(what, where="--tag", do=f"choose one of {', '.join(definition.tags)}")
+    return Series(persistence_id, tag)

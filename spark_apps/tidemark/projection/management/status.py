@@ -1,0 +1,238 @@
+"""How the projections stand: what is done, what is open and why, and how far they lag.
+
+Without Spark the lag in events is an estimate from the ledger; on request it is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tidemark import clock
+from tidemark.application import preflight
+from tidemark.application.frame import DONE, Outcome, Run
+from tidemark.ledger.pieces import Entry, State
+from tidemark.partitioning.keys import SliceRange, slice_ranges
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.management import lag, pause
+from tidemark.projection.management.lag import Lag
+from tidemark.projection.offset_store import missing_numbers
+from tidemark.projection.offset_store.missing_numbers import Missing
+from tidemark.projection.planning.estimate import Estimate, Estimates
+from tidemark.projection.planning.plan import ledger, passed
+from tidemark.text import counted
+from tidemark.window import from_millis, iso, to_millis
+
+_MISSING_SHOWN, _MISSING_DETAILS = 20, 1000
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One projection against the time buckets that may be processed.
+
+    Attributes:
+        states: its pieces by state; those done by another definition count as `changed`.
+        open_buckets: of those, what is not done by the present definition; ascending.
+        lag: from the start of the first of them to the end of the last that may be.
+        last_error: the newest one, with its time bucket.
+        oldest_gap: the oldest time bucket that is held by a gap, and the missing numbers.
+        gap_age: from the start of that bucket to the end of the last that may be processed.
+    """
+
+    states: Mapping[str, int]
+    open_buckets: Sequence[int]
+    lag: timedelta
+    last_error: tuple[int, str] | None
+    oldest_gap: tuple[int, str] | None = None
+    gap_age: timedelta = timedelta()
+
+
+def progress(
+    entries: Sequence[Entry], fingerprint: str, validated: Collection[int], bucket_ms: int
+) -> Progress:
+    """Compare the ledger's rows of a projection with what it could have done. No I/O."""
+    done = {entry.time_bucket for entry in entries if entry.is_done(fingerprint)}
+    states = Counter(
+        "changed" if entry.state is State.DONE and not entry.is_done(fingerprint) else entry.state
+        for entry in entries
+    )
+    open_buckets = sorted(set(validated) - done)
+    end = max(validated, default=0) + bucket_ms
+    failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
+    held = [entry for entry in failed if entry.has_gap]
+    last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
+    gap = min(held, key=lambda entry: entry.time_bucket, default=None)
+    return Progress(
+        states,
+        open_buckets,
+        timedelta(milliseconds=end - open_buckets[0] if open_buckets else 0),
+        (last.time_bucket, last.error or "") if last else None,
+        (gap.time_bucket, gap.error or "") if gap else None,
+        timedelta(milliseconds=max(end - gap.time_bucket, 0) if gap else 0),
+    )
+
+
+def _finished(entry: Entry) -> datetime:
+    return entry.finished_at.replace(tzinfo=UTC) if entry.finished_at else _NEVER
+
+
+def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: int = 16) -> Outcome:
+    """Say it of each projection. Nothing is written but Tidemark's own tables, if absent.
+
+    Args:
+        run: the application's frame.
+        names: the projections; all if empty.
+        exact: count the events that each slice is behind, with Spark.
+        ranges: the ranges of slices to show them by; a power of two up to 1024.
+
+    Raises:
+        InvalidInput: a projection is unknown, or the number of ranges is no power of two.
+        DefinitionError: a projection file cannot be used.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    shown = slice_ranges(ranges)
+    definitions = catalog.select(settings.projections_dir, names)
+    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
+    now_ms = to_millis(clock.now())
+    ready: set[int] = set()
+    estimates = Estimates.read(run)
+    lines: list[str] = []
+    details: list[Mapping[str, Any]] = []
+    for definition in definitions:
+        stands = pause.standing(run.control, settings, definition)
+        entries = ledger(run, definition).entries()
+        oldest = entries[0].time_bucket if entries else now_ms
+        passed_by = passed(run, definition, oldest, now_ms)
+        ready |= passed_by if definition.source.is_pekko else set()
+        now = progress(
+            entries, definition.fingerprint, passed_by, settings.bucket_size.milliseconds
+        )
+        behind = estimates.of(now.open_buckets, is_by_tag=definition.tags is not None)
+        lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
+        lines += [f"  {stands}"] if stands.paused else []
+        lines += _lines(now, behind)
+        waits = _missing(run, definition, entries)
+        lines += _missing_lines(waits)
+        found = {**_details(definition, now, behind), "paused": stands.paused}
+        found["missing"] = [_missing_details(one) for one in waits[:_MISSING_DETAILS]]
+        found["missing_ranges"] = len(waits)
+        if exact:
+            first = min((entry.time_bucket for entry in entries), default=None)
+            lags = lag.exact(run, definition, first)
+            by_range = lag.by_range(lags, shown)
+            lines += _exact_lines(lags, by_range)
+            found["behind"] = sum(one.behind for one in lags.values())
+            found["slices"] = [_range_details(one, of) for one, of in by_range.items()]
+        details.append(found)
+    counts = {
+        "projections": len(definitions),
+        "paused": sum(each["paused"] for each in details),
+        "validated_buckets": len(ready),
+        "open_pieces": sum(each["open"] for each in details),
+    }
+    return Outcome(DONE, counts=counts, lines=lines, details={"projections": details})
+
+
+def _lines(now: Progress, behind: Estimate) -> list[str]:
+    lines = []
+    if now.open_buckets:
+        first = from_millis(now.open_buckets[0])
+        lines.append(f"  oldest open time bucket {first:%Y-%m-%d %H:%M}, lag {now.lag}")
+        lines.append(f"  {behind} in open time buckets, by the ledger")
+    if now.oldest_gap is not None:
+        bucket, error = now.oldest_gap
+        lines.append(
+            f"  oldest gap {from_millis(bucket):%Y-%m-%d %H:%M}, age {now.gap_age}: {error}"
+        )
+    if now.last_error not in (None, now.oldest_gap):
+        bucket, error = now.last_error or (0, "")
+        lines.append(f"  {from_millis(bucket):%Y-%m-%d %H:%M}: {error}")
+    return lines
+
+
+def _missing(run: Run, definition: Definition, entries: Sequence[Entry]) -> list[Missing]:
+    """What its held pieces wait for, each range once."""
+    held = [entry.time_bucket for entry in entries if entry.has_gap]
+    subject = definition.subject(run.settings.journal_keyspace)
+    found = missing_numbers.read(run.control, run.settings, subject, held)
+    return sorted({one for those in found.values() for one in those})
+
+
+def _missing_lines(waits: Sequence[Missing]) -> list[str]:
+    if not waits:
+        return []
+    more = len(waits) - _MISSING_SHOWN
+    return [
+        f"  {counted(len(waits), 'range')} of missing numbers, in the table projection_gap:",
+        *(f"    {one}" for one in waits[:_MISSING_SHOWN]),
+        *([f"    and {more:,} more"] if more > 0 else []),
+    ]
+
+
+def _missing_details(one: Missing) -> dict[str, Any]:
+    return {
+        "persistence_id": one.persistence_id,
+        "tag": one.tag,
+        "first": one.first,
+        "last": one.last,
+    }
+
+
+def _exact_lines(lags: Mapping[int, Lag], by_range: Mapping[SliceRange, Lag]) -> list[str]:
+    total = lag.together(lags.values())
+    return [
+        f"  {counted(total.behind, 'event')} behind in {counted(len(lags), 'slice')},"
+        f" lag {_time(total)}",
+        *[
+            f"  slices {one.first:>4}..{one.last:<4}  {of.behind:>12,} behind  lag {_time(of)}"
+            for one, of in by_range.items()
+        ],
+    ]
+
+
+def _time(one: Lag) -> str:
+    if one.is_begun:
+        return str(one.time)
+    return f"{one.time}, and slices not begun" if one.time else "unknown, not begun"
+
+
+def _details(definition: Definition, now: Progress, behind: Estimate) -> dict[str, Any]:
+    gap, error = now.oldest_gap, now.last_error
+    return {
+        "name": definition.name,
+        "version": definition.version,
+        "pieces": {str(state): number for state, number in now.states.items()},
+        "open": len(now.open_buckets),
+        "oldest_open": iso(from_millis(now.open_buckets[0])) if now.open_buckets else None,
+        "lag_seconds": int(now.lag.total_seconds()),
+        "rows_estimated": behind.rows,
+        "pieces_without_estimate": behind.unknown,
+        "oldest_gap": iso(from_millis(gap[0])) if gap else None,
+        "gap_age_seconds": int(now.gap_age.total_seconds()),
+        "gap": gap[1] if gap else None,
+        "last_error": {"time_bucket": iso(from_millis(error[0])), "error": error[1]}
+        if error
+        else None,
+    }
+
+
+def _range_details(one: SliceRange, of: Lag) -> dict[str, Any]:
+    return {
+        "first": one.first,
+        "last": one.last,
+        "behind": of.behind,
+        "lag_ms": of.time // timedelta(milliseconds=1),
+        "is_begun": of.is_begun,
+    }
+
+
+def _summary(now: Progress) -> str:
+    parts = [f"{number:,} {state}" for state, number in sorted(now.states.items())]
+    return ", ".join([*parts, f"{len(now.open_buckets):,} open"])

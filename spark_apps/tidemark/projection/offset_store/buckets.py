@@ -1,0 +1,197 @@
+"""What the result of each time bucket was made from, of modes that replace a bucket as a whole.
+
+How many events that were is written before the result is: whatever becomes of the run, the next one
+knows how many must still be there. Those whose offsets may not be stored yet are `unsure`; to the
+next run they are either consumed or new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.cassandra.schema import table
+from tidemark.errors import HistoryPurged
+from tidemark.partitioning.keys import BucketSize
+from tidemark.projection.acceptance.rule import RESULT, Result
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.writing import tables
+from tidemark.text import counted
+from tidemark.window import from_millis
+
+_TABLE = "projection_bucket"
+_TOGETHER = 100
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a time bucket's result was made from.
+
+    Attributes:
+        events: how many there were.
+        unsure: how many of them may not have their offsets stored.
+        version: the fingerprint of the definition; empty while the result is being written.
+    """
+
+    events: int
+    unsure: int
+    version: str
+
+
+class BucketsLost(HistoryPurged):
+    """Events of time buckets are gone that their results were made from.
+
+    Attributes:
+        buckets: the error of each.
+    """
+
+    def __init__(self, buckets: Mapping[int, HistoryPurged], where: str) -> None:
+        self.buckets = buckets
+        first, error = min(buckets.items())
+        more = f", and {len(buckets) - 1:,} more" if len(buckets) > 1 else ""
+        what = f"{from_millis(first):%Y-%m-%d %H:%M}{more}: {error.what}"
+        super().__init__(what, where=where, do=error.do)
+
+
+def require_whole(
+    run: Run,
+    definition: Definition,
+    judged: DataFrame,
+    time_buckets: Sequence[int],
+    to_change: Collection[int],
+) -> frozenset[int]:
+    """Refuse to replace time buckets by what deletions have left of them.
+
+    Args:
+        run: the application's frame.
+        definition: the projection; its mode replaces time buckets.
+        judged: as `acceptance.judge` makes it, in memory.
+        time_buckets: to process.
+        to_change: those among them that take something in, or that somebody wants made again.
+
+    Returns:
+        The time buckets that have lost events and are not to change: the result that this
+        definition has made of them stands.
+
+    Raises:
+        BucketsLost: events that the result of one of them was made from are not in `judged`.
+        CassandraUnavailable: a statement failed.
+    """
+    before = read(run, definition, time_buckets)
+    if not any(one.events for one in before.values()):
+        return frozenset()
+    is_consumed = F.max(F.col(RESULT) == str(Result.DUPLICATE))
+    by_event = judged.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
+        F.coalesce(is_consumed, F.lit(False)).alias("is_consumed")
+    )
+    by_bucket = by_event.groupBy("time_bucket").agg(
+        F.count_if("is_consumed").alias("consumed"), F.count_if(~F.col("is_consumed")).alias("new")
+    )
+    now = {row.time_bucket: (row.consumed, row.new) for row in by_bucket.collect()}
+    missing = {}
+    for bucket, one in before.items():
+        consumed, new = now.get(bucket, (0, 0))
+        missing[bucket] = one.events - consumed - min(one.unsure, new)
+    cut = {bucket for bucket, number in missing.items() if number > 0}
+    outdated = {each for each in cut if before[each].version != definition.fingerprint}
+    if lost := outdated | cut.intersection(to_change):
+        errors = {each: _lost(definition, missing[each], before[each].events) for each in lost}
+        raise BucketsLost(errors, definition.name)
+    return frozenset(cut)
+
+
+def _lost(definition: Definition, missing: int, events: int) -> HistoryPurged:
+    return HistoryPurged(
+        f"{missing:,} of the {counted(events, 'event')} that its result was made from"
+        f" {'is' if missing == 1 else 'are'} no longer there",
+        where=definition.name,
+        do="bring them back, or make it from what is left with --accept-purged",
+    )
+
+
+def read(run: Run, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
+    """Of those time buckets that have a result, made from the same source into the same target.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    if not time_buckets:
+        return {}
+    rows = run.control.execute(
+        "SELECT time_bucket, events, unsure, made_of, definition_version"
+        f" FROM {table(run.settings.keyspace, _TABLE)}"
+        " WHERE projection = ? AND bucket_size = ? AND time_bucket >= ? AND time_bucket <= ?",
+        (*_key(run, definition), min(time_buckets), max(time_buckets)),
+    )
+    wanted = set(time_buckets)
+    return {
+        row["time_bucket"]: Made(row["events"], row["unsure"], row["definition_version"])
+        for row in rows
+        if row["time_bucket"] in wanted and row["made_of"] == _made_of(definition)
+    }
+
+
+def note(run: Run, definition: Definition, made: Mapping[int, Made]) -> None:
+    """Write it, before the result is written and again when the offsets are.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if not made:
+        return
+    subject, size = _key(run, definition)
+    # A clock that goes back must not hide it behind an older row.
+    write_time = tables.next_write_time(run.control, run.settings, subject)
+    made_of = _made_of(definition)
+    rows = [
+        (subject, size, bucket, one.events, one.unsure, made_of, one.version, write_time)
+        for bucket, one in made.items()
+    ]
+    run.control.execute_batches(
+        f"INSERT INTO {table(run.settings.keyspace, _TABLE)}"
+        " (projection, bucket_size, time_bucket, events, unsure, made_of, definition_version)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+        (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)),
+    )
+
+
+def unsettle(run: Run, definition: Definition, time_buckets: Collection[int]) -> None:
+    """Before offsets go back: all events of those time buckets may be new again.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if definition.mode.replaces_buckets:
+        known = read(run, definition, time_buckets)
+        note(
+            run, definition, {each: replace(one, unsure=one.events) for each, one in known.items()}
+        )
+
+
+def forget(run: Run, definition: Definition) -> None:
+    """With the target.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    subject, _ = _key(run, definition)
+    run.control.execute_many(
+        f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
+        " WHERE projection = ? AND bucket_size = ?",
+        [(subject, size) for size in BucketSize],
+    )
+
+
+def _key(run: Run, definition: Definition) -> tuple[str, str]:
+    return definition.subject(run.settings.journal_keyspace), str(run.settings.bucket_size)
+
+
+def _made_of(definition: Definition) -> str:
+    """Tells results apart whose events are not comparable."""
+    text = repr((definition.source, definition.target))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,108 @@
+"""The numbers that the held pieces of a projection wait for, in a table of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Row
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.partitioning.keys import SliceRange, slice_of
+from tidemark.projection.acceptance.gaps import numbers, series_name
+from tidemark.settings import Settings
+
+_TABLE = "projection_gap"
+_KEY = ("persistence_id", "tag", "first_number")
+
+
+@dataclass(frozen=True, order=True)
+class Missing:
+    """Numbers of a series that are not there; both ends inclusive."""
+
+    persistence_id: str
+    tag: str
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        """For people: `p|1 red 4..6`."""
+        return f"{series_name(self.persistence_id, self.tag)} {numbers(self.first, self.last)}"
+
+
+def read(
+    control: Control, settings: Settings, subject: str, time_buckets: Sequence[int]
+) -> dict[int, list[Missing]]:
+    """What those time buckets wait for; without those that wait for nothing.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    found = control.execute_many(
+        "SELECT persistence_id, tag, first_number, last_number FROM"
+        f" {table(settings.keyspace, _TABLE)} WHERE projection = ? AND time_bucket = ?",
+        [(subject, bucket) for bucket in time_buckets],
+    )
+    return {
+        bucket: [
+            Missing(row["persistence_id"], row["tag"], row["first_number"], row["last_number"])
+            for row in rows
+        ]
+        for bucket, rows in zip(time_buckets, found, strict=True)
+        if rows
+    }
+
+
+def replace(
+    run: Run, subject: str, slices: SliceRange, former: Sequence[int], rows: Iterable[Row]
+) -> None:
+    """Write what is missing now, and take away what is no longer.
+
+    Args:
+        run: the application's frame.
+        subject: the projection's name in Tidemark's tables.
+        slices: what was processed; the rows of others stay.
+        former: the time buckets that were processed and may have rows.
+        rows: as `gaps.missing` has them.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    name, now = table(run.settings.keyspace, _TABLE), clock.now()
+    found = {
+        (row.time_bucket, row.persistence_id, row.tag, row.first_number): row.last_number
+        for row in rows
+    }
+    gone = [
+        key
+        for bucket, before in read(run.control, run.settings, subject, former).items()
+        for one in before
+        if slices.first <= slice_of(one.persistence_id) <= slices.last
+        and (key := (bucket, one.persistence_id, one.tag, one.first)) not in found
+    ]
+    conditions = " AND ".join(f"{each} = ?" for each in _KEY)
+    run.control.execute_many(
+        f"DELETE FROM {name} WHERE projection = ? AND time_bucket = ? AND {conditions}",
+        [(subject, *each) for each in gone],
+    )
+    run.control.execute_many(
+        f"INSERT INTO {name} (projection, time_bucket, {', '.join(_KEY)}, last_number, found_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(subject, *each, last, now) for each, last in found.items()],
+    )
+
+
+def forget(run: Run, subject: str, time_buckets: Collection[int]) -> None:
+    """With the pieces.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    run.control.execute_many(
+        f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
+        " WHERE projection = ? AND time_bucket = ?",
+        [(subject, bucket) for bucket in time_buckets],
+    )

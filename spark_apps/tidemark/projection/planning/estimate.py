@@ -1,0 +1,76 @@
+"""How many rows a time bucket has, as far as the ledger knows; nothing is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidemark.application.frame import Run
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Pieces, State
+
+_SOURCES = (
+    (applications.TAG_WRITE, "events_read", "tag_rows_written"),
+    (applications.VALIDATE, "messages_checked", "tag_rows_checked"),
+)
+"""Application, and its counts of messages and of tag rows; what comes later is the better one."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The rows of some time buckets.
+
+    Attributes:
+        rows: of those that the ledger knows. Of a projection by tags an upper bound, since the
+            rows of all tags are counted.
+        unknown: the number of time buckets that it does not know.
+    """
+
+    rows: int
+    unknown: int
+    is_bound: bool
+
+    def __str__(self) -> str:
+        """For people: `about 12 rows`, `at most 12 rows`, `? rows`."""
+        word = "at most" if self.is_bound else "about"
+        if not self.unknown:
+            return f"{word} {self.rows:,} rows"
+        return f"{word} {self.rows:,} rows and ? in {self.unknown:,}" if self.rows else "? rows"
+
+
+class Estimates:
+    """The rows of each time bucket, as tag-write and validate have counted them last."""
+
+    def __init__(self, messages: Mapping[int, int], tag_rows: Mapping[int, int]) -> None:
+        """Bind the counts by time bucket."""
+        self._messages, self._tag_rows = messages, tag_rows
+
+    @classmethod
+    def read(cls, run: Run) -> Estimates:
+        """From the ledger.
+
+        Raises:
+            CassandraUnavailable: a statement failed.
+        """
+        messages: dict[int, int] = {}
+        tag_rows: dict[int, int] = {}
+        settings = run.settings
+        for application, of_messages, of_tags in _SOURCES:
+            pieces = Pieces.of(run.control, settings, application)
+            for entry in pieces.entries():
+                if entry.state is State.DONE:
+                    for counted, name in ((messages, of_messages), (tag_rows, of_tags)):
+                        if name in entry.counts:
+                            counted[entry.time_bucket] = entry.counts[name]
+        return cls(messages, tag_rows)
+
+    def by_bucket(self, *, is_by_tag: bool) -> Mapping[int, int]:
+        """Of each time bucket that the ledger knows. No I/O."""
+        return self._tag_rows if is_by_tag else self._messages
+
+    def of(self, time_buckets: Iterable[int], *, is_by_tag: bool) -> Estimate:
+        """Of some time buckets together. No I/O."""
+        known = self.by_bucket(is_by_tag=is_by_tag)
+        found = [known.get(bucket) for bucket in time_buckets]
+        rows = [number for number in found if number is not None]
+        return Estimate(sum(rows), len(found) - len(rows), is_by_tag)

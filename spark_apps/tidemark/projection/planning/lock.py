@@ -1,0 +1,28 @@
+"""The lock of a projection, or of some of its slices: for runs, and for changes by hand."""
+
+from __future__ import annotations
+
+from tidemark.application.frame import Run
+from tidemark.ledger.applications import PROJECT
+from tidemark.ledger.locks import Locks
+from tidemark.partitioning import slice_ranges
+from tidemark.partitioning.keys import SliceRange
+from tidemark.projection.definition.model import Definition
+
+
+def resource_of(run: Run, definition: Definition) -> str:
+    """What is locked, of a blue/green projection for each version."""
+    return f"{PROJECT}/{definition.subject(run.settings.journal_keyspace)}"
+
+
+def lock_of(run: Run, definition: Definition, own: SliceRange = slice_ranges.ALL) -> Locks:
+    """The locks of some slices; those of all slices are one, which excludes each of the others."""
+    return Locks(
+        run.control,
+        run.settings.keyspace,
+        slice_ranges.locked(own, resource_of(run, definition)),
+        owner=run.owner,
+        run_id=run.run_id,
+        ttl=run.settings.lock_ttl,
+        on_lost=run.stop_jobs,
+    )

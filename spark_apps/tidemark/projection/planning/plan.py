@@ -1,0 +1,273 @@
+"""What a run of project would do, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.errors import HistoryPurged
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.ledger.purged import emptied_buckets, removed
+from tidemark.partitioning import slice_ranges
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import Slicing
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.planning import source_check
+from tidemark.projection.running import releases
+from tidemark.settings import Settings
+from tidemark.text import counted
+from tidemark.window import Window, from_millis, to_millis
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from tidemark.projection.sources.scope import Shared
+
+APPLICATION = applications.PROJECT
+
+
+@dataclass(frozen=True)
+class Work:
+    """The pieces of one projection; those in `held` wait for what its source waits for.
+
+    Attributes:
+        definition: the projection.
+        ledger: its pieces.
+        pieces: what is to do, and what is held.
+        held: the time buckets of those that wait.
+        done: time buckets before `end` that are done, by whatever definition; those to process
+            again are among them.
+        first: the projection's first time bucket; what is older is not its business.
+        is_beheaded: whether tag views older than that may have been purged or have expired.
+        end: the end of the window; like the others epoch milliseconds.
+        slicing: the slices to process; None for whole time buckets.
+        shared: what was read for several ranges of slices at once, if it was.
+        postponed: what is to do, but is left to later runs.
+        batch_end: of a plan that is one batch of a larger one, the end of its newest time bucket;
+            None for the last batch.
+        unsettled: the time buckets of earlier batches that hold events back.
+        keys: of a plan that is one of many batches, `Reader.keys` of all of them, if there are any.
+        left_out: the time buckets that were to be processed, but cannot be made again.
+        emptied: the errors of time buckets to process whose tag views purge has deleted.
+    """
+
+    definition: Definition
+    ledger: Pieces
+    pieces: Sequence[Piece]
+    held: frozenset[int]
+    done: frozenset[int]
+    first: int
+    is_beheaded: bool
+    end: int
+    slicing: Slicing | None = None
+    shared: Shared | None = None
+    postponed: Sequence[Piece] = ()
+    batch_end: int | None = None
+    unsettled: frozenset[int] = frozenset()
+    keys: DataFrame | None = None
+    left_out: frozenset[int] = frozenset()
+    emptied: Mapping[int, HistoryPurged] = field(default_factory=dict)
+
+    @property
+    def slices(self) -> SliceRange:
+        """The slices whose events are read."""
+        return slice_ranges.ALL if self.slicing is None else self.slicing.slices
+
+    @property
+    def waits_for(self) -> str:
+        """Why the pieces in `held` are held, for people."""
+        return self.definition.source.waits_for
+
+    @property
+    def time_buckets(self) -> list[int]:
+        """The time buckets to process, ascending."""
+        return [piece.time_bucket for piece in self.pieces if piece.time_bucket not in self.held]
+
+    @property
+    def planned(self) -> frozenset[int]:
+        """The time buckets to process."""
+        return frozenset(self.time_buckets)
+
+    @property
+    def gone(self) -> dict[int, HistoryPurged]:
+        """The time buckets to process whose tag views purge has deleted, with the error of each."""
+        planned = self.planned
+        return {bucket: error for bucket, error in self.emptied.items() if bucket in planned}
+
+    def look_back(self, settings: Settings) -> list[int]:
+        """The time buckets that may hold late events: just before planned ones, and unsettled."""
+        size = settings.bucket_size.milliseconds
+        own = self.definition.look_back
+        number = settings.project_look_back if own is None else own
+        steps = range(size, (number + 1) * size, size)
+        around = {*self.time_buckets, *self.left_out}
+        before = {bucket - step for bucket in around for step in steps}
+        # What lies in those left out waits, and is not missing.
+        return sorted(before | self.left_out | self.unsettled)
+
+    def lines(self) -> list[str]:
+        """The plan for people: each piece, why it is in it, and whether it is held."""
+        return [
+            f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
+            f"  {piece.reason}"
+            + (f", slices {slice_ranges.text(self.slices)}" if self.slicing is not None else "")
+            + (", purged" if piece.time_bucket in self.emptied else "")
+            + (f", held: {self.waits_for}" if piece.time_bucket in self.held else "")
+            for piece in self.pieces
+        ]
+
+
+def ledger(run: Run, definition: Definition) -> Pieces:
+    """The pieces of one projection on one journal: one for each time bucket."""
+    return Pieces.of(
+        run.control,
+        run.settings,
+        APPLICATION,
+        definition.subject(run.settings.journal_keyspace),
+        definition.fingerprint,
+    )
+
+
+def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Work:
+    """The projection's pieces in the window, and older ones left unfinished or never begun.
+
+    Never begun are those that `passed` has between the projection's first piece and the window:
+    their schedule was missed. A blue/green version begins where the live one did.
+
+    A piece is held until its time bucket is among them. `force` runs those of the window all the
+    same, and those that are done again.
+
+    Raises:
+        SchemaMismatch, InvalidInput: as `source_check.require` raises them.
+        DefinitionError: a projection of mode upsert or append changed without a higher version.
+        CassandraUnavailable: a statement failed.
+    """
+    settings = run.settings
+    source_check.require(run, definition)
+    pieces_ledger = ledger(run, definition)
+    if definition.mode.is_versioned:
+        _require_new_version(definition, pieces_ledger.entries())
+    in_window = set(window.buckets(settings.bucket_size))
+    end = to_millis(window.end)
+    entries = pieces_ledger.entries(before=end)
+    known = {entry.time_bucket for entry in entries}
+    former = releases.inherited(run.control, settings, definition)
+    first = min(known | in_window | {bucket for bucket in former if bucket < end})
+    passed_by = passed(run, definition, first, end)
+    scheduled = pieces_ledger.schedule(
+        window, most=settings.catch_up_buckets, force=force, since=former, ready=passed_by
+    )
+    pieces = scheduled.pieces
+    ready = passed_by | (in_window if force else set())
+    held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
+    done = frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE)
+    beheaded = definition.tags is not None and _is_beheaded(run, first)
+    work = Work(
+        definition,
+        pieces_ledger,
+        pieces,
+        held,
+        done,
+        first,
+        beheaded,
+        end,
+        postponed=scheduled.postponed,
+    )
+    return replace(work, emptied=emptied(run, definition, work.time_buckets))
+
+
+def _is_beheaded(run: Run, first: int) -> bool:
+    span = removed(run.control, run.settings, to_millis(clock.now())).span()
+    return span is not None and span[0] < first
+
+
+def emptied(
+    run: Run, definition: Definition, time_buckets: Collection[int]
+) -> dict[int, HistoryPurged]:
+    """Those whose tag views were purged and not written again, with the error of each.
+
+    They read as empty: the result would be replaced by nothing, or never be made.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if definition.tags is None or not time_buckets:
+        return {}
+    gone = emptied_buckets(run.control, run.settings)
+    error = HistoryPurged(
+        "its tag views were deleted by purge",
+        where=definition.name,
+        do="write them again with tag_write.py --force, or go on without with --accept-purged",
+    )
+    return {bucket: error for bucket in time_buckets if bucket in gone}
+
+
+def require_rows(run: Run, definition: Definition, time_buckets: Collection[int]) -> None:
+    """Refuse to plan emptied time buckets again.
+
+    Raises:
+        HistoryPurged: the tag views of one of them were purged and not written again.
+        CassandraUnavailable: a statement failed.
+    """
+    if gone := emptied(run, definition, time_buckets):
+        raise HistoryPurged(
+            f"projection {definition.name} would process {counted(len(gone), 'time bucket')} whose"
+            f" tag views purge has deleted, the first is {from_millis(min(gone)):%Y-%m-%d %H:%M}",
+            where=str(definition.file),
+            do="leave them out of the window, or write them again with tag_write.py --force",
+        )
+
+
+def passed(run: Run, definition: Definition, first: int, end: int) -> set[int]:
+    """The time buckets from `first` to `end` (epoch ms) that may be processed.
+
+    Of a Pekko journal those that validate is done with, older and younger ones among them. Nobody
+    validates kafka-journal's: those that ended longer ago than the delay.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if definition.source.is_pekko:
+        return validated(run, run.settings)
+    return over(run.settings, first, end, to_millis(clock.now()))
+
+
+def over(settings: Settings, first: int, end: int, now: int) -> set[int]:
+    """The time buckets from `first` to `end` that the replicator has left; all epoch ms."""
+    size = settings.bucket_size.milliseconds
+    newest = now - settings.kafka_journal_delay * 1000 - size
+    return set(range(first, min(end, newest + 1), size))
+
+
+def validated(run: Run, settings: Settings) -> set[int]:
+    """The time buckets that validate is done with.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    return Pieces.of(run.control, settings, applications.VALIDATE).done()
+
+
+def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> None:
+    """The version decides between two rows of one event, so it must tell them apart."""
+    used = {
+        entry.definition_version
+        for entry in entries
+        # What a gap holds was processed and has counts, what waits for validate was not.
+        if entry.definition_version and (entry.state is not State.HELD or entry.counts)
+    }
+    highest = max((int(version.split("-")[0]) for version in used), default=0)
+    is_changed = any(
+        version != definition.fingerprint and int(version.split("-")[0]) >= definition.version
+        for version in used
+    )
+    if is_changed:
+        raise definition.error(
+            f"{definition.name} has changed, but version {highest} was used before",
+            f"write version {highest + 1}, so that its rows replace those of the old definition",
+            definition.header_lines["version"],
+        )

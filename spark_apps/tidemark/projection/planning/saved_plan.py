@@ -1,0 +1,185 @@
+"""A plan that is kept in a file, and run exactly as it was shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tidemark.application.frame import Run
+from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.projection.management import change
+from tidemark.projection.planning.plan import Work
+from tidemark.text import counted
+from tidemark.window import Window, from_millis
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SavedPiece:
+    """A piece as it was planned; `time_bucket` is epoch ms."""
+
+    time_bucket: int
+    reason: str
+    attempt: int
+    is_held: bool
+
+
+@dataclass(frozen=True)
+class SavedWork:
+    """One projection's part of a plan."""
+
+    name: str
+    fingerprint: str
+    revision: int
+    pieces: Sequence[SavedPiece]
+
+
+@dataclass(frozen=True)
+class SavedPlan:
+    """A plan, and what it was made upon.
+
+    Attributes:
+        journal_keyspace: whose events.
+        window_start: ISO 8601.
+        window_end: the same, exclusive.
+        force: whether done buckets were planned too.
+        planned_at: ISO 8601.
+        works: the projections that had something to do.
+    """
+
+    journal_keyspace: str
+    window_start: str
+    window_end: str
+    force: bool
+    planned_at: str
+    works: Sequence[SavedWork]
+
+    @classmethod
+    def load(cls, file: Path) -> SavedPlan:
+        """Read what `save` has written.
+
+        Raises:
+            InvalidInput: the file cannot be read, or is no plan.
+        """
+        try:
+            content = json.loads(file.read_text())
+            if content.pop("format") != FORMAT:
+                raise ValueError("another format")
+            works = [_work(one) for one in content.pop("works")]
+            return cls(**content, works=works)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidInput(
+                f"not a saved plan: {type(error).__name__}: {error}",
+                where=str(file),
+                do="make one with `project.py plan --save FILE`",
+            ) from None
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON.
+
+        Raises:
+            InvalidInput: the file cannot be written.
+        """
+        try:
+            file.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")
+        except OSError as error:
+            what = f"the plan cannot be saved: {error.strerror}"
+            raise InvalidInput(what, where=str(file), do="name another file") from None
+
+    @property
+    def window(self) -> Window:
+        """What it was made for."""
+        return Window.parse(self.window_start, self.window_end)
+
+    @property
+    def names(self) -> list[str]:
+        """The projections that had something to do."""
+        return [work.name for work in self.works]
+
+    def require_journal(self, journal_keyspace: str) -> None:
+        """Refuse the plan of another journal.
+
+        Raises:
+            InvalidInput: it is one.
+        """
+        if journal_keyspace != self.journal_keyspace:
+            raise InvalidInput(
+                f"the plan is for the journal {self.journal_keyspace}, not {journal_keyspace}",
+                where="TIDEMARK_JOURNAL_KEYSPACE",
+                do="set it, or make a new plan",
+            )
+
+    def restricted(self, run: Run, work: Work) -> Work:
+        """What the plan has of a projection's present work; what came since is left out.
+
+        Raises:
+            TidemarkError: a piece, the definition or the offsets are no longer as planned.
+        """
+        saved = next(one for one in self.works if one.name == work.definition.name)
+        if problem := _difference(saved, saved_work(run, work)):
+            raise TidemarkError(
+                f"the plan of {self.planned_at} is out of date: {problem}",
+                where=work.definition.name,
+                do="make a new one with `project.py plan`",
+            )
+        wanted = {piece.time_bucket for piece in saved.pieces}
+        return replace(
+            work,
+            pieces=[piece for piece in work.pieces if piece.time_bucket in wanted],
+            held=work.held & wanted,
+        )
+
+
+def saved_work(run: Run, work: Work) -> SavedWork:
+    """One projection's part of a plan, as it is now.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    return SavedWork(
+        work.definition.name,
+        work.definition.fingerprint,
+        change.revision(run.control, run.settings, work.definition).revision,
+        [
+            SavedPiece(
+                piece.time_bucket,
+                str(piece.reason),
+                piece.attempt,
+                piece.time_bucket in work.held,
+            )
+            for piece in work.pieces
+        ],
+    )
+
+
+def _work(content: Mapping[str, Any]) -> SavedWork:
+    pieces = [SavedPiece(**piece) for piece in content["pieces"]]
+    return SavedWork(**{**content, "pieces": pieces})
+
+
+def _difference(saved: SavedWork, now: SavedWork) -> str:
+    """What has changed since, for people; empty if nothing has. What is new does not matter."""
+    if saved.fingerprint != now.fingerprint:
+        return f"the definition was {saved.fingerprint} and is {now.fingerprint}"
+    if saved.revision != now.revision:
+        return f"its offsets were changed by hand {now.revision - saved.revision} times since"
+    present = {piece.time_bucket: piece for piece in now.pieces}
+    changed = [piece for piece in saved.pieces if present.get(piece.time_bucket) != piece]
+    if not changed:
+        return ""
+    was, moment = changed[0], from_millis(changed[0].time_bucket)
+    found = present.get(was.time_bucket)
+    return (
+        f"{counted(len(changed), 'piece')} moved since, the first is"
+        f" {moment:%Y-%m-%d %H:%M}, which was {_standing(was)} and is"
+        f" {_standing(found) if found else 'done'}"
+    )
+
+
+def _standing(piece: SavedPiece) -> str:
+    held = ", held" if piece.is_held else ""
+    return f"{piece.reason} at attempt {piece.attempt}{held}"

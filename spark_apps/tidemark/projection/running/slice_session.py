@@ -1,0 +1,251 @@
+"""One run's ranges of slices, one after the other, and what the ledger is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from tidemark.application.frame import Run
+from tidemark.errors import LockLost, TidemarkError, root_cause
+from tidemark.ledger.claim import Claim
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Entry, Piece, State
+from tidemark.ledger.rollup import Standing, settle
+from tidemark.partitioning import slice_ranges
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import Portion, Slicing
+from tidemark.projection.acceptance.accept import Policy
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.offset_store import slice_records
+from tidemark.projection.offset_store.slice_records import Part
+from tidemark.projection.planning.plan import APPLICATION, Work
+from tidemark.projection.running.outcome import Done
+from tidemark.projection.running.pipeline import process_claimed
+from tidemark.projection.sources import registry
+from tidemark.projection.sources.scope import Shared
+
+_Record = Callable[[Sequence[Piece], State, Mapping[int, Mapping[str, int]], str | None], None]
+
+
+@dataclass
+class _RangeClaim(Claim):
+    """A range of slices of some pieces; their ends go to `record`."""
+
+    record: _Record
+
+    def extend(self, pieces: Sequence[Piece]) -> None:
+        """Late pieces stay done: should this run die, the frontier shows again what was late."""
+        self.check()
+
+    def finish(
+        self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
+    ) -> None:
+        self._end(self.pieces, state, counts, error)
+
+    def finish_some(
+        self,
+        buckets: set[int],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None = None,
+    ) -> None:
+        ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
+        self._end(ended, state, counts, error)
+
+    def _end(
+        self,
+        ended: Sequence[Piece],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None,
+    ) -> None:
+        self.check()
+        self.record(ended, state, counts, error)
+        self.pieces = [piece for piece in self.pieces if piece not in ended]
+
+
+class Session:
+    """One run's ranges, one after the other, under the locks of all of them."""
+
+    def __init__(self, run: Run, work: Work, locks: Locks) -> None:
+        self._run, self._work, self._locks = run, work, locks
+        self._subject = work.definition.subject(run.settings.journal_keyspace)
+        self._version = work.definition.fingerprint
+        self._open()
+
+    def _open(self) -> None:
+        """Have the ledger say that this version works on the pieces, in parts."""
+        entries, _ = known(self._run, self._work)
+        closed = [
+            piece
+            for piece in self._work.pieces
+            if (entry := entries.get(piece.time_bucket)) is None
+            or not slice_records.is_open(entry, self._version)
+        ]
+        # A run on other slices may be first: then its attempt is ours too.
+        with suppress(LockLost):
+            self._work.ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
+        self._entries, self._parts = known(self._run, self._work)
+        self._pieces = {
+            piece.time_bucket: replace(piece, attempt=entry.attempt)
+            for piece in self._work.pieces
+            if (entry := self._entries.get(piece.time_bucket)) is not None
+            and slice_records.is_open(entry, self._version)
+        }
+        if self._work.slicing is not None and self._work.slicing.force:
+            self._forget()
+
+    def _forget(self) -> None:
+        """What is to be done again is not done any more."""
+        own = self._work.slices
+        again = [
+            part
+            for bucket in self._work.time_buckets
+            for part in self._parts.get(bucket, ())
+            if part.slices.first <= own.last and own.first <= part.slices.last
+        ]
+        self._locks.check()
+        slice_records.forget(self._run.control, self._run.settings, self._subject, again)
+        _, self._parts = known(self._run, self._work)
+
+    def work_off(self, checked: Checked, policy: Policy, total: Done) -> None:
+        """Process what is left of every time bucket; what came of it goes into `total`."""
+        done = slice_records.done(self._parts)
+        wanted = [each for each in self._work.time_buckets if each in self._pieces]
+        left = {bucket: done.get(bucket, []) for bucket in wanted}
+        shared = None
+        try:
+            ranges = [self._work.slices]
+            portions = slice_ranges.portions(ranges, left)
+            number = self._work.slicing.ranges if self._work.slicing is not None else 1
+            if portions and number > 1:
+                shared = self._shared()
+                ranges = slice_ranges.cut(shared.events(), self._work.slices, number)
+                portions = slice_ranges.portions(ranges, left)
+            elif len(portions) > 1:
+                shared = self._shared()
+            parts = [self._portion(one, shared, checked, policy) for one in portions]
+            _together(parts, set(wanted), total)
+        finally:
+            if shared is not None:
+                shared.release()
+
+    def _shared(self) -> Shared:
+        return Shared(self._run, self._work, registry.reader(self._work.definition.source))
+
+    def _portion(
+        self, portion: Portion, shared: Shared | None, checked: Checked, policy: Policy
+    ) -> Done:
+        self._run.say(f"{self._work.definition.name}: slices {slice_ranges.text(portion.slices)}")
+        done = slice_records.done(self._parts)
+        own = portion.slices
+        before = {bucket for bucket, each in done.items() if not slice_ranges.missing(own, each)}
+        pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
+        work = replace(
+            self._work,
+            pieces=pieces,
+            held=frozenset(),
+            done=self._work.done | before,
+            slicing=Slicing(own),
+            shared=shared,
+        )
+        claimed = _RangeClaim(
+            pieces,
+            self._locks,
+            self._work.ledger,
+            self._run.owner,
+            self._run.run_id,
+            self._recorder(own),
+        )
+        outcome = Done()
+        try:
+            process_claimed(self._run, claimed, work, checked, policy, outcome)
+        except BaseException as error:
+            reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
+            # A second failure here (lock lost, Cassandra gone) must not hide the first.
+            with suppress(TidemarkError):
+                claimed.finish(State.FAILED, {}, reason[:2000])
+            raise
+        return outcome
+
+    def _recorder(self, own: SliceRange) -> _Record:
+        def record(
+            pieces: Sequence[Piece],
+            state: State,
+            counts: Mapping[int, Mapping[str, int]],
+            error: str | None,
+        ) -> None:
+            now = slice_records.now()
+            parts = [
+                Part(
+                    piece.time_bucket,
+                    own,
+                    piece.attempt,
+                    self._version,
+                    state,
+                    counts.get(piece.time_bucket, {}),
+                    error,
+                    now,
+                )
+                for piece in pieces
+            ]
+            slice_records.record(
+                self._run.control,
+                self._run.settings,
+                self._subject,
+                parts,
+                owner=self._run.owner,
+                run_id=self._run.run_id,
+            )
+
+        return record
+
+    def settle(self) -> None:
+        """Tell the ledger how the pieces stand, by what all runs have done of them."""
+        self._locks.check()
+        _, parts = known(self._run, self._work)
+        waiting = [
+            Standing(bucket, piece.attempt, State.HELD, error=self._work.waits_for)
+            for bucket, piece in self._pieces.items()
+            if bucket in self._work.held
+        ]
+        standings = [
+            slice_records.standing(piece, parts.get(bucket, ()))
+            for bucket, piece in self._pieces.items()
+            if bucket not in self._work.held
+        ]
+        settings = self._run.settings
+        settle(
+            self._run.control,
+            settings.keyspace,
+            APPLICATION,
+            self._subject,
+            settings.bucket_size,
+            [*waiting, *standings],
+            owner=self._run.owner,
+        )
+        whole = [one.time_bucket for one in standings if one.state is State.DONE]
+        slice_records.forget_buckets(self._run.control, settings, self._subject, whole)
+
+
+def known(run: Run, work: Work) -> tuple[dict[int, Entry], dict[int, list[Part]]]:
+    """The ledger's rows, and the parts that count, by time bucket."""
+    entries = {entry.time_bucket: entry for entry in work.ledger.entries()}
+    version = work.definition.fingerprint
+    wanted = [bucket for bucket, entry in entries.items() if slice_records.is_open(entry, version)]
+    subject = work.definition.subject(run.settings.journal_keyspace)
+    parts = slice_records.read(run.control, run.settings, subject, wanted)
+    return entries, slice_records.counting(parts, entries, version)
+
+
+def _together(parts: Sequence[Done], wanted: set[int], total: Done) -> None:
+    """A time bucket is done if it is in each of the ranges."""
+    for part in parts:
+        total.totals.update(part.totals)
+        total.gaps = part.gaps | total.gaps
+        total.failed = part.failed | total.failed
+        total.statuses |= part.statuses
+        total.warnings += part.warnings
+    total.gaps = {each: why for each, why in total.gaps.items() if each not in total.failed}
+    total.counts = {bucket: {} for bucket in (wanted | total.gaps.keys()) - total.failed.keys()}

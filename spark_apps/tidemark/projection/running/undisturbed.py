@@ -1,0 +1,102 @@
+"""Whether reconcile has touched the tag views while a projection read them.
+
+A rebuild deletes partitions before it writes them again: what is read meanwhile is a part of them,
+and looks like a result with less in it. A lock of its own would have a projection stop tag-write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.cassandra.schema import table
+from tidemark.errors import LockHeld
+from tidemark.journal import tables
+from tidemark.ledger.applications import RECONCILE
+from tidemark.projection.definition.model import Definition
+
+
+@dataclass(frozen=True)
+class Watch:
+    """From before the first row is read; to be asked when all of them are.
+
+    Attributes:
+        run: the application's frame.
+        is_asked: the projection reads tag views.
+        day: of the audit trail, on which it began.
+        known: what reconcile had done by then.
+    """
+
+    run: Run
+    is_asked: bool
+    day: str
+    known: frozenset[UUID]
+
+    @classmethod
+    def begin(cls, run: Run, definition: Definition) -> Watch:
+        """Look before anything is read.
+
+        Raises:
+            LockHeld: reconcile is at work.
+            CassandraUnavailable: a statement failed.
+        """
+        day, is_asked = _today(), definition.tags is not None
+        if is_asked:
+            _require_unlocked(run)
+        return cls(run, is_asked, day, _operations(run, {day}) if is_asked else frozenset())
+
+    def require_undisturbed(self) -> None:
+        """Look again before anything is written.
+
+        Raises:
+            LockHeld: reconcile is at work, or was.
+            CassandraUnavailable: a statement failed.
+        """
+        if not self.is_asked:
+            return
+        _require_unlocked(self.run)
+        if _operations(self.run, {self.day, _today()}) - self.known:
+            raise LockHeld(
+                "reconcile has changed the tag views while they were read",
+                where=self.run.settings.journal_keyspace,
+                do="run again when it has ended",
+            )
+
+
+def _today() -> str:
+    return f"{clock.now():%Y-%m-%d}"
+
+
+def _require_unlocked(run: Run) -> None:
+    resource = tables.lock_of(run.settings)
+    rows = run.control.execute(
+        f"SELECT owner FROM {table(run.settings.keyspace, 'lock')} WHERE resource = ?", (resource,)
+    )
+    if rows:
+        raise LockHeld(
+            f"{resource} is held by {rows[0]['owner']}: tag views may be incomplete",
+            do=f"wait for it to end; if it died, its lock expires within {run.settings.lock_ttl} s",
+        )
+
+
+def _operations(run: Run, days: set[str]) -> frozenset[UUID]:
+    """The audit rows of what reconcile has begun or ended on this journal on those days."""
+    found = [
+        row
+        for day in days
+        for row in run.control.execute(
+            "SELECT at, application, subject, dry_run FROM"
+            f" {table(run.settings.keyspace, 'audit')} WHERE day = ?",
+            (day,),
+        )
+    ]
+    journal = f"{run.settings.journal_keyspace}: "
+    return frozenset(
+        row["at"]
+        for row in found
+        if row["application"] == RECONCILE
+        and row["subject"].startswith(journal)
+        and not row["dry_run"]
+    )

@@ -1,0 +1,165 @@
+"""Events as the journal holds them: the rows that the sources of projections are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
+from tidemark.journal import frames, tables
+from tidemark.partitioning import columns
+from tidemark.projection.acceptance.rule import NO_TAG
+from tidemark.projection.planning.estimate import Estimates
+from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
+
+PAYLOAD = ("ser_id", "ser_manifest", "event")
+"""And its payload: int, string, binary."""
+COLUMNS = (
+    "persistence_id",
+    "sequence_nr",
+    "timestamp",
+    "ticks",
+    "time_bucket",
+    "tags",
+    "tag",
+    "number",
+)
+"""Of a row of a source: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks
+(bigint, 100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, may be null); and
+the series that numbers it: tag ('' if that is the persistence id), number (bigint: the sequence nr,
+or the tag pid sequence nr)."""
+
+
+_FEW = 0.2
+"""The share of the journal up to which the index is cheaper than a scan."""
+_MOST_RANGES = 16
+
+
+def message_rows(run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    """All messages in those time buckets. Columns: COLUMNS and PAYLOAD.
+
+    By a scan of all messages, or, where they are few among all and there is an index on their time,
+    by that.
+
+    Raises:
+        CassandraUnavailable: a statement failed, or the index is not used.
+    """
+    spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
+    ranges = _ranges(set(time_buckets), size)
+    if len(ranges) <= _MOST_RANGES and _are_few(run, time_buckets):
+        found = [
+            frames.indexed_between(spark, settings, first, end, *PAYLOAD) for first, end in ranges
+        ]
+        return by_sequence_nr(reduce(DataFrame.unionByName, found), time_buckets)
+    end = max(time_buckets) + size
+    messages = frames.messages_between(spark, settings, min(time_buckets), end)
+    return by_sequence_nr(messages, time_buckets)
+
+
+def message_keys(run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+    """Where the messages in those time buckets are, by a scan; None if an index knows it.
+
+    Columns: persistence_id, partition_nr, sequence_nr, time_bucket (bigint).
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if tables.has_time_index(run.control, run.settings):
+        return None
+    messages = frames.message_index(run.spark, run.settings, "partition_nr")
+    wanted = _in_buckets(messages, time_buckets)
+    return wanted.select("persistence_id", "partition_nr", "sequence_nr", "time_bucket")
+
+
+def message_rows_of(run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    """The same as `message_rows`, by direct join with those of `message_keys`.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    # An event that is there at two times has one key.
+    wanted = _in_buckets(keys, time_buckets).drop("time_bucket").distinct()
+    return by_sequence_nr(frames.messages_of(wanted, run.settings, *PAYLOAD), time_buckets)
+
+
+def _are_few(run: Run, time_buckets: Sequence[int]) -> bool:
+    if not tables.has_time_index(run.control, run.settings):
+        return False
+    known = Estimates.read(run).by_bucket(is_by_tag=False)
+    wanted = sum(known.get(bucket, 0) for bucket in time_buckets)
+    is_known = all(bucket in known for bucket in time_buckets)
+    return is_known and wanted <= _FEW * sum(known.values())
+
+
+def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
+    """First and end of the time buckets that follow each other without a gap."""
+    firsts = sorted(each for each in time_buckets if each - size not in time_buckets)
+    ends = sorted(each + size for each in time_buckets if each + size not in time_buckets)
+    return list(zip(firsts, ends, strict=True))
+
+
+def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    """What of some events lies in those time buckets, each persistence id being a series.
+
+    Columns in: COLUMNS and PAYLOAD without tag and number. Columns out: COLUMNS and PAYLOAD.
+    """
+    return numbered(_in_buckets(events, time_buckets)).select(*COLUMNS, *PAYLOAD)
+
+
+def _in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    wanted = local_rows(
+        rows.sparkSession, [(bucket,) for bucket in time_buckets], "time_bucket bigint"
+    )
+    return rows.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+
+
+def numbered(events: DataFrame) -> DataFrame:
+    """Each persistence id is a series: its numbers are the sequence nrs, and it has no tag.
+
+    Columns in: at least sequence_nr. Columns out: those, and tag, number.
+    """
+    return events.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+
+
+def tag_view_rows(
+    spark: SparkSession,
+    settings: Settings,
+    tags: Sequence[str],
+    time_buckets: Sequence[int],
+    *payload: str,
+) -> DataFrame:
+    """The rows of some tags in those time buckets.
+
+    Columns: COLUMNS, and of the payload only what is named.
+    """
+    keys = local_rows(
+        spark,
+        [(tag, bucket) for bucket in time_buckets for tag in tags],
+        "tag_name string, timebucket bigint",
+    )
+    rows = connector.read_partitions(
+        keys,
+        settings.journal_keyspace,
+        settings.events_by_tag_table,
+        "tag_name",
+        "timebucket",
+        "persistence_id",
+        "sequence_nr",
+        "tag_pid_sequence_nr",
+        "timestamp",
+        *payload,
+    )
+    return rows.withColumns(
+        {
+            "tag": F.col("tag_name"),
+            "number": F.col("tag_pid_sequence_nr"),
+            "ticks": columns.timeuuid_ticks(F.col("timestamp")),
+            "time_bucket": F.col("timebucket"),
+            "tags": F.array("tag_name"),
+        }
+    ).select(*COLUMNS, *payload)

@@ -1,0 +1,203 @@
+"""Unit tests of a definition, with plain rows and without Cassandra.
+
+::
+
+    from tidemark.projection.testing import run_projection
+
+    rows = run_projection(Path("include/sql/projections/daily_punctuality.sql"), [event, ...])
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.application.spark_session import FETCHED_JARS, require_java
+from tidemark.errors import TidemarkError
+from tidemark.partitioning.keys import BucketSize
+from tidemark.projection.acceptance import snapshots
+from tidemark.projection.analysis import analyze
+from tidemark.projection.analysis.analyze import IS_SNAPSHOT, Checked
+from tidemark.projection.definition.file import read
+from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.testing import evaluate
+from tidemark.projection.testing.events import COLUMNS, TIME_BUCKET, Event, rows_of
+from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import result_checks
+from tidemark.projection.transformation.result_checks import Finding
+from tidemark.projection.writing import target
+from tidemark.projection.writing.write import HANDLINGS
+from tidemark.text import counted
+
+
+def run_projection(
+    definition: Path | str,
+    events: Iterable[Event],
+    *,
+    bucket_size: BucketSize | str = BucketSize.HOUR,
+    spark: SparkSession | None = None,
+) -> list[dict[str, Any]]:
+    """The rows that a definition makes of some events, by the code that processes a journal.
+
+    Args:
+        definition: its file; or its text, which then cannot name files of its own.
+        events: each has persistence_id, sequence_nr and timestamp (an aware datetime, or ISO 8601
+            text); perhaps tags, ser_id and ser_manifest; and the payload, either as `event`
+            (bytes) or, for a payload in JSON, by its fields. In a definition that starts from
+            snapshots perhaps is_snapshot; what the newest one stands for is left out.
+        bucket_size: of the time buckets.
+        spark: the session to use; by default the active one, else a small local one.
+
+    Returns:
+        The result's rows as dicts, in no order; times are aware and in UTC. In mode upsert, the
+        row that stays of each persistence id; in mode fold its state, begun without one.
+
+    Raises:
+        DefinitionError: the definition cannot be used.
+        SchemaMismatch: the result lacks what every target of the mode needs.
+        InvalidInput: an event lacks something.
+        TidemarkError: an event cannot be read or folded, which a run would quarantine; the result
+            contradicts the rules of the mode, or fails a blocking check; or a fold gives another
+            state from one event after the other than from all at once.
+    """
+    checked, rows, columns = _result(definition, events, bucket_size, spark)
+    result_checks.require(checked.definition, _findings(checked, rows))
+    return [_plain(row.asDict(recursive=True)) for row in rows.select(*columns).collect()]
+
+
+def failed_checks(
+    definition: Path | str,
+    events: Iterable[Event],
+    *,
+    bucket_size: BucketSize | str = BucketSize.HOUR,
+    spark: SparkSession | None = None,
+) -> dict[str, int]:
+    """The checks that fail, those that only warn included: text -> rows that fail it.
+
+    Args and errors are those of `run_projection`; a check that fails is none.
+    """
+    checked, rows, _ = _result(definition, events, bucket_size, spark)
+    return {found.check.text: found.failing for found in _findings(checked, rows)}
+
+
+def _findings(checked: Checked, rows: DataFrame) -> list[Finding]:
+    definition = checked.definition
+    return result_checks.examine(rows, definition.checks, list(HANDLINGS[definition.mode].required))
+
+
+def _result(
+    definition: Path | str,
+    events: Iterable[Event],
+    bucket_size: BucketSize | str,
+    spark: SparkSession | None,
+) -> tuple[Checked, DataFrame, list[str]]:
+    """The checked definition, the rows to store, and those of their columns that it selects."""
+    checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
+    result, failed = evaluate.result(checked, decoded)
+    causes = _causes(failed)
+    if causes:
+        pid, number, cause = causes[0]
+        raise TidemarkError(
+            f"{counted(len(causes), 'event')} cannot be processed, the first is {pid} {number}:"
+            f" {cause}",
+            where=str(checked.definition.file),
+            do="correct the event; or expect it with unreadable_events",
+        )
+    target.require_columns(checked)
+    if checked.definition.mode is Mode.FOLD:
+        evaluate.require_same_in_parts(checked, decoded, result)
+    handling = HANDLINGS[checked.definition.mode]
+    rows = handling.rows_of(result, checked.definition)
+    handling.count(rows, checked.definition, buckets)
+    return checked, rows, result.columns
+
+
+def unreadable_events(
+    definition: Path | str,
+    events: Iterable[Event],
+    *,
+    bucket_size: BucketSize | str = BucketSize.HOUR,
+    spark: SparkSession | None = None,
+) -> dict[tuple[str, int], str]:
+    """What a run would quarantine: (persistence_id, sequence_nr) -> cause.
+
+    Args and errors are those of `run_projection`.
+    """
+    checked, decoded, _ = _decoded(definition, events, bucket_size, spark)
+    _, failed = evaluate.result(checked, decoded)
+    return {(pid, number): cause for pid, number, cause in _causes(failed)}
+
+
+def _decoded(
+    definition: Path | str,
+    events: Iterable[Event],
+    bucket_size: BucketSize | str,
+    spark: SparkSession | None,
+) -> tuple[Checked, DataFrame, Sequence[int]]:
+    """The checked definition, the events as `transform.decode` makes them, their time buckets."""
+    session = spark or SparkSession.getActiveSession() or _session()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    checked = analyze.check(session, _read(definition))
+    result_checks.analyze(session, checked)
+    size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
+    rows = [
+        row
+        for number, event in enumerate(events)
+        for row in rows_of(event, number, checked.definition, size)
+    ]
+    frame = session.createDataFrame(rows, COLUMNS)
+    starts = checked.definition.starts_from_snapshots
+    frame = _from_snapshots(frame) if starts else frame.drop(IS_SNAPSHOT)
+    distinct = transform.distinct_events(frame)
+    decoded = transform.decode(distinct, checked.event, checked.decoders)
+    return checked, decoded, sorted({row[TIME_BUCKET] for row in rows})
+
+
+def _from_snapshots(rows: DataFrame) -> DataFrame:
+    taken = rows.where(IS_SNAPSHOT).groupBy("persistence_id")
+    return snapshots.from_bases(rows, taken.agg(F.max("sequence_nr").alias("snapshot_nr")))
+
+
+def _session() -> SparkSession:
+    require_java()
+    return (
+        SparkSession.builder.master("local[1]")
+        .appName("tidemark projection test")
+        .config("spark.jars", ",".join(map(str, sorted(FETCHED_JARS.glob("*.jar")))))
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.ui.enabled", "false")
+        .getOrCreate()
+    )
+
+
+def _read(definition: Path | str) -> Definition:
+    if isinstance(definition, Path) or "\n" not in definition:
+        return read(Path(definition))
+    with tempfile.TemporaryDirectory() as directory:
+        kind = "sql" if definition.startswith("--") else "py"
+        file = Path(directory) / f"definition.{kind}"
+        file.write_text(definition, "utf-8")
+        return read(file)
+
+
+def _causes(failed: DataFrame) -> list[tuple[str, int, str]]:
+    return sorted((row.persistence_id, row.sequence_nr, row.cause) for row in failed.collect())
+
+
+def _plain(value: Any) -> Any:
+    """Times in UTC: what Spark hands over is local and naive."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC)
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return bytes(value) if isinstance(value, bytearray) else value

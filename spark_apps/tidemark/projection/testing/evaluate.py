@@ -1,0 +1,72 @@
+"""A definition tried on some events alone: nothing is stored before, and nothing after."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from tidemark.errors import TidemarkError
+from tidemark.projection.analysis import analyze
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.definition.model import Mode
+from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import fold_frame
+
+CAUSE = ("persistence_id", "sequence_nr", "cause")
+
+
+def result(checked: Checked, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The result, a fold beginning without a state; and what a run would quarantine.
+
+    Columns in: those of `transform.decode`. Columns out: of the first those of `Checked.result`, of
+    the second CAUSE.
+    """
+    events = transform.readable(decoded)
+    unreadable = transform.unreadable(decoded).select(*CAUSE)
+    if checked.definition.mode is not Mode.FOLD:
+        return analyze.apply(checked.definition, events), unreadable
+    folded = fold_frame.folded(
+        events, fold_frame.no_states(events, checked), checked
+    ).localCheckpoint()
+    return fold_frame.states(folded), unreadable.unionByName(fold_frame.failures(folded))
+
+
+def require_same_in_parts(checked: Checked, decoded: DataFrame, states: DataFrame) -> None:
+    """Fold the events one at a time as well: how many come in one call must not matter.
+
+    Args:
+        checked: a definition of mode fold.
+        decoded: as `transform.decode` makes it.
+        states: what `result` has made of it.
+
+    Raises:
+        TidemarkError: a state is another one then; floating point numbers may differ by rounding.
+    """
+    events = transform.readable(decoded)
+    folded = fold_frame.folded(
+        events, fold_frame.no_states(events, checked), checked, in_parts=True
+    )
+    parts = fold_frame.states(folded).orderBy("persistence_id").collect()
+    for row, other in zip(states.orderBy("persistence_id").collect(), parts, strict=True):
+        if not all(map(_is_same, row, other)):
+            raise TidemarkError(
+                f"the state of {row.persistence_id} is {_shown(row)} from all events at once,"
+                f" and {_shown(other)} from one after the other",
+                where=str(checked.definition.file),
+                do="let the fold give the same however many events come in one call",
+            )
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other)
+    return bool(one == other)
+
+
+def _shown(row: Any) -> str:
+    values: dict[str, Any] = row.asDict()
+    return ", ".join(
+        f"{name} {value}" for name, value in values.items() if name != "persistence_id"
+    )

@@ -1,0 +1,81 @@
+"""A projection tried on a sample: what it makes of some events. Nothing is written."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidemark.application.frame import Run
+from tidemark.projection.acceptance import snapshots
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import registry, scope
+from tidemark.projection.testing import evaluate
+from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import result_checks
+from tidemark.projection.writing import write as modes
+from tidemark.window import from_millis
+
+SAMPLE = 1000
+"""Rows that are read of the source, at most."""
+_CAUSES = 5
+_WIDTH = 40
+
+
+def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str]:
+    """The first rows of the result over a sample of one time bucket, as a table for people.
+
+    The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
+    several tags having one for each, so that a sum over the bucket is one over the sample.
+    A fold begins without a state, and nothing with a snapshot.
+
+    Args:
+        run: the application's frame.
+        work: the projection's plan.
+        checked: its definition as Spark understands it; None if all of its pieces are held.
+        rows: how many rows to show.
+    """
+    name = work.definition.name
+    if checked is None:
+        return [f"{name}: every planned time bucket is held"]
+    reader = registry.reader(work.definition.source)
+    source = scope.source_rows(run, work, reader, work.time_buckets)
+    # Collected, since a limit within a plan would have every partition of the source read.
+    first = source.select("time_bucket").take(1)
+    if not first:
+        return [f"{name}: no events in the planned time buckets"]
+    bucket = first[0].time_bucket
+    one_bucket = scope.source_rows(run, work, reader, [bucket])
+    taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
+    if work.definition.starts_from_snapshots:
+        taken = snapshots.as_events(taken)
+    decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
+    result, failed = evaluate.result(checked, decoded)
+    return [
+        f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
+        f" the first {rows} rows of the result",
+        *_unreadable(failed),
+        *_failing(run, work, result),
+        *_table(result, rows),
+    ]
+
+
+def _unreadable(failed: DataFrame) -> list[str]:
+    return [
+        f"  cannot be processed: {row.persistence_id} {row.sequence_nr}, {row.cause}"
+        for row in failed.orderBy("persistence_id", "sequence_nr").take(_CAUSES)
+    ]
+
+
+def _failing(run: Run, work: Work, result: DataFrame) -> list[str]:
+    definition = work.definition
+    key = modes.key_columns(run.control, definition)
+    rows = modes.HANDLINGS[definition.mode].rows_of(result, definition)
+    return [
+        f"  {'check fails' if found.check.is_blocking else 'warning'}: {found}"
+        for found in result_checks.examine(rows, definition.checks, key)
+    ]
+
+
+def _table(result: DataFrame, rows: int) -> list[str]:
+    text: str = result._jdf.showString(rows, _WIDTH, False)
+    return text.splitlines()

@@ -1,0 +1,192 @@
+"""From the source's rows to events, and from a result to the rows to store, as pure functions."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.partitioning import columns, keys
+from tidemark.projection.analysis.analyze import ENVELOPE, IS_SNAPSHOT, SOURCE_COLUMN
+from tidemark.projection.decoding.decode import with_parsed
+from tidemark.projection.decoding.prepare import Decoders
+from tidemark.projection.definition.model import MAX_VERSION
+
+WRITE_TIME = "tidemark_write_time"
+_RANK = "_rank"
+_TICKS_PER_MICROSECOND = 10
+
+
+def distinct_events(rows: DataFrame) -> DataFrame:
+    """One row for each (persistence_id, sequence_nr); `tags` are those of all its rows, sorted.
+
+    If the journal holds an event at two times, the earlier one counts.
+
+    Columns in and out: those of `Reader.rows`, and is_snapshot if it is there; tags is empty when
+    there is none.
+    """
+    return (
+        rows.groupBy("persistence_id", "sequence_nr")
+        .agg(
+            F.min(F.struct(*_rest(rows))).alias("first"),
+            F.array_sort(F.array_distinct(F.flatten(F.collect_set("tags")))).alias("tags"),
+        )
+        .select("persistence_id", "sequence_nr", "first.*", "tags")
+    )
+
+
+def single_events(rows: DataFrame) -> DataFrame:
+    """The same of rows none of which repeats an event: nothing is shuffled."""
+    tags = F.coalesce(F.col("tags"), F.array().cast("array<string>"))
+    return rows.select(
+        "persistence_id",
+        "sequence_nr",
+        *_rest(rows),
+        F.array_sort(F.array_distinct(tags)).alias("tags"),
+    )
+
+
+def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = None) -> DataFrame:
+    """The payload as columns; without `decoders` all of them are JSON.
+
+    Columns in: those of `distinct_events`.
+    Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds;
+    is_snapshot if it is there; the `fields`; and `_source`: timeuuid, ser_id, ser_manifest, size
+    (int: bytes of the payload), skipped (boolean: a decoder leaves the event out), and for an event
+    whose payload cannot be read cause and event (binary), which are null otherwise.
+    """
+    parsed, mark = with_parsed(events, fields, decoders), _mark(events)
+    if mark:
+        parsed = parsed.withColumn("cause", _cause_with_snapshots())
+    microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
+    timestamp = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
+    source = F.struct(
+        F.col("timestamp").alias("timeuuid"),
+        "ser_id",
+        "ser_manifest",
+        F.coalesce(F.length("event"), F.lit(0)).alias("size"),
+        "skipped",
+        "cause",
+        F.when(F.col("cause").isNotNull(), F.col("event")).alias("event"),
+    )
+    return parsed.select(
+        "persistence_id",
+        "sequence_nr",
+        timestamp.alias("timestamp"),
+        "time_bucket",
+        "tags",
+        *mark,
+        *[F.col("parsed").getField(name).alias(name) for name in fields.names],
+        source.alias(SOURCE_COLUMN),
+    )
+
+
+def readable(decoded: DataFrame) -> DataFrame:
+    """The table `events` of the definitions: what was read, `analysis.ENVELOPE` first.
+
+    Columns in: those of `decode`. A slice costs more than a payload does, so it is not computed
+    before: Spark leaves it out where a definition does not use it.
+    """
+    fields = [name for name in decoded.columns if name not in {*ENVELOPE.names, SOURCE_COLUMN}]
+    persistence_id = F.col("persistence_id")
+    return (
+        decoded.where(_source("cause").isNull() & ~_source("skipped"))
+        .withColumn("entity_type", columns.entity_type(persistence_id))
+        .withColumn("slice", columns.slice_of(persistence_id))
+        .select(*ENVELOPE.names, *fields)
+    )
+
+
+def unreadable(decoded: DataFrame) -> DataFrame:
+    """The events whose payload cannot be read, as `ledger.quarantine.write` takes them.
+
+    Columns in: those of `decode`.
+    """
+    return decoded.where(_source("cause").isNotNull()).select(
+        "persistence_id",
+        "sequence_nr",
+        _source("timeuuid").alias("timestamp"),
+        *[_source(name).alias(name) for name in ("cause", "ser_id", "ser_manifest", "event")],
+        "time_bucket",
+    )
+
+
+def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
+    """The events that the user's code raised for, in the columns of `unreadable`.
+
+    Columns in: events those of `distinct_events`; failures persistence_id, sequence_nr, cause.
+    """
+    found = events.join(failures, on=["persistence_id", "sequence_nr"])
+    return found.drop("ticks", "tags", IS_SNAPSHOT)
+
+
+def counts_by_bucket(decoded: DataFrame) -> DataFrame:
+    """Columns: time_bucket, events_read, quarantined, bytes_read (bigint).
+
+    Columns in: those of `decode`.
+    """
+    return decoded.groupBy("time_bucket").agg(
+        F.count(F.lit(1)).alias("events_read"),
+        F.count(_source("cause")).alias("quarantined"),
+        F.sum(_source("size")).alias("bytes_read"),
+    )
+
+
+def newest(result: DataFrame, version: int) -> DataFrame:
+    """The rows with the highest sequence_nr of each persistence id, and their write timestamp.
+
+    The write timestamp makes Cassandra keep the newest of all runs: a higher sequence nr always
+    has a higher one, and for one sequence nr the definition's newer version has.
+
+    Columns in: the result's, among them persistence_id and sequence_nr (bigint).
+    Columns out: and tidemark_write_time (bigint). More than one row of a persistence id comes out
+    if the result has more than one row for that sequence nr.
+    """
+    by_id = Window.partitionBy("persistence_id").orderBy(F.col("sequence_nr").desc_nulls_first())
+    write_time = F.col("sequence_nr") * (MAX_VERSION + 1) + version
+    return (
+        result.withColumn(_RANK, F.rank().over(by_id))
+        .where(F.col(_RANK) == 1)
+        .drop(_RANK)
+        .withColumn(WRITE_TIME, write_time)
+    )
+
+
+def versioned(result: DataFrame, version: int) -> DataFrame:
+    """The rows with the definition's version as their write timestamp.
+
+    A row that is written again by the same version has the same timestamp and the same values; a
+    higher version's has a higher timestamp, in whatever order they are written.
+
+    Columns out: the result's and tidemark_write_time (bigint).
+    """
+    return result.withColumn(WRITE_TIME, F.lit(version).cast("bigint"))
+
+
+def newest_by_slice(decoded: DataFrame) -> DataFrame:
+    """The newest event time of each slice. Columns out: slice (int), epoch_ms (bigint)."""
+    by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))
+    by_slice = by_id.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
+    return by_slice.agg(F.unix_millis(F.max("timestamp")).alias("epoch_ms"))
+
+
+def _rest(rows: DataFrame) -> list[str]:
+    """The columns of an event beside its key and its tags, the one that orders them first."""
+    return ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event", *_mark(rows)]
+
+
+def _mark(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if name == IS_SNAPSHOT]
+
+
+def _cause_with_snapshots() -> Column:
+    """The cause of an unreadable payload, which says so if it is a snapshot's."""
+    why = F.when(
+        F.col("event").isNull(), F.lit("snapshot_data is empty; the column snapshot is not read")
+    ).otherwise(F.col("cause"))
+    text = F.concat(F.lit("snapshot: "), why)
+    return F.when(F.col("cause").isNotNull() & F.col(IS_SNAPSHOT), text).otherwise(F.col("cause"))
+
+
+def _source(name: str) -> Column:
+    return F.col(f"{SOURCE_COLUMN}.{name}")

@@ -1,0 +1,71 @@
+"""The fold on frames: events and stored states in, new states and failures out."""
+
+from __future__ import annotations
+
+import pandas as pd
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.projection.analysis.analyze import IS_SNAPSHOT, STATE_KEY, Checked
+from tidemark.projection.definition.query import Function
+from tidemark.projection.transformation.fold_worker import FAILURES, Fold
+
+_PERSISTENCE_ID, _SEQUENCE_NR = STATE_KEY.names
+_FAILURES_TYPE = "array<struct<sequence_nr: bigint, cause: string>>"
+_FOLDED_TO = "_folded_to"
+
+
+def folded(
+    events: DataFrame, states: DataFrame, checked: Checked, *, in_parts: bool = False
+) -> DataFrame:
+    """The new state of each persistence id that has events above its state's sequence nr.
+
+    Columns in: events as `transform.readable` makes them; states those of `checked.result`, at
+    most one row of a persistence id.
+    Columns out: those of `checked.result` (sequence_nr is null if nothing could be folded), and
+    `_failures`, see `failures`. With `in_parts` the function gets one event in each call. What a
+    snapshot stands for is not among the events; it begins a state of its own.
+    """
+    fold = _fold(checked, in_parts)
+
+    def fold_one(key: tuple[str], events: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
+        return fold(key[0], events, stored)
+
+    known = states.select(_PERSISTENCE_ID, F.col(_SEQUENCE_NR).alias(_FOLDED_TO))
+    is_new = F.col(_FOLDED_TO).isNull() | (F.col(_SEQUENCE_NR) > F.col(_FOLDED_TO))
+    later = events.join(known, on=_PERSISTENCE_ID, how="left").where(is_new).drop(_FOLDED_TO)
+    if IS_SNAPSHOT in later.columns:
+        # A run that died may have stored a state that is older than the snapshot of this one.
+        anew = later.where(IS_SNAPSHOT).select(_PERSISTENCE_ID)
+        states = states.join(anew, on=_PERSISTENCE_ID, how="left_anti")
+    schema = T.StructType([*checked.result.fields, T.StructField(FAILURES, T.StringType())])
+    return (
+        later.groupBy(_PERSISTENCE_ID)
+        .cogroup(states.groupBy(_PERSISTENCE_ID))
+        .applyInPandas(fold_one, schema)
+    )
+
+
+def no_states(events: DataFrame, checked: Checked) -> DataFrame:
+    """The states of persistence ids that were never seen."""
+    return events.sparkSession.createDataFrame([], checked.result)
+
+
+def states(folded: DataFrame) -> DataFrame:
+    """The rows of `folded` to store; columns are those of `Checked.result`."""
+    return folded.where(F.col(_SEQUENCE_NR).isNotNull()).drop(FAILURES)
+
+
+def failures(folded: DataFrame) -> DataFrame:
+    """The events that could not be folded: persistence_id, sequence_nr, cause."""
+    listed = F.from_json(FAILURES, _FAILURES_TYPE)
+    return folded.where(F.col(FAILURES).isNotNull()).select(_PERSISTENCE_ID, F.inline(listed))
+
+
+def _fold(checked: Checked, in_parts: bool) -> Fold:
+    body = checked.definition.body
+    assert isinstance(body, Function)  # noqa: S101 - the mode has a function
+    fields = T.StructType(checked.result.fields[len(STATE_KEY) :])
+    policy = checked.definition.on_error
+    return Fold(body.sources, body.module, body.name, fields, policy, in_parts)

@@ -1,0 +1,163 @@
+"""What a fold continues, and for which persistence ids it begins with their first event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
+from tidemark.errors import HistoryPurged, WrongData
+from tidemark.journal import frames
+from tidemark.projection.acceptance import snapshots
+from tidemark.projection.analysis.analyze import IS_SNAPSHOT, Checked
+from tidemark.projection.definition.model import MAX_VERSION, Definition
+from tidemark.projection.offset_store import skips
+from tidemark.projection.offset_store.skips import Skip
+from tidemark.projection.sources import rows as read
+from tidemark.projection.transformation import events as transform
+
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the events of a run are folded upon; all in memory.
+
+    Attributes:
+        states: the stored states of this version; columns are those of `Checked.result`.
+        begun: persistence_id, reached_number: without such a state, and the run's own events are
+            not all that are accepted of them, or all behind a snapshot.
+    """
+
+    states: DataFrame
+    begun: DataFrame
+
+
+def ground(run: Run, checked: Checked, decoded: DataFrame, reached: DataFrame) -> Ground:
+    """Read the stored states of the persistence ids in `decoded`, by direct join.
+
+    Args:
+        run: the application's frame.
+        checked: the definition.
+        decoded: as `transform.decode` makes it.
+        reached: as `acceptance.reach` makes it.
+
+    Raises:
+        WrongData: a row of the target was written by somebody else.
+    """
+    own_snapshot = F.lit(None).cast("bigint")
+    if checked.definition.starts_from_snapshots:
+        own_snapshot = F.max(F.when(F.col(IS_SNAPSHOT), F.col("sequence_nr")))
+    ids = decoded.groupBy("persistence_id").agg(
+        F.count(F.lit(1)).alias("events"), own_snapshot.alias("snapshot_nr")
+    )
+    ids = ids.join(reached.select("persistence_id", "reached_number"), on="persistence_id")
+    ids = ids.localCheckpoint()
+    stored = _stored(checked, ids.select("persistence_id"))
+    _require_ours(run, checked.definition, stored)
+    is_of_version = F.col("write_time") % (MAX_VERSION + 1) == checked.definition.version
+    states = stored.where(is_of_version).drop("write_time")
+    # Numbers are distinct, at least 1 or the snapshot's, and at most the one reached: as many of
+    # them are all of them.
+    before = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
+    is_part = F.col("events") < F.col("reached_number") - before
+    begun = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
+    return Ground(states, begun.select("persistence_id", "reached_number").localCheckpoint())
+
+
+def events_of(
+    run: Run,
+    definition: Definition,
+    begun: DataFrame,
+    skipped: Sequence[Skip],
+    *,
+    accept_purged: bool,
+) -> DataFrame:
+    """All accepted events of some persistence ids, by direct join from the journal.
+
+    What was consumed before the projection's first time bucket is among them. If the definition
+    starts from snapshots, the newest of them stands for all events up to its sequence nr.
+
+    Args:
+        run: the application's frame.
+        definition: of the projection.
+        begun: persistence_id, reached_number; in memory.
+        skipped: the numbers that were skipped by hand, whether their events are there or not.
+        accept_purged: begin with what is left.
+
+    Columns: those of `transform.distinct_events`; in memory.
+
+    Raises:
+        HistoryPurged: events of one of them are gone.
+    """
+    bases = None
+    based = begun.withColumn("base", F.lit(0).cast("bigint"))
+    if definition.starts_from_snapshots:
+        bases = snapshots.up_to(begun, run.settings)
+        based = begun.join(bases, on="persistence_id", how="left").select(
+            *begun.columns, F.coalesce("snapshot_nr", F.lit(0)).alias("base")
+        )
+    rows = frames.messages_of_ids(begun.select("persistence_id"), run.settings, *read.PAYLOAD)
+    rows = rows.join(F.broadcast(based), on="persistence_id")
+    is_wanted = F.col("sequence_nr").between(F.col("base") + 1, F.col("reached_number"))
+    rows = rows.where(is_wanted).drop("reached_number", "base")
+    rows = skips.without(read.numbered(rows), skipped)
+    if bases is not None:
+        rows = snapshots.as_events(rows)
+    events = transform.distinct_events(rows).localCheckpoint()
+    if not accept_purged:
+        _require_all(skips.uncounted(based, skipped), events, str(definition.file))
+    if bases is None:
+        return events
+    first = transform.distinct_events(snapshots.rows_of(bases, run.settings))
+    return events.unionByName(first).localCheckpoint()
+
+
+def _stored(checked: Checked, ids: DataFrame) -> DataFrame:
+    definition = checked.definition
+    found = connector.read_partitions(
+        ids,
+        definition.keyspace,
+        definition.table,
+        *checked.result.names,
+        write_time_of="sequence_nr",
+    )
+    # Cassandra's types may be narrower than those of the state.
+    columns = [F.col(each.name).cast(each.dataType) for each in checked.result]
+    return found.where("write_time IS NOT NULL").select(*columns, "write_time").localCheckpoint()
+
+
+def _require_ours(run: Run, definition: Definition, stored: DataFrame) -> None:
+    """A row that was written by hand hides the states that would be written, whatever they are."""
+    is_ours = F.call_function("div", F.col("write_time"), F.lit(MAX_VERSION + 1)) == F.col(
+        "sequence_nr"
+    )
+    foreign = [row.persistence_id for row in stored.where(~is_ours).limit(_NAMED).collect()]
+    if foreign:
+        raise WrongData(
+            f"the states of {', '.join(sorted(foreign))} were not written by this projection",
+            where=definition.target,
+            do="empty the table with TRUNCATE, or delete these rows and wait until the deletion"
+            " is gone; see docs/projection-modes.md",
+        )
+
+
+def _require_all(begun: DataFrame, events: DataFrame, file: str) -> None:
+    found = events.groupBy("persistence_id").agg(F.count(F.lit(1)).alias("events"))
+    lacking = begun.join(found, on="persistence_id", how="left").where(
+        F.coalesce("events", F.lit(0)) < F.col("expected")
+    )
+    named: Sequence[str] = [
+        f"{row.persistence_id} has {row.events or 0:,} of {row.expected:,}"
+        for row in lacking.orderBy("persistence_id").limit(_NAMED).collect()
+    ]
+    if named:
+        raise HistoryPurged(
+            f"a fold begins with the first event, but some are gone: {', '.join(named)}",
+            where=file,
+            do="bring them back, or begin with what is left: --accept-purged",
+        )

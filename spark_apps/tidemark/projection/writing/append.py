@@ -1,0 +1,71 @@
+"""Mode `append`: one row per event, under a key that holds the event's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.errors import TidemarkError
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.transformation import events as transform
+from tidemark.projection.writing import tables
+from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Batch, Counted, Handling
+
+_EVENT = tuple(EVENT_KEY)
+
+
+def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
+    """Two events never share a row."""
+    key = [*partition_key, *clustering]
+    if set(_EVENT) <= set(key):
+        return None
+    return (
+        f"the table's primary key is ({', '.join(key)}),"
+        " mode append needs persistence_id and sequence_nr in it"
+    )
+
+
+def versioned(result: DataFrame, definition: Definition) -> DataFrame:
+    """The rows with their write timestamp, see `transform.versioned`."""
+    return transform.versioned(result, definition.version)
+
+
+def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) -> Counted:
+    """One row for each event at most.
+
+    Raises:
+        TidemarkError: there is more than one for an event, or a null in its key.
+    """
+    by_event = rows.groupBy(*_EVENT).agg(F.count(F.lit(1)).alias("rows"))
+    is_wrong = (F.col("rows") > 1) | F.col(_EVENT[0]).isNull() | F.col(_EVENT[1]).isNull()
+    found = by_event.agg(
+        F.sum("rows").alias("rows"),
+        F.min(F.when(is_wrong, F.struct(*_EVENT, "rows"))).alias("wrong"),
+    ).first()
+    assert found is not None  # noqa: S101 - an aggregate without keys has one row
+    if found.wrong is not None:
+        raise TidemarkError(
+            f"the result has {found.wrong.rows} rows for the event"
+            f" {found.wrong.persistence_id} {found.wrong.sequence_nr}",
+            where=str(definition.file),
+            do=ONE_ROW,
+        )
+    return Counted(int(found.rows or 0))
+
+
+def _write(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+    if counted.rows:
+        batch.claimed.check()
+        tables.write_events(rows, batch.definition)
+
+
+HANDLING = Handling(
+    required=EVENT_KEY,
+    purpose="says which event it is",
+    key_problem=key_problem,
+    rows_of=versioned,
+    count=count,
+    store=_write,
+)

@@ -1,0 +1,68 @@
+"""Mode `bucket`: a partial result per time bucket, replaced when the bucket is processed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.errors import TidemarkError
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.writing import tables
+from tidemark.projection.writing.mode import Batch, Counted, Handling, as_selected
+from tidemark.window import from_millis, iso
+
+
+def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
+    """The partition is what is replaced."""
+    if partition_key == ["time_bucket"]:
+        return None
+    key = ", ".join(partition_key)
+    return f"the table's partition key is ({key}), mode bucket needs (time_bucket)"
+
+
+def count_by_bucket(
+    rows: DataFrame, definition: Definition, time_buckets: Sequence[int]
+) -> Counted:
+    """The rows of each time bucket.
+
+    Raises:
+        TidemarkError: there are rows of time buckets that were not read.
+    """
+    by_bucket = {
+        row.time_bucket: row.rows
+        for row in rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows")).collect()
+    }
+    foreign = sorted(
+        "null" if bucket is None else iso(from_millis(bucket))
+        for bucket in set(by_bucket) - set(time_buckets)
+    )
+    if foreign:
+        raise TidemarkError(
+            f"the result has rows of time buckets that were not read: {', '.join(foreign[:5])}",
+            where=str(definition.file),
+            do="select the events' own time_bucket and group by it",
+        )
+    return Counted(sum(by_bucket.values()), by_bucket)
+
+
+def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+    settings, control = batch.run.settings, batch.run.control
+    batch.claimed.check()
+    write_time = tables.next_write_time(control, settings, batch.subject)
+    if counted.rows:
+        tables.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
+        batch.claimed.check()
+    tables.delete_older_rows(control, batch.definition, batch.time_buckets, write_time)
+
+
+HANDLING = Handling(
+    required={"time_bucket": T.LongType()},
+    purpose="says which time bucket it belongs to",
+    key_problem=key_problem,
+    rows_of=as_selected,
+    count=count_by_bucket,
+    store=_replace,
+)

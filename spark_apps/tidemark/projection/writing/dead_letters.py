@@ -1,0 +1,43 @@
+"""Events that cannot be read or processed go to quarantine, whatever the projection does then."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidemark.application.frame import Run
+from tidemark.errors import TidemarkError
+from tidemark.ledger import quarantine
+from tidemark.ledger.claim import Claim
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.planning.plan import APPLICATION
+from tidemark.projection.sources import registry
+
+
+def keep(letters: DataFrame, run: Run, claimed: Claim, definition: Definition) -> None:
+    """Write them to quarantine; then go on or stop, as the definition's on-error says.
+
+    Columns in: those of `transform.unreadable`; at least one row.
+
+    Raises:
+        LockLost: our lock ran out while we worked.
+        TidemarkError: on-error is fail; nothing of the result is written then.
+    """
+    claimed.check()
+    quarantine.write(
+        letters,
+        run.settings,
+        source=registry.reader(definition.source).table(run.settings),
+        application=f"{APPLICATION}/{definition.name}",
+        run_id=run.run_id,
+    )
+    if definition.on_error.fails:
+        number = letters.count()
+        first = letters.orderBy("persistence_id", "sequence_nr").first()
+        assert first is not None  # noqa: S101 - there is at least one
+        more = f", and {number - 1:,} more" if number > 1 else ""
+        raise TidemarkError(
+            f"on-error is fail, and the event {first.persistence_id} {first.sequence_nr}"
+            f" cannot be processed: {first.cause}{more}",
+            where=str(definition.file),
+            do="correct the code or the event, or write on-error skip",
+        )

@@ -1,0 +1,88 @@
+"""Mode `export`: a Parquet file per time bucket, replaced when the bucket is processed again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from tidemark.projection.writing import export_files
+from tidemark.projection.writing.bucket import count_by_bucket
+from tidemark.projection.writing.export_directory import resolve
+from tidemark.projection.writing.mode import Batch, Counted, Handling, as_selected
+
+_NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
+
+
+def batch_id(batch: Batch) -> str:
+    """The name of what one run writes: version of the definition, and the run by a hash.
+
+    A run that is repeated is another one: what the first left behind is not built upon, but
+    removed.
+    """
+    run = hashlib.sha256(batch.run.owner.encode()).hexdigest()[:12]
+    return f"{batch.definition.version}-{run}"
+
+
+def column_problems(result: T.StructType) -> Iterator[str]:
+    """What a Parquet file in a Hive layout cannot hold."""
+    if result.names == ["time_bucket"]:
+        yield "the result has no column beside time_bucket, which is the name of the directory"
+    lower = [name.lower() for name in result.names]
+    for name in sorted({name for name in lower if lower.count(name) > 1}):
+        yield f"Parquet does not tell columns apart by case: {name} is there more than once"
+    for field in result.fields:
+        if any(isinstance(kind, _NOT_IN_PARQUET) for kind in _types_in(field.dataType)):
+            yield f"{field.name} is {field.dataType.simpleString()}, which Parquet does not have"
+
+
+def _types_in(kind: T.DataType) -> Iterator[T.DataType]:
+    yield kind
+    if isinstance(kind, T.ArrayType):
+        yield from _types_in(kind.elementType)
+    elif isinstance(kind, T.MapType):
+        yield from _types_in(kind.keyType)
+        yield from _types_in(kind.valueType)
+    elif isinstance(kind, T.StructType):
+        for field in kind.fields:
+            yield from _types_in(field.dataType)
+
+
+def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
+    """The target is no table."""
+
+
+def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+    settings, definition = batch.run.settings, batch.definition
+    directory = resolve(definition, settings)
+    files = export_files.open_files(
+        batch.run.spark, directory, f"{settings.journal_keyspace}.{definition.name}"
+    )
+    name = batch_id(batch)
+    batch.claimed.check()
+    # What a dead run left; and one that only seems dead finds nothing more to put in place.
+    export_files.remove_batches(files)
+    if counted.rows:
+        batch.claimed.check()
+        export_files.write_batch(rows, files, name)
+    for time_bucket in batch.time_buckets:
+        batch.claimed.check()
+        if counted.by_bucket and time_bucket in counted.by_bucket:
+            export_files.replace_bucket(files, name, time_bucket)
+        else:
+            export_files.remove_bucket(files, time_bucket)
+    # Another run's batch would be among them.
+    batch.claimed.check()
+    export_files.remove_batches(files)
+
+
+HANDLING = Handling(
+    required={"time_bucket": T.LongType()},
+    purpose="names the directory",
+    key_problem=no_table,
+    rows_of=as_selected,
+    count=count_by_bucket,
+    store=_replace,
+)

@@ -1,0 +1,176 @@
+"""The files of mode `export`: one for each time bucket, in a directory of the Hive layout.
+
+A batch is written beside the directory, where no reader looks: some walk through what they then
+leave out, and fail if it vanishes meanwhile. Then, bucket by bucket, its file takes the visible
+name in one step: rename(2) on a local file system, the rename with overwrite of HDFS.
+docs/projection-modes.md has the argument.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.errors import TidemarkError, root_cause
+from tidemark.projection.writing.export_directory import LOCAL
+
+_BATCH = "_batch-"
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one projection in a directory.
+
+    Attributes:
+        directory: as a URI.
+        stem: of every visible file's name, unique to the projection.
+        gateway: to the JVM.
+        system: the file system, an `org.apache.hadoop.fs.FileSystem`.
+    """
+
+    directory: str
+    stem: str
+    gateway: Any
+    system: Any
+
+    @property
+    def hadoop(self) -> Any:
+        """The JVM's package of file systems."""
+        return self.gateway.jvm.org.apache.hadoop.fs
+
+    def visible(self, time_bucket: int) -> Any:
+        """The one file of a time bucket, as a Hadoop path."""
+        bucket = self.hadoop.Path(self.directory, _partition(time_bucket))
+        return self.hadoop.Path(bucket, f"{self.stem}.parquet")
+
+    @property
+    def beside(self) -> Any:
+        """Where the batches are: what the directory lies in, so that a rename is one."""
+        return self.hadoop.Path(self.directory).getParent()
+
+    def batch(self, name: str) -> Any:
+        """The directory of a batch."""
+        return self.hadoop.Path(self.beside, f"{_BATCH}{self.stem}-{name}")
+
+    def listed(self, directory: Any) -> list[Any]:
+        """The paths in a directory; none if there is no such directory."""
+        if not self.system.exists(directory):
+            return []
+        return [found.getPath() for found in self.system.listStatus(directory)]
+
+
+def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
+    """Bind; nothing is written.
+
+    Raises:
+        TidemarkError: Hadoop cannot open the file system; or it is the directory.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    try:
+        system = gateway.jvm.org.apache.hadoop.fs.Path(directory).getFileSystem(configuration)
+    except Py4JJavaError as error:
+        raise TidemarkError(
+            f"the file system of {directory} cannot be opened: {root_cause(error)}",
+            do="correct the target, TIDEMARK_EXPORT_DIR or Hadoop's configuration",
+        ) from None
+    files = Files(directory, stem, gateway, system)
+    if files.beside is None:
+        raise TidemarkError(
+            f"the target {directory} is a whole file system", do="choose a directory in it"
+        )
+    return files
+
+
+def write_batch(rows: DataFrame, files: Files, name: str) -> None:
+    """First: one file for each time bucket that has rows, beside the directory.
+
+    Columns in: time_bucket (bigint), which becomes the directory's name, and others.
+    """
+    # The default is a type of 96 bits that other readers have given up.
+    rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    order = [one for one in ("persistence_id", "sequence_nr") if one in rows.columns]
+    (
+        rows.repartition("time_bucket")
+        .sortWithinPartitions("time_bucket", *order)
+        .write.partitionBy("time_bucket")
+        .option("maxRecordsPerFile", 0)
+        .parquet(files.batch(name).toString())
+    )
+
+
+def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
+    """Second: the batch's file of a time bucket takes the place of the visible one.
+
+    Raises:
+        TidemarkError: the batch has not exactly one file of the bucket; another run removed it,
+            or Spark's executors do not write to the file system that the driver sees.
+    """
+    staged = files.hadoop.Path(files.batch(name), _partition(time_bucket))
+    found = [path for path in files.listed(staged) if path.getName().endswith(".parquet")]
+    if len(found) != 1:
+        raise TidemarkError(
+            f"{len(found)} files of time bucket {time_bucket} are there to be put in place,"
+            " there must be one",
+            where=str(staged.toString()),
+            do="see that no other run works on it, and that driver and executors share the"
+            " directory; then run again",
+        )
+    target = files.visible(time_bucket)
+    files.system.mkdirs(target.getParent())
+    if files.system.getScheme() == LOCAL:
+        _replace_local(_local(found[0]), _local(target))
+    else:
+        _replace_by_rename(files, found[0], target)
+
+
+def remove_bucket(files: Files, time_bucket: int) -> None:
+    """Second, of a time bucket without rows: the visible file goes."""
+    # Its directory stays: who has just listed it would fail.
+    files.system.delete(files.visible(time_bucket), False)
+
+
+def remove_batches(files: Files) -> None:
+    """Last, and first for those of dead runs: every batch of this projection."""
+    for found in files.listed(files.beside):
+        if found.getName().startswith(f"{_BATCH}{files.stem}-"):
+            files.system.delete(found, True)
+
+
+def _partition(time_bucket: int) -> str:
+    return f"time_bucket={time_bucket}"
+
+
+def _local(path: Any) -> Path:
+    return Path(path.toUri().getPath())
+
+
+def _replace_local(source: Path, target: Path) -> None:
+    """By rename(2). Hadoop's own would delete the target first."""
+    # The checksum beside it would be taken for that of the file which is being replaced.
+    source.with_name(f".{source.name}.crc").unlink(missing_ok=True)
+    _sync(source)
+    os.replace(source, target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _replace_by_rename(files: Files, source: Any, target: Any) -> None:
+    """By the rename with overwrite, which HDFS does in one step."""
+    rename = files.hadoop.Options.Rename
+    overwrite = files.gateway.new_array(rename, 1)
+    overwrite[0] = rename.OVERWRITE
+    context = files.hadoop.FileContext.getFileContext(target.toUri(), files.system.getConf())
+    context.rename(source, target, overwrite)

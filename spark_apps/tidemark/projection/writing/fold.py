@@ -1,0 +1,24 @@
+"""Mode `fold`: one state per persistence id, with the sequence nr of the last event in it.
+
+It is stored as in mode upsert, of which each run has at most one row for a persistence id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tidemark.projection.writing import upsert
+
+
+def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
+    """One state per persistence id."""
+    if upsert.key_problem(partition_key, clustering) is None:
+        return None
+    key = ", ".join([*partition_key, *clustering])
+    return f"the table's primary key is ({key}), mode fold needs (persistence_id)"
+
+
+HANDLING = replace(
+    upsert.HANDLING, purpose="says which events are in the state", key_problem=key_problem
+)

@@ -1,0 +1,158 @@
+"""Whether a result fits the target that it is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from pyspark.sql import types as T
+
+from tidemark.cassandra.control import Control
+from tidemark.errors import SchemaMismatch
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.writing import export
+from tidemark.projection.writing.write import HANDLINGS
+
+_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+_CQL_TYPES: dict[str, tuple[str, ...]] = {
+    # Spark's name of a type: the CQL types that hold all of its values.
+    "tinyint": _INTEGERS,
+    "smallint": _INTEGERS[1:],
+    "int": _INTEGERS[2:],
+    "bigint": _INTEGERS[3:],
+    "string": ("text", "varchar", "ascii"),
+    "boolean": ("boolean",),
+    "float": ("float", "double"),
+    "double": ("double",),
+    "timestamp": ("timestamp",),
+    "date": ("date",),
+    "binary": ("blob",),
+}
+
+
+def require_target(control: Control, checked: Checked) -> None:
+    """Refuse a result that its target cannot hold; columns that it leaves out are welcome.
+
+    Raises:
+        SchemaMismatch: naming every difference at once, with both types.
+        DefinitionError: the table would do, but has another key than the definition states.
+    """
+    if checked.definition.mode is Mode.EXPORT:
+        require_columns(checked)
+        return
+    definition = checked.definition
+    columns = control.table_columns(definition.keyspace, definition.table)
+    if columns is None:
+        raise SchemaMismatch(
+            f"the target {definition.target} of projection {definition.name} does not exist",
+            where=str(definition.file),
+            do="create the table first",
+        )
+    partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
+    key_problem = HANDLINGS[definition.mode].key_problem(partition_key, clustering)
+    _refuse(
+        checked,
+        [
+            *([key_problem] if key_problem else []),
+            *_combined(checked),
+            *_missing(checked, [*partition_key, *clustering]),
+            *_type_differences(checked.result, columns),
+        ],
+        f"change {checked.definition.body} or the table",
+    )
+    _require_key(definition, [*partition_key, *clustering])
+
+
+def _require_key(definition: Definition, actual: list[str]) -> None:
+    """The mode accepts the table's key; its author may have expected another one."""
+    stated = definition.key
+    if stated is not None and list(stated.columns) != actual:
+        raise definition.error(
+            f"the key of {definition.name} is ({', '.join(stated.columns)}), the primary key of"
+            f" {definition.target} is ({', '.join(actual)})",
+            f"write `{', '.join(actual)}`, or change the table",
+            *stated.difference(actual),
+        )
+
+
+def require_columns(checked: Checked) -> None:
+    """Refuse a result that no target of its mode can hold, whatever the table.
+
+    Raises:
+        SchemaMismatch: naming every difference at once.
+    """
+    stated = checked.definition.key
+    problems = [*_combined(checked), *_missing(checked, list(stated.columns) if stated else [])]
+    if checked.definition.mode is Mode.EXPORT:
+        problems += export.column_problems(checked.result)
+    _refuse(checked, problems, f"change {checked.definition.body}")
+
+
+def _refuse(checked: Checked, problems: Sequence[str], do: str) -> None:
+    if problems:
+        definition = checked.definition
+        raise SchemaMismatch(
+            f"projection {definition.name} does not fit {definition.target}: "
+            + "; ".join(problems),
+            where=str(definition.file),
+            do=do,
+        )
+
+
+def _combined(checked: Checked) -> Iterator[str]:
+    """A row of several events would be another one in a run that reads others of them."""
+    if checked.definition.mode is Mode.APPEND and checked.combining:
+        yield (
+            f"{checked.definition.body} combines events ({', '.join(checked.combining)}),"
+            " in mode append a row is made of one event alone"
+        )
+
+
+def _missing(checked: Checked, key: list[str]) -> Iterator[str]:
+    handling = HANDLINGS[checked.definition.mode]
+    for name in dict.fromkeys([*handling.required, *key]):
+        if name not in checked.result.names:
+            why = "is part of the primary key" if name in key else handling.purpose
+            yield f"the result has no column {name}, which {why}"
+        elif name in handling.required:
+            kind, wanted = checked.result[name].dataType, handling.required[name]
+            if kind != wanted:
+                yield (
+                    f"{name} is {kind.simpleString()} in the result,"
+                    f" it must be the {wanted.simpleString()} of the event"
+                )
+
+
+def _type_differences(result: T.StructType, columns: Mapping[str, str]) -> Iterator[str]:
+    for field in result.fields:
+        kind = columns.get(field.name)
+        if kind is None:
+            yield (
+                f"the table has no column {field.name}"
+                f" ({field.dataType.simpleString()} in the result)"
+            )
+        elif re.sub(r"^frozen<(.*)>$", r"\1", kind) not in cql_types(field.dataType):
+            yield (
+                f"{field.name} is {field.dataType.simpleString()} in the result"
+                f" and {kind} in the table"
+            )
+
+
+def cql_types(kind: T.DataType) -> list[str]:
+    """The CQL types that hold every value of a Spark type."""
+    if isinstance(kind, T.ArrayType):
+        return [
+            f"{collection}<{element}>"
+            for collection in ("list", "set")
+            for element in cql_types(kind.elementType)
+        ]
+    if isinstance(kind, T.MapType):
+        return [
+            f"map<{key}, {value}>"
+            for key in cql_types(kind.keyType)
+            for value in cql_types(kind.valueType)
+        ]
+    if isinstance(kind, T.DecimalType):
+        return ["decimal"]
+    return list(_CQL_TYPES.get(kind.simpleString(), ()))

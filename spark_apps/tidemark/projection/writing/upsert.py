@@ -1,0 +1,63 @@
+"""Mode `upsert`: one row per persistence id, of which the newest sequence nr wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.errors import TidemarkError
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.transformation import events as transform
+from tidemark.projection.writing import tables
+from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Batch, Counted, Handling
+
+
+def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
+    """One row per persistence id."""
+    if partition_key == ["persistence_id"] and not clustering:
+        return None
+    key = ", ".join([*partition_key, *clustering])
+    return f"the table's primary key is ({key}), mode upsert needs (persistence_id)"
+
+
+def newest(result: DataFrame, definition: Definition) -> DataFrame:
+    """The newest row of each persistence id, see `transform.newest`."""
+    return transform.newest(result, definition.version)
+
+
+def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) -> Counted:
+    """The rows of `newest`.
+
+    Raises:
+        TidemarkError: there is more than one for a persistence id, or a null in a key.
+    """
+    found = rows.agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.countDistinct("persistence_id").alias("ids"),
+        F.count("sequence_nr").alias("numbers"),
+    ).first()
+    if found is None or not found.rows == found.ids == found.numbers:
+        raise TidemarkError(
+            "the result has more than one row for an event, or a null in its key",
+            where=str(definition.file),
+            do=ONE_ROW,
+        )
+    return Counted(int(found.rows))
+
+
+def _write(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+    if counted.rows:
+        batch.claimed.check()
+        tables.write_newest(rows, batch.definition)
+
+
+HANDLING = Handling(
+    required=EVENT_KEY,
+    purpose="decides which row is newer",
+    key_problem=key_problem,
+    rows_of=newest,
+    count=count,
+    store=_write,
+)

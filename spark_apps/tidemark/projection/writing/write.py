@@ -1,0 +1,65 @@
+"""Every mode by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.storagelevel import StorageLevel
+
+from tidemark.cassandra.control import Control
+from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.transformation import result_checks
+from tidemark.projection.writing import append, bucket, export, fold, upsert
+from tidemark.projection.writing.mode import Batch, Counted, Handling
+
+HANDLINGS: Mapping[Mode, Handling] = {
+    Mode.BUCKET: bucket.HANDLING,
+    Mode.UPSERT: upsert.HANDLING,
+    Mode.FOLD: fold.HANDLING,
+    Mode.APPEND: append.HANDLING,
+    Mode.EXPORT: export.HANDLING,
+}
+
+
+def write(batch: Batch, result: DataFrame, announce: Callable[[], None]) -> Counted:
+    """Check a result by the rules of its mode and by its own, and store it.
+
+    Args:
+        batch: what it was made from.
+        result: as the definition makes it.
+        announce: called when it is found to be right, before the first row is written.
+
+    Raises:
+        LockLost: our lock ran out while we worked.
+        WrongData: a blocking check fails.
+        TidemarkError: the result contradicts the rules.
+        CassandraUnavailable: a statement failed.
+    """
+    handling = HANDLINGS[batch.definition.mode]
+    rows = handling.rows_of(result, batch.definition)
+    rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        counted = handling.count(rows, batch.definition, batch.time_buckets)
+        key = key_columns(batch.run.control, batch.definition)
+        found = result_checks.examine(rows, batch.definition.checks, key)
+        warnings = result_checks.require(batch.definition, found)
+        announce()
+        handling.store(batch, rows, counted)
+    finally:
+        rows.unpersist()
+    return replace(counted, warnings=warnings)
+
+
+def key_columns(control: Control, definition: Definition) -> list[str]:
+    """What tells a row of the result from others, for people.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    required = list(HANDLINGS[definition.mode].required)
+    if not definition.checks or not definition.table:
+        return required
+    partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
+    return [*partition_key, *clustering] or required

@@ -1,0 +1,191 @@
+"""What `reconcile delete` takes away.
+
+The rows of a persistence id are found by the keys of its events. The partitions of a tag are only
+gone through for an id whose first events are deleted from messages, up to the time bucket after
+its first event that is left; with `thorough`, always and all of them. Nothing here depends on
+tag_write_progress alone, which is deleted before the rows: a run that was killed finds them again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidemark.application.frame import Run
+from tidemark.journal.ids_by_key import Entity, read_entities
+from tidemark.reconciliation.delete import find as delete_find
+from tidemark.reconciliation.delete.find import ViewRow
+from tidemark.reconciliation.operation import Plan
+from tidemark.reconciliation.scope import Scope, require_known
+from tidemark.window import from_millis
+
+MAX_LINES = 20
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """The keys of everything that goes.
+
+    Attributes:
+        counts: how many rows or partitions of the tag views, for the report.
+        lines: the same for people.
+        scanning: persistence ids.
+        progress: (persistence id, tag).
+        rows: of the tag views, one by one.
+        partitions: (tag, time bucket) that go as a whole.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    lines: Sequence[str] = ()
+    scanning: Sequence[str] = ()
+    progress: Sequence[tuple[str, str]] = ()
+    rows: Collection[ViewRow] = ()
+    partitions: Sequence[tuple[str, int]] = ()
+
+    @property
+    def persistence_ids(self) -> frozenset[str]:
+        """All of which something goes."""
+        of_rows = {row.persistence_id for row in self.rows}
+        return frozenset({*self.scanning, *of_rows, *(name for name, _ in self.progress)})
+
+    def as_plan(self) -> Plan:
+        """With the counts of all three tables."""
+        progress, scanning = len(self.progress), len(self.scanning)
+        counts = {
+            **self.counts,
+            "progress_rows_deleted": progress,
+            "scanning_rows_deleted": scanning,
+        }
+        if not any(counts.values()):
+            return Plan(counts, [*self.lines, "no tag views of these"], is_empty=True)
+        lines = [
+            *self.lines,
+            f"rows of tag_write_progress: {progress:,}, of tag_scanning: {scanning:,}",
+            "messages stay: the actors write these tag views again when they next start,"
+            " `reconcile rebuild` does it now",
+        ]
+        return Plan(counts, lines)
+
+
+def of_ids(run: Run, scope: Scope, *, thorough: bool) -> Doomed:
+    """The rows of the scope's persistence ids, of all tags or of the scope's.
+
+    Raises:
+        InvalidInput: a persistence id or a tag occurs nowhere.
+        CassandraUnavailable: a statement failed.
+    """
+    control, settings = run.control, run.settings
+    entities = read_entities(control, settings, scope.persistence_ids or ())
+    rows = set(delete_find.rows_of_events(control, settings, entities, scope.tags))
+    searched = entities if thorough else [one for one in entities if one.has_lost_its_front]
+    lines = []
+    if searched:
+        partitions = delete_find.partitions_of(control, settings, scope.tags)
+        if not thorough:
+            partitions = _up_to_the_first_events(run, partitions, searched)
+        names = [one.persistence_id for one in searched]
+        rows.update(delete_find.rows_in_partitions(control, settings, partitions, names))
+        why = "asked for" if thorough else "their first events are deleted from messages"
+        lines.append(
+            f"{len(partitions):,} partitions of the tag views were searched for rows of"
+            f" {len(names)} persistence ids to which no event leads: {why}"
+        )
+    _require_known(run, scope, entities, rows)
+    progress = [
+        (one.persistence_id, tag)
+        for one in entities
+        for tag in sorted(one.progress_tags)
+        if scope.tags is None or tag in scope.tags
+    ]
+    touched = {row.persistence_id for row in rows} | {name for name, _ in progress}
+    return Doomed(
+        {"tag_rows_deleted": len(rows)},
+        [*_lines_of_rows(rows), *lines],
+        [
+            one.persistence_id
+            for one in entities
+            if one.is_scanned and one.persistence_id in touched
+        ],
+        progress,
+        rows,
+    )
+
+
+def of_tags(run: Run, tags: Collection[str], *, thorough: bool) -> Doomed:
+    """Everything of those tags, partition by partition.
+
+    The scanning of the persistence ids goes too, so that actors look at all their events again:
+    of those with a row of progress, and with `thorough` of all those that have rows.
+
+    Raises:
+        InvalidInput: a tag occurs nowhere.
+        CassandraUnavailable: a statement failed.
+    """
+    control, settings = run.control, run.settings
+    partitions = delete_find.partitions_of(control, settings, tags)
+    progress = [
+        (persistence_id, tag)
+        for tag in sorted(tags)
+        for persistence_id in delete_find.ids_with_progress(control, settings, tag)
+    ]
+    found = {tag for tag, _ in partitions} | {tag for _, tag in progress}
+    require_known(run, Scope(tags=(frozenset(tags) - found) or None))
+    ids = {persistence_id for persistence_id, _ in progress}
+    if thorough:
+        ids |= delete_find.ids_in_partitions(control, settings, partitions)
+    buckets: dict[str, list[int]] = defaultdict(list)
+    for tag, bucket in partitions:
+        buckets[tag].append(bucket)
+    return Doomed(
+        {"partitions_deleted": len(partitions)},
+        [
+            f"tag {tag}: {len(its):,} whole time buckets, {_moment(its[0])} to {_moment(its[-1])}"
+            for tag, its in buckets.items()
+        ],
+        delete_find.ids_with_scanning(control, settings, ids),
+        progress,
+        partitions=partitions,
+    )
+
+
+def _require_known(
+    run: Run, scope: Scope, entities: Iterable[Entity], rows: Iterable[ViewRow]
+) -> None:
+    """Search only for what was not met on the way."""
+    tags = {row.tag for row in rows}
+    for one in entities:
+        tags |= one.progress_tags | {tag for tag, _ in one.timestamps}
+    unknown_ids = frozenset(one.persistence_id for one in entities if not one.is_known)
+    unknown_tags = (scope.tags or frozenset()) - tags
+    require_known(run, Scope(unknown_ids or None, unknown_tags or None))
+
+
+def _up_to_the_first_events(
+    run: Run, partitions: Sequence[tuple[str, int]], entities: Iterable[Entity]
+) -> list[tuple[str, int]]:
+    """Rows of deleted events lie before the first event that is left, but for the writers' clocks.
+
+    Those may disagree, by less than a time bucket: no reader would find such a row otherwise
+    (facts: pekko-cassandra §5).
+    """
+    first_buckets = [one.first_bucket for one in entities]
+    if None in first_buckets:
+        return list(partitions)
+    last = max(bucket for bucket in first_buckets if bucket is not None)
+    last += run.settings.bucket_size.milliseconds
+    return [partition for partition in partitions if partition[1] <= last]
+
+
+def _lines_of_rows(rows: Iterable[ViewRow]) -> list[str]:
+    numbers = Counter((row.persistence_id, row.tag) for row in rows)
+    lines = [
+        f"{persistence_id}: {number:,} rows of tag {tag}"
+        for (persistence_id, tag), number in sorted(numbers.items())
+    ]
+    more = len(lines) - MAX_LINES
+    return lines[:MAX_LINES] + ([f"and {more:,} more of these"] if more > 0 else [])
+
+
+def _moment(time_bucket: int) -> str:
+    return f"{from_millis(time_bucket):%Y-%m-%d %H:%M}"

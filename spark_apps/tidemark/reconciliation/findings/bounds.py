@@ -1,0 +1,92 @@
+"""Which events and rows a comparison of messages with tag views speaks of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.ledger.purged import emptied_buckets, time_to_live
+from tidemark.partitioning import keys
+from tidemark.spark.local_rows import local_rows
+from tidemark.window import Window, to_millis
+
+PROGRESS_GRACE_MS = 60_000
+"""Pekko writes tag_write_progress after the rows and does not wait for it."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Times in ticks (100 ns since 1582) unless said otherwise.
+
+    Attributes:
+        written_before: events from here on may still be on their way: nothing is said of them.
+        settled_before: the progress of events before it must have been written.
+        expired_before: rows of events before it may be gone by the tables' TTL.
+        first_bucket: events in earlier time buckets (epoch ms) need no row.
+        emptied_buckets: time buckets (epoch ms) that purge removed.
+        window: only rows in these time buckets are compared; all when None.
+    """
+
+    written_before: int
+    settled_before: int
+    expired_before: int = 0
+    first_bucket: int = -(2**63)
+    emptied_buckets: frozenset[int] = frozenset()
+    window: Window | None = None
+
+    @classmethod
+    def of(cls, run: Run, window: Window | None) -> Bounds:
+        """The bounds as of now; taken before anything is read.
+
+        Raises:
+            CassandraUnavailable: a statement failed.
+        """
+        settings = run.settings
+        now = to_millis(clock.now())
+        delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
+        ttl = time_to_live(run.control, settings)
+        return cls(
+            keys.epoch_ms_ticks(now - delay),
+            keys.epoch_ms_ticks(now - max(delay, PROGRESS_GRACE_MS)),
+            keys.epoch_ms_ticks(now - ttl * 1000) if ttl else 0,
+            settings.first_time_bucket,
+            emptied_buckets(run.control, settings),
+            window,
+        )
+
+    def mark_required(self, expected: DataFrame, deleted: DataFrame) -> DataFrame:
+        """Add is_required: the (event, tag) must have a row, and deleted_to.
+
+        Columns in: those of `expected.expected_rows` and `journal.frames.deleted`.
+        """
+        is_required = (
+            (F.col("ticks") < self.written_before)
+            & (F.col("ticks") >= self.expired_before)
+            & (F.col("expected_time_bucket") >= self.first_bucket)
+            & (F.col("sequence_nr") > F.coalesce("deleted_to", F.lit(0)))
+        )
+        marked = expected.join(deleted, on="persistence_id", how="left")
+        if not self.emptied_buckets:
+            return marked.withColumn("is_required", is_required)
+        emptied = local_rows(
+            expected.sparkSession,
+            [(one, True) for one in sorted(self.emptied_buckets)],
+            "expected_time_bucket bigint, is_emptied boolean",
+        )
+        return (
+            marked.join(F.broadcast(emptied), on="expected_time_bucket", how="left")
+            .withColumn("is_required", is_required & F.col("is_emptied").isNull())
+            .drop("is_emptied")
+        )
+
+    def holds(self, time_bucket: str) -> Column:
+        """Whether a time bucket's column lies in the window."""
+        if self.window is None:
+            return F.lit(True)
+        return (F.col(time_bucket) >= to_millis(self.window.start)) & (
+            F.col(time_bucket) < to_millis(self.window.end)
+        )

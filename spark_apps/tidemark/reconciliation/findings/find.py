@@ -1,0 +1,51 @@
+"""All differences of a scope between messages and tag views, read and compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from tidemark.application.frame import Run
+from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings import rows as compare
+from tidemark.reconciliation.findings.bounds import Bounds
+from tidemark.reconciliation.findings.expected import rows_of_deleted_events
+from tidemark.reconciliation.findings.read import Kept, read_keys
+from tidemark.reconciliation.scope import Scope
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a comparison found.
+
+    Attributes:
+        findings: `kinds.COLUMNS`, in memory.
+        by_kind: how many of each kind, in the order of `kinds.MEANINGS`, without zeros.
+        read: messages_checked, tag_rows_checked and rows_of_deleted_events.
+    """
+
+    findings: DataFrame
+    by_kind: dict[str, int]
+    read: dict[str, int]
+
+
+def find(run: Run, scope: Scope, kept: Kept) -> Found:
+    """Compare; nothing is written.
+
+    Raises:
+        InvalidInput: the directory of the tag rules does not exist.
+        DefinitionError: a tag rule cannot be used.
+        CassandraUnavailable: Cassandra did not answer.
+    """
+    bounds = Bounds.of(run, scope.window)
+    run.say("reading the keys of tag views and messages")
+    keys, read = read_keys(run, scope, kept)
+    gone = rows_of_deleted_events(keys.rows, keys.index, keys.deleted).count()
+    run.say("comparing")
+    findings, _ = kept.now(
+        compare.all_findings(keys, bounds, of_ids=scope.tags is None, keep=kept.lazily)
+    )
+    counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
+    by_kind = {kind: counted[kind] for kind in kinds.MEANINGS if kind in counted}
+    return Found(findings, by_kind, {**read, "rows_of_deleted_events": gone})

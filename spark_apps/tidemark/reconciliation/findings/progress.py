@@ -1,0 +1,160 @@
+"""tag_write_progress and tag_scanning against messages, as pure transformations.
+
+Progress may lag, never lead: an actor that recovers numbers on from it, and skips every event up
+to it. tag_scanning only says from where a recovery looks for untagged events below a snapshot, so
+a low one costs time and a high one loses tags. Source: facts pekko-cassandra §3 and §4.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings.bounds import Bounds
+from tidemark.reconciliation.findings.expected import TAGGED, sequence_ends
+
+
+def progress_findings(
+    expected: DataFrame, progress: DataFrame, gone: DataFrame, deleted: DataFrame, bounds: Bounds
+) -> DataFrame:
+    """Progress that is missing, behind, ahead or wrong.
+
+    It must stand at an event that carries the tag, with that event's number and timeuuid, and not
+    before the last settled one. Once all events of a tag are deleted, their rows are what is left
+    to compare with: the next event must get a higher number.
+
+    Columns in: those of `expected.expected_rows` and `expected.rows_of_deleted_events`, of
+    `write_progress` and `deleted` in `journal.frames`. Columns out: `kinds.COLUMNS`.
+    """
+    highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
+    compared = (
+        _series(expected, progress, bounds)
+        .join(progress, on=TAGGED, how="full")
+        .join(gone.groupBy(*TAGGED).agg(highest_gone.alias("gone")), on=TAGGED, how="full")
+        .join(deleted, on="persistence_id", how="left")
+    )
+    remains = F.col("last").isNotNull()
+    kind = F.when(remains, _kind_if_events_remain()).otherwise(_kind_if_all_are_deleted())
+    return kinds.finding(
+        compared.withColumn("kind", kind).where(F.col("kind").isNotNull()),
+        kind=F.col("kind"),
+        tag=F.col("tag"),
+        sequence_nr=F.coalesce("progress_sequence_nr", _target("sequence_nr")),
+        timestamp=F.coalesce("progress_offset", _target("timestamp")),
+        number=F.col("progress_number"),
+        expected_sequence_nr=_target("sequence_nr"),
+        expected_timestamp=_target("timestamp"),
+        expected_number=F.coalesce("due.expected_number", "gone.tag_pid_sequence_nr"),
+    )
+
+
+def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame) -> DataFrame:
+    """tag_scanning beyond every event that there is or was.
+
+    Columns in: those of `message_index`, `scanning` and `deleted` in `journal.frames`.
+    Columns out: `kinds.COLUMNS`; nothing is expected where no event was ever known.
+    """
+    last = F.greatest("highest_sequence_nr", "deleted_to")
+    ahead = (
+        scanning.join(sequence_ends(index), on="persistence_id", how="left")
+        .join(deleted, on="persistence_id", how="left")
+        .withColumn("expected_sequence_nr", last)
+        .where(F.col("scanned_to") > F.coalesce("expected_sequence_nr", F.lit(0)))
+    )
+    return _of_scanning(ahead, F.lit(""))
+
+
+def skipped_findings(
+    row_findings: DataFrame, progress: DataFrame, scanning: DataFrame
+) -> DataFrame:
+    """tag_scanning beyond an event that has no row and lies beyond the progress.
+
+    With a snapshot behind it, a recovery would never tag that event. Putting the row right puts
+    this right.
+
+    Columns in: those of `compare.row_findings`, of `write_progress` and `scanning` in
+    `journal.frames`. Columns out: `kinds.COLUMNS`; expected_sequence_nr is the first such event.
+    """
+    skipped = (
+        row_findings.where(F.col("kind") == kinds.MISSING_ROW)
+        .select(*TAGGED, "sequence_nr")
+        .join(progress, on=TAGGED, how="left")
+        .where(F.col("sequence_nr") > F.coalesce("progress_sequence_nr", F.lit(0)))
+        .join(scanning, on="persistence_id", how="inner")
+        .where(F.col("sequence_nr") < F.col("scanned_to"))
+        .groupBy(*TAGGED, "scanned_to")
+        .agg(F.min("sequence_nr").alias("expected_sequence_nr"))
+    )
+    return _of_scanning(skipped, F.col("tag"))
+
+
+def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFrame:
+    """The events of each persistence id and tag that its progress is compared with.
+
+    Columns out: TAGGED, and as (sequence_nr, ticks, expected_number, timestamp) or null: last, the
+    last event; due, the last one that must have been written; settled, the last one whose progress
+    must have been written; here, the last one up to the progress.
+    """
+    event = F.struct("sequence_nr", "ticks", "expected_number", "timestamp")
+    is_reached = F.col("expected_time_bucket") >= bounds.first_bucket
+    is_due = is_reached & (F.col("ticks") < bounds.written_before)
+    is_settled = is_reached & (F.col("ticks") < bounds.settled_before)
+    is_here = F.col("sequence_nr") <= F.col("progress_sequence_nr")
+    return (
+        expected.join(progress, on=TAGGED, how="left")
+        .groupBy(*TAGGED)
+        .agg(
+            F.max(event).alias("last"),
+            F.max(F.when(is_due, event)).alias("due"),
+            F.max(F.when(is_settled, event)).alias("settled"),
+            F.max(F.when(is_here, event)).alias("here"),
+        )
+    )
+
+
+def _kind_if_events_remain() -> Column:
+    is_exact = (
+        (F.col("here.sequence_nr") == F.col("progress_sequence_nr"))
+        & (F.col("here.expected_number") == F.col("progress_number"))
+        & (F.col("here.timestamp") == F.col("progress_offset"))
+    )
+    is_ahead = (F.col("progress_sequence_nr") > F.col("last.sequence_nr")) | (
+        F.col("progress_number") > F.col("last.expected_number")
+    )
+    return (
+        # Only events that are still on their way: nothing can be said.
+        F.when(F.col("due").isNull(), F.lit(None))
+        .when(
+            F.col("progress_sequence_nr").isNull(),
+            F.when(F.col("settled").isNotNull(), kinds.PROGRESS_MISSING),
+        )
+        .when(is_ahead, kinds.PROGRESS_AHEAD)
+        .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), kinds.PROGRESS_BEHIND)
+        .when(F.col("here").isNull() | is_exact, F.lit(None))
+        .otherwise(kinds.PROGRESS_WRONG)
+    )
+
+
+def _kind_if_all_are_deleted() -> Column:
+    is_ahead = F.col("progress_sequence_nr") > F.coalesce("deleted_to", F.lit(0))
+    is_behind = F.col("progress_number") < F.col("gone.tag_pid_sequence_nr")
+    return (
+        F.when(F.col("progress_sequence_nr").isNull(), kinds.PROGRESS_MISSING)
+        .when(is_ahead, kinds.PROGRESS_AHEAD)
+        .when(is_behind, kinds.PROGRESS_BEHIND)
+    )
+
+
+def _target(name: str) -> Column:
+    return F.coalesce(f"due.{name}", f"gone.{name}")
+
+
+def _of_scanning(found: DataFrame, tag: Column) -> DataFrame:
+    return kinds.finding(
+        found,
+        kind=F.lit(kinds.SCANNING_AHEAD),
+        tag=tag,
+        sequence_nr=F.col("scanned_to"),
+        expected_sequence_nr=F.col("expected_sequence_nr"),
+    )

@@ -1,0 +1,141 @@
+"""Messages against tag views: every difference as a finding, as pure transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings import progress as compare_progress
+from tidemark.reconciliation.findings.bounds import Bounds
+from tidemark.reconciliation.findings.expected import EVENT, expected_rows, rows_of_deleted_events
+from tidemark.reconciliation.findings.read import Keys
+
+
+def all_findings(
+    keys: Keys,
+    bounds: Bounds,
+    *,
+    of_ids: bool = True,
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+) -> DataFrame:
+    """All differences.
+
+    Args:
+        keys: what messages and tag views hold.
+        bounds: what is spoken of; with a window, progress and scanning are left out.
+        of_ids: also compare tag_scanning, which belongs to a persistence id and not to a tag.
+        keep: keeps in memory what is used more than once.
+
+    Columns out: `kinds.COLUMNS`.
+    """
+    gone = keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted))
+    expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone))
+    of_rows = keep(row_findings(expected, keys.rows, keys.deleted, bounds))
+    of_events = unwritable_findings(keys.index, bounds)
+    if bounds.window is not None:
+        return of_rows.unionByName(of_events)
+    parts = [
+        of_rows,
+        of_events,
+        compare_progress.progress_findings(expected, keys.progress, gone, keys.deleted, bounds),
+        compare_progress.skipped_findings(of_rows, keys.progress, keys.scanning),
+    ]
+    if of_ids:
+        parts.append(compare_progress.scanning_findings(keys.index, keys.scanning, keys.deleted))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def row_findings(
+    expected: DataFrame, rows: DataFrame, deleted: DataFrame, bounds: Bounds
+) -> DataFrame:
+    """The differences between the rows there should be and the rows there are.
+
+    A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
+    without a right one, the first (by time bucket and number) is wrong and the others are doubled.
+
+    Columns in: those of `expected.expected_rows`, of `tag_view_keys` and `deleted` in
+    `journal.frames`. Columns out: `kinds.COLUMNS`.
+    """
+    required = bounds.mark_required(expected, deleted)
+    events = required.select(
+        *EVENT,
+        "ticks",
+        F.struct("expected_time_bucket", "expected_number", "is_required").alias("event"),
+    )
+    stored = rows.select(
+        *EVENT,
+        "ticks",
+        F.struct("time_bucket", F.col("tag_pid_sequence_nr").alias("number")).alias("row"),
+    )
+    grouped = (
+        events.unionByName(stored, allowMissingColumns=True)
+        .groupBy(*EVENT)
+        .agg(
+            F.first("ticks").alias("ticks"),
+            F.first("event", ignorenulls=True).alias("event"),
+            F.sort_array(F.collect_list("row")).alias("rows"),
+        )
+        .where(F.col("ticks") < bounds.written_before)
+    )
+    right = F.struct(
+        F.col("event.expected_time_bucket").alias("time_bucket"),
+        F.col("event.expected_number").alias("number"),
+    )
+    wrong = F.filter("rows", lambda row: F.col("event").isNull() | (row != right))
+    exploded = (
+        grouped.withColumn("wrong", wrong)
+        .where((F.size("wrong") > 0) | (F.size("rows") == 0))
+        .withColumn("has_right", F.size("wrong") < F.size("rows"))
+        .select("*", F.posexplode_outer("wrong").alias("place", "row"))
+        .join(deleted, on="persistence_id", how="left")
+    )
+    return _classified(exploded, bounds)
+
+
+def unwritable_findings(index: DataFrame, bounds: Bounds) -> DataFrame:
+    """Tagged events that cannot be written.
+
+    Columns in: those of `tagging.events.index_of`. Columns out: `kinds.COLUMNS`, tag is "".
+    """
+    found = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket"))
+    return kinds.finding(
+        found,
+        kind=F.lit(kinds.UNWRITABLE_EVENT),
+        tag=F.lit(""),
+        sequence_nr=F.col("sequence_nr"),
+        timestamp=F.col("timestamp"),
+        expected_time_bucket=F.col("time_bucket"),
+    )
+
+
+def _classified(exploded: DataFrame, bounds: Bounds) -> DataFrame:
+    is_event, is_row = F.col("event").isNotNull(), F.col("row").isNotNull()
+    is_deleted = F.coalesce(F.col("sequence_nr") <= F.col("deleted_to"), F.lit(False))
+    kind = (
+        F.when(~is_event & is_deleted, F.lit(None))
+        .when(~is_event, kinds.EXTRA_ROW)
+        .when(~is_row & F.col("event.is_required"), kinds.MISSING_ROW)
+        .when(~is_row, F.lit(None))
+        .when(F.col("has_right") | (F.col("place") > 0), kinds.DOUBLED_ROW)
+        .when(F.col("row.number") != F.col("event.expected_number"), kinds.WRONG_NUMBER)
+        .otherwise(kinds.WRONG_TIME_BUCKET)
+    )
+    return (
+        exploded.select(
+            kind.alias("kind"),
+            *EVENT,
+            "row.time_bucket",
+            "row.number",
+            F.when(is_event, F.col("sequence_nr")).alias("expected_sequence_nr"),
+            F.when(is_event, F.col("timestamp")).alias("expected_timestamp"),
+            "event.expected_time_bucket",
+            "event.expected_number",
+        )
+        .where(F.col("kind").isNotNull())
+        .where(bounds.holds("time_bucket") | bounds.holds("expected_time_bucket"))
+        .select(*kinds.COLUMNS)
+    )

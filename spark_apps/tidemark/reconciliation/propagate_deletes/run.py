@@ -1,0 +1,166 @@
+"""reconcile propagate-deletes: what was deleted from messages leaves the tag views too.
+
+Pekko never does this. Numbering, progress and scanning stay as they are, so that actors and
+readers go on: see `propagate_rows` for which rows may go.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.errors import InvalidInput
+from tidemark.journal import frames
+from tidemark.journal import tag_views as retention_store
+from tidemark.partitioning import keys
+from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.propagate_deletes import store as propagate_store
+from tidemark.reconciliation.propagate_deletes import verdicts as propagate_rows
+from tidemark.reconciliation.scope import Scope, require_known
+from tidemark.retention.needs import absent_projections, needs_of_projections
+from tidemark.retention.plan import frontier
+from tidemark.window import to_millis
+
+EXAMPLES = 10
+_MEANING = {
+    propagate_rows.GOES: ("tag_rows_deleted", "rows of deleted events go", ""),
+    propagate_rows.YOUNG: (
+        "kept_young",
+        "stay for now: in this time bucket or the one before, where live readers look back",
+        "",
+    ),
+    propagate_rows.NEEDED: ("kept_needed", "stay: a projection has not consumed them", ""),
+    propagate_rows.BEHIND: (
+        "kept_behind",
+        "stay: a row with a lower number stays, and no reader survives a gap",
+        "",
+    ),
+    propagate_rows.NO_PROGRESS: (
+        "kept_without_progress",
+        "stay: nothing else says how far the numbering came",
+        "; `reconcile repair` puts tag_write_progress right",
+    ),
+    propagate_rows.BEYOND: (
+        "kept_beyond_search_limit",
+        "stay: a reader without an offset would fail at the first number left, more than"
+        f" {propagate_rows.MAX_MISSING_TO_SEARCH:,} above 1",
+        "; if all readers start from an offset, give --beyond-search-limit",
+    ),
+}
+
+
+def operation(scope: Scope, *, beyond_search_limit: bool = False) -> Operation[Plan]:
+    """Delete the tag-view rows of deleted events, from the front of each persistence id and tag.
+
+    Args:
+        scope: persistence ids and tags; all by default.
+        beyond_search_limit: also where the first number left is more than 5001.
+
+    Raises:
+        InvalidInput: a window is given. When planning: an id or a tag occurs nowhere.
+    """
+    if scope.window is not None:
+        raise InvalidInput(
+            "propagate-deletes takes no window",
+            where=str(scope),
+            do="rows go from the front of each persistence id, wherever that lies",
+        )
+    propagate = _Propagate(scope, beyond_search_limit=beyond_search_limit)
+    return Operation("propagate-deletes", str(scope), propagate.plan, propagate.apply)
+
+
+class _Propagate:
+    """The rows that the plan found are those that go."""
+
+    def __init__(self, scope: Scope, *, beyond_search_limit: bool) -> None:
+        self._scope, self._beyond_search_limit = scope, beyond_search_limit
+        self._judged: DataFrame | None = None
+
+    def plan(self, run: Run) -> Plan:
+        require_known(run, self._scope)
+        run.say("comparing the tag views with what was deleted")
+        judged = propagate_rows.judged(
+            self._rows_of_deleted_events(run),
+            frames.write_progress(run.spark, run.settings),
+            first_young=_first_young(run),
+            needed_from=_needed_from(run),
+            beyond_search_limit=self._beyond_search_limit,
+        ).localCheckpoint()
+        self._judged = judged
+        counts = {
+            row.verdict: row["rows"]
+            for row in judged.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
+        }
+        return Plan(
+            {name: counts.get(verdict, 0) for verdict, (name, _, _) in _MEANING.items()},
+            _lines(judged, counts),
+            is_empty=not counts.get(propagate_rows.GOES),
+        )
+
+    def apply(self, run: Run, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+        check()
+        if self._judged is not None:
+            doomed = self._judged.where(F.col("verdict") == propagate_rows.GOES)
+            propagate_store.delete_rows(doomed, run.settings)
+        return plan.counts
+
+    def _rows_of_deleted_events(self, run: Run) -> DataFrame:
+        spark, settings = run.spark, run.settings
+        rows, deleted = frames.tag_view_keys(spark, settings), frames.deleted(spark, settings)
+        if self._scope.tags is not None:
+            rows = rows.where(F.col("tag").isin(*self._scope.tags))
+        if self._scope.persistence_ids is not None:
+            deleted = deleted.where(F.col("persistence_id").isin(*self._scope.persistence_ids))
+        index = frames.message_index(spark, settings)
+        return propagate_rows.rows_of_deleted_events(rows, index, deleted)
+
+
+def _first_young(run: Run) -> int:
+    """The start of the time bucket before this one: a live reader looks back as far as that."""
+    size = run.settings.bucket_size
+    return keys.time_bucket(to_millis(clock.now()), size) - size.milliseconds
+
+
+def _needed_from(run: Run) -> dict[str, int]:
+    """By tag the first time bucket with rows that some projection has not consumed."""
+    tags_of: dict[int, list[str]] = defaultdict(list)
+    for tag, time_bucket in retention_store.partitions(run.control, run.settings):
+        tags_of[time_bucket].append(tag)
+    all_tags = {tag for tags in tags_of.values() for tag in tags}
+    needed: dict[str, int] = {}
+    for need in [
+        *needs_of_projections(run.control, run.settings),
+        *absent_projections(run.control, run.settings),
+    ]:
+        if (first := frontier(tags_of, need)) is not None:
+            for tag in all_tags if need.tags is None else need.tags:
+                needed[tag] = min(first, needed.get(tag, first))
+    return needed
+
+
+def _lines(judged: DataFrame, counts: Mapping[str, int]) -> list[str]:
+    lines = []
+    for verdict, (_, meaning, remedy) in _MEANING.items():
+        if count := counts.get(verdict, 0):
+            lines.append(f"{count:,} {meaning}{remedy}")
+            lines += _examples(judged.where(F.col("verdict") == verdict))
+    return lines or ["no tag-view row belongs to a deleted event"]
+
+
+def _examples(judged: DataFrame) -> Sequence[str]:
+    found = propagate_rows.series(judged).head(EXAMPLES + 1)
+    lines = [
+        f"  {row.persistence_id}, tag {row.tag}: {row['rows']:,} rows;"
+        f" first number left: {_number(row.first_left)}"
+        for row in found[:EXAMPLES]
+    ]
+    return lines + (["  and more"] if len(found) > EXAMPLES else [])
+
+
+def _number(number: int | None) -> str:
+    return "unknown" if number is None else f"{number:,}"

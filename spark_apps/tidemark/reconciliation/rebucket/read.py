@@ -1,0 +1,60 @@
+"""The tag views of a table, named by settings, as `reconcile rebucket` reads them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from tidemark.application.frame import Run
+from tidemark.cassandra import connector
+from tidemark.journal import tag_views as retention_store
+from tidemark.partitioning.keys import BucketSize
+from tidemark.reconciliation.rebucket.compare import KEY
+from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
+
+NEVER_NULL = "sequence_nr"
+PARTITION_KEY = ("tag_name", "timebucket")
+
+
+def settings_of(settings: Settings, table_name: str, size: BucketSize) -> Settings:
+    """The same settings with other tag views."""
+    changed = {"events_by_tag_table": table_name, "bucket_size": size}
+    return settings.model_copy(update=changed)
+
+
+def keys(run: Run, views: Settings) -> DataFrame:
+    """The keys of all rows. Columns: KEY."""
+    _await(run, views)
+    return connector.read(run.spark, views.journal_keyspace, views.events_by_tag_table, *KEY)
+
+
+def _await(run: Run, views: Settings) -> None:
+    """Until the connector knows a table that was just made; its rows are as large as the old."""
+    keyspace, name = views.journal_keyspace, views.events_by_tag_table
+    connector.await_table(run.spark, keyspace, name)
+    size = connector.expected(run.spark, keyspace, run.settings.events_by_tag_table)
+    connector.expect(run.spark, keyspace, name, size)
+
+
+def rows(
+    run: Run, views: Settings, first_bucket: int | None, *, with_ttl: bool = False
+) -> DataFrame:
+    """Whole rows, of all time buckets or of those from `first_bucket` (epoch ms) on.
+
+    Columns: all that the table has, and `with_ttl` ttl, the seconds they still live, or null.
+    """
+    keyspace, name = views.journal_keyspace, views.events_by_tag_table
+    _await(run, views)
+    columns = sorted(run.control.table_columns(keyspace, name) or {})
+    ttl_of = NEVER_NULL if with_ttl else None
+    if first_bucket is None:
+        return connector.read(run.spark, keyspace, name, *columns, ttl_of=ttl_of)
+    partitions = [
+        partition
+        for partition in retention_store.partitions(run.control, views)
+        if partition[1] >= first_bucket
+    ]
+    if not partitions:
+        return connector.read(run.spark, keyspace, name, *columns, ttl_of=ttl_of).limit(0)
+    wanted = local_rows(run.spark, partitions, "tag_name string, timebucket bigint")
+    return connector.read_partitions(wanted, keyspace, name, *columns, ttl_of=ttl_of)

@@ -1,0 +1,120 @@
+"""What `reconcile rebucket` writes: a table, its rows, and how far it was verified.
+
+Tag views, source and target, are named by settings: their table and their bucket size.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import connector, ddl
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.journal import bucket_size
+from tidemark.reconciliation.rebucket.compare import KEY
+from tidemark.settings import Settings
+
+TABLE = "rebucket"
+
+
+class State(NamedTuple):
+    """What a table was copied from, and the time before which both were found equal."""
+
+    source: str
+    verified_to: datetime | None
+
+
+def create_table(control: Control, source: Settings, target: Settings) -> None:
+    """First: store both bucket sizes and where the new table comes from, then make it.
+
+    In this order a table that is there and not in our records is somebody else's.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    # At one time: `layout.recorded_at` of one is later than the other's only once it is used.
+    bucket_size.record_bucket_size(control, target, source)
+    control.execute(
+        f"INSERT INTO {table(target.keyspace, TABLE)} (journal_keyspace, target, source)"
+        " VALUES (?, ?, ?)",
+        (target.journal_keyspace, target.events_by_tag_table, source.events_by_tag_table),
+    )
+    control.execute_ddl(
+        ddl.create_like(
+            control,
+            target.journal_keyspace,
+            source.events_by_tag_table,
+            target.events_by_tag_table,
+        )
+    )
+
+
+def delete_rows(rows: DataFrame, target: Settings) -> None:
+    """Second: rows that the source does not have, or has with other cells. Columns: KEY."""
+    connector.delete(rows.select(*KEY), target.journal_keyspace, target.events_by_tag_table)
+
+
+def copy_rows(rows: DataFrame, target: Settings) -> None:
+    """Third: rows with their remaining time to live, in seconds in the column ttl, or null."""
+    connector.write(
+        rows.withColumn("ttl", F.coalesce("ttl", F.lit(0))),
+        target.journal_keyspace,
+        target.events_by_tag_table,
+        time_to_live="ttl",
+    )
+
+
+def write_verified(control: Control, target: Settings, verified_to: datetime) -> None:
+    """Fourth: how far both tables were found equal.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    control.execute(
+        f"UPDATE {table(target.keyspace, TABLE)} SET verified_to = ?"
+        " WHERE journal_keyspace = ? AND target = ?",
+        (verified_to, target.journal_keyspace, target.events_by_tag_table),
+    )
+
+
+def read_state(control: Control, target: Settings) -> State | None:
+    """Where the target's rows come from; None if it was not made by rebucket.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    rows = control.execute(
+        f"SELECT source, verified_to FROM {table(target.keyspace, TABLE)}"
+        " WHERE journal_keyspace = ? AND target = ?",
+        (target.journal_keyspace, target.events_by_tag_table),
+    )
+    if not rows:
+        return None
+    verified_to = rows[0]["verified_to"]
+    return State(rows[0]["source"], verified_to and verified_to.replace(tzinfo=UTC))
+
+
+def drop_table(control: Control, settings: Settings, name: str) -> None:
+    """Drop tag views, and then forget their bucket size.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    control.execute_ddl(f"DROP TABLE IF EXISTS {table(settings.journal_keyspace, name)}")
+    bucket_size.forget_bucket_size(control, settings, name)
+
+
+def forget(control: Control, target: Settings) -> None:
+    """Forget where the target's rows came from, once the source is gone.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    control.execute(
+        f"DELETE FROM {table(target.keyspace, TABLE)} WHERE journal_keyspace = ? AND target = ?",
+        (target.journal_keyspace, target.events_by_tag_table),
+    )

@@ -1,0 +1,103 @@
+"""rebuild: throw tag views away and write them anew from messages.
+
+Four scopes, each with its own way of throwing away; numbering and writing are the same for all:
+everything (truncate), persistence ids (delete by key), tags (drop their partitions), time buckets
+(drop their partitions, keep the numbers). As with Pekko's own tool a series that is rebuilt as a
+whole is numbered from 1, also where the first messages are deleted (facts: pekko-cassandra §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame
+
+from tidemark.application.frame import Run
+from tidemark.errors import InvalidInput
+from tidemark.journal import bucket_size, frames
+from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.reconciliation import truncate
+from tidemark.reconciliation.delete import run as delete
+from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.rebuild import window as rebuild_window
+from tidemark.reconciliation.rebuild.write import write_series
+from tidemark.reconciliation.scope import Scope
+from tidemark.spark.local_rows import local_rows
+from tidemark.tagging import rules
+from tidemark.tagging.rules import Rule
+
+STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
+
+
+def operation(scope: Scope) -> Operation[Plan]:
+    """Rebuild everything, or what persistence ids, tags or a window narrow it to.
+
+    Raises:
+        InvalidInput: a window together with persistence ids. When planning: a persistence id or
+            tag that occurs nowhere, or messages in other partitions than they should be.
+    """
+    if scope.window is not None:
+        if scope.persistence_ids is not None:
+            raise InvalidInput(
+                "a time bucket is rebuilt for all its persistence ids",
+                where="--persistence-id, --window-start",
+                do="leave one of them out",
+            )
+        return rebuild_window.operation(scope)
+    if scope.is_everything:
+        return Operation("rebuild", str(scope), _plan_everything, _rebuild_everything)
+    deleting = delete.operation(scope, thorough=True)
+
+    def plan(run: Run) -> Plan:
+        bucket_size.require_partition_size(run.control, run.settings)
+        rules.load(run.settings.tagging_dir)
+        found = deleting.plan(run)
+        return Plan(found.counts, [*found.lines, "and writes them anew from messages", STOPPED])
+
+    def apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+        _record(run, _rules_of(run, scope))
+        deleting.apply(run, planned, check)
+        return _write(run, scope, check)
+
+    return Operation("rebuild", str(scope), plan, apply)
+
+
+def _plan_everything(run: Run) -> Plan:
+    rules.load(run.settings.tagging_dir)
+    found = truncate.plan(run)
+    return Plan(found.counts, [*found.lines, "and writes all of it anew from messages"])
+
+
+def _rebuild_everything(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    run.start_spark()
+    _record(run, rules.load(run.settings.tagging_dir))
+    truncate.truncate(run, check)
+    return _write(run, Scope(), check)
+
+
+def _record(run: Run, tag_rules: list[Rule]) -> None:
+    """Before the first write: what the rows that follow are written with."""
+    if tag_rules:  # Without any there is no need to wait for Spark.
+        rules.check(run.spark, tag_rules)
+    bucket_size.record_bucket_size(run.control, run.settings)
+    rules.record(run.control, run.settings, tag_rules)
+
+
+def _rules_of(run: Run, scope: Scope) -> list[Rule]:
+    """The rules of the tags that are rebuilt for all persistence ids."""
+    if scope.persistence_ids is not None or scope.tags is None:
+        return []
+    return [rule for rule in rules.load(run.settings.tagging_dir) if rule.tag in scope.tags]
+
+
+def _write(run: Run, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
+    tag_rules = rules.load(run.settings.tagging_dir)
+    return write_series(run, _messages(run, scope), tag_rules, scope.tags, check)
+
+
+def _messages(run: Run, scope: Scope) -> DataFrame:
+    spark, settings = run.spark, run.settings
+    if scope.persistence_ids is None:
+        return frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
+    ids = local_rows(spark, [(one,) for one in scope.persistence_ids], "persistence_id string")
+    return frames.messages_of_ids(ids, settings, *PAYLOAD_COLUMNS)

@@ -1,0 +1,167 @@
+"""Writing whole series of tag-view rows from messages: rows, then progress, scanning and tails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
+
+from tidemark import clock
+from tidemark.application.frame import Run
+from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.ledger.purged import emptied_buckets
+from tidemark.partitioning import keys
+from tidemark.spark.shuffle import shuffled_once
+from tidemark.tagging import events, numbering, rules, store, transform
+from tidemark.tagging.rules import Rule
+from tidemark.window import to_millis
+
+YOUNG, PURGED = "young", "purged"
+COUNTED = ("cause", YOUNG, PURGED, *PAYLOAD_COLUMNS)
+
+
+def write_series(
+    run: Run,
+    messages: DataFrame,
+    tag_rules: Sequence[Rule],
+    tags: frozenset[str] | None,
+    check: Callable[[], None],
+) -> Mapping[str, int]:
+    """Write the series of these messages as if nothing had been there, numbered from 1.
+
+    Messages are read once and shuffled once, before each event is repeated for its tags: the
+    progress is counted from the same events as the rows, whatever is written meanwhile. What is
+    younger than the eventual-consistency delay is left to the next run of tag-write, with all that
+    follows it in its persistence id: clocks may disagree about what is young.
+
+    Args:
+        run: the application's frame.
+        messages: those of `journal.frames.message_index` with the payload columns.
+        tag_rules: the rules that add tags.
+        tags: only these, or None. With tags named, tag_scanning is left as it is: it speaks of
+            all tags of a persistence id.
+        check: raises LockLost when the run must not write any more.
+
+    Returns:
+        tag_rows_written, progress_rows_written, quarantined.
+    """
+    run.say("reading messages")
+    purged = emptied_buckets(run.control, run.settings)
+    tagged = _needed(events.tagged(messages, tag_rules), tags)
+    marks = {YOUNG: F.when(_is_young(run), True), PURGED: F.when(_is_purged(purged), True)}
+    kept = shuffled_once(tagged.withColumns(marks), "persistence_id")
+    series, found = _counted(kept)
+    if found[YOUNG]:
+        series.unpersist()
+        kept = before_first(kept, F.col(YOUNG).isNotNull())
+        series, found = _counted(kept)
+    if found.cause:
+        check()
+        store.quarantine_unwritable(run, kept)
+    run.say("numbering, writing the tag views")
+    rows = numbering.ranked(kept).where(F.col("tag").isNotNull() & F.col(PURGED).isNull())
+    rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
+    # Columns that no event has would cost as much as the others, to leave them unset.
+    absent = [name for name in PAYLOAD_COLUMNS if not found[name]]
+    span = (found.last or 0) - (found.first or 0)
+    time_buckets = span // run.settings.bucket_size.milliseconds + 1
+    # The deletes came from here, the rows come from wherever a task runs: clocks may disagree.
+    stamp = run.control.write_time()
+    check()
+    store.write_tag_views(
+        transform.tag_view_rows(rows).drop(*absent),
+        run.settings,
+        found.tags * time_buckets,
+        write_time=stamp,
+    )
+    run.say("writing tag_write_progress and tag_scanning")
+    check()
+    progress = transform.last_of_whole_series(series, kept)
+    store.write_progress(progress, run.settings, write_time=stamp)
+    if tags is None:
+        _write_scanning(run, series, rules.version(tag_rules), stamp, check)
+    series.unpersist()
+    return {
+        "tag_rows_written": (found.rows or 0) - found[PURGED],
+        "progress_rows_written": found.series,
+        "quarantined": found.cause,
+    }
+
+
+def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
+    """Of each persistence id what comes before the first event for which a condition holds.
+
+    Columns in and out: persistence_id, sequence_nr, and more.
+    """
+    first = (
+        events_read.where(condition)
+        .groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("first_nr"))
+    )
+    return (
+        events_read.join(F.broadcast(first), on="persistence_id", how="left")
+        .where(F.col("first_nr").isNull() | (F.col("sequence_nr") < F.col("first_nr")))
+        .select(*events_read.columns)
+    )
+
+
+def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
+    """`transform.whole_series`, kept; and their totals, those of `COUNTED` among them."""
+    series = transform.whole_series(kept, COUNTED).persist(StorageLevel.DISK_ONLY)
+    is_tagged = F.col("tag").isNotNull()
+    totals = {
+        "rows": F.sum(F.when(is_tagged, F.col("tag_pid_sequence_nr"))),
+        "series": F.count("tag"),
+        "tags": F.approx_count_distinct("tag"),
+        "first": F.min(F.when(is_tagged, F.col("first_time_bucket"))),
+        "last": F.max(F.when(is_tagged, F.col("last_time_bucket"))),
+    }
+    totals |= {name: F.coalesce(F.sum(name), F.lit(0)) for name in COUNTED}
+    found = series.agg(*[total.alias(name) for name, total in totals.items()]).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return series, found
+
+
+def _is_young(run: Run) -> Column:
+    delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
+    return F.col("ticks") >= keys.epoch_ms_ticks(to_millis(clock.now() - delay))
+
+
+def _is_purged(time_buckets: Collection[int]) -> Column:
+    """Whether an event's row must not come back: `tag_write.py --force` undoes a purge."""
+    has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
+    return has_tags & F.col("time_bucket").isin(*time_buckets) if time_buckets else F.lit(False)
+
+
+def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
+    """What must be shuffled: of events without any tag the key only, and only for tag_scanning.
+
+    Those that cannot be written have a cause instead of tags, and are counted whatever is asked.
+    """
+    if tags is not None:
+        of_these = F.array_intersect("tags", F.array(*map(F.lit, sorted(tags))))
+        has_one = F.size(of_these) > 0
+        return tagged.withColumn("tags", of_these).where(has_one | F.col("cause").isNotNull())
+    return events.with_payload_where(tagged, F.lit(True))
+
+
+def _write_scanning(
+    run: Run, series: DataFrame, version: str, stamp: int, check: Callable[[], None]
+) -> None:
+    # Not from the progress: what has no tag is complete as well.
+    number = F.struct("tag", "tag_pid_sequence_nr")
+    tails = series.groupBy("persistence_id").agg(
+        F.max("sequence_nr").alias("sequence_nr"),
+        F.map_from_entries(F.collect_list(F.when(F.col("tag").isNotNull(), number))).alias(
+            "numbers"
+        ),
+        F.lit(True).alias("is_whole"),
+    )
+    check()
+    rows = tails.select("persistence_id", "sequence_nr")
+    store.write_scanning(rows, run.settings, write_time=stamp)
+    check()
+    store.write_tails(tails, run.settings, version)

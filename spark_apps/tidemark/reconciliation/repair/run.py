@@ -1,0 +1,154 @@
+"""repair: the smallest set of writes and deletes that makes check clean.
+
+Rows are written before wrong ones are deleted, and rows before progress before scanning: a crash
+between any two leaves something that the next run finds and puts right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.journal import bucket_size, messages_by_key
+from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.reconciliation.check import describe
+from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings import store as findings
+from tidemark.reconciliation.findings.find import Found, find
+from tidemark.reconciliation.findings.read import Kept
+from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.repair import store as repair_store
+from tidemark.reconciliation.scope import Scope, require_known
+from tidemark.tagging import completeness, events, rules, store, transform
+
+FORGOTTEN_BY_ID = 1000
+"""Up to so many persistence ids are forgotten one by one, more as a whole."""
+
+
+def _any_of(names: Iterable[str]) -> str:
+    return f"kind IN ({', '.join(repr(name) for name in names)})"
+
+
+_OF_PROGRESS = _any_of(kinds.OF_PROGRESS)
+# With a tag it speaks of a missing row, and is put right by writing that row.
+_OF_SCANNING = f"{_any_of([kinds.SCANNING_AHEAD])} AND tag = ''"
+_IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
+ACTIONS = {
+    "events_quarantined": _any_of([kinds.UNWRITABLE_EVENT]),
+    "tag_rows_written": _any_of(kinds.NEED_A_WRITE),
+    "tag_rows_deleted": _any_of(kinds.NEED_A_DELETE),
+    "progress_rows_written": f"{_OF_PROGRESS} AND {_IS_EXPECTED}",
+    "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {_IS_EXPECTED}",
+    "scanning_rows_written": f"{_OF_SCANNING} AND {_IS_EXPECTED}",
+    "scanning_rows_deleted": f"{_OF_SCANNING} AND NOT {_IS_EXPECTED}",
+}
+"""What is done, in this order, with the findings (`kinds.COLUMNS`) of which the condition holds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairPlan(Plan):
+    """A plan with what it found, in memory until it is applied."""
+
+    found: Found
+    kept: Kept
+
+
+def operation(scope: Scope) -> Operation[RepairPlan]:
+    """Put right what check finds in a scope."""
+    return Operation("repair", str(scope), lambda run: _plan(run, scope), _apply)
+
+
+def view_rows(found: DataFrame, messages: DataFrame) -> DataFrame:
+    """The rows of the tag views that findings ask for.
+
+    Columns in: `kinds.COLUMNS`, and those of `payload.messages_of`. Columns out: those of
+    `tagging.transform.tag_view_rows`.
+    """
+    rows = found.select(
+        *messages_by_key.MESSAGE,
+        "tag",
+        F.col("expected_number").alias("tag_pid_sequence_nr"),
+        F.col("expected_time_bucket").alias("time_bucket"),
+    )
+    whole = messages.select(*messages_by_key.MESSAGE, *PAYLOAD_COLUMNS)
+    return transform.tag_view_rows(rows.join(whole, on=messages_by_key.MESSAGE, how="inner"))
+
+
+def progress_rows(found: DataFrame) -> DataFrame:
+    """The rows of tag_write_progress that findings ask for. Columns in: `kinds.COLUMNS`."""
+    return found.select(
+        "persistence_id",
+        "tag",
+        F.col("expected_sequence_nr").alias("sequence_nr"),
+        F.col("expected_number").alias("tag_pid_sequence_nr"),
+        F.col("expected_timestamp").alias("offset"),
+    )
+
+
+def scanning_rows(found: DataFrame) -> DataFrame:
+    """The rows of tag_scanning that findings ask for. Columns in: `kinds.COLUMNS`."""
+    return found.select("persistence_id", F.col("expected_sequence_nr").alias("sequence_nr"))
+
+
+def _plan(run: Run, scope: Scope) -> RepairPlan:
+    require_known(run, scope)
+    rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
+    kept = Kept()
+    found = find(run, scope, kept)
+    [counts] = found.findings.agg(
+        *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
+    ).collect()
+    examples = findings.examples(found.findings) if found.by_kind else []
+    return RepairPlan(
+        counts.asDict(),
+        [*describe(found), *examples],
+        not found.by_kind,
+        found=found,
+        kept=kept,
+    )
+
+
+def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str, int]:
+    settings, found = run.settings, plan.found
+    tag_rules = rules.load(settings.tagging_dir)
+    actions: dict[str, Callable[[DataFrame], None]] = {
+        "events_quarantined": lambda part: store.quarantine_unwritable(
+            run, events.tagged(_messages(run, found, part), tag_rules)
+        ),
+        "tag_rows_written": lambda part: store.write_tag_views(
+            view_rows(part, _messages(run, found, part)), settings, plan.counts["tag_rows_written"]
+        ),
+        "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
+        "progress_rows_written": lambda part: store.write_progress(progress_rows(part), settings),
+        "progress_rows_deleted": lambda part: repair_store.delete_progress(part, settings),
+        "scanning_rows_written": lambda part: store.write_scanning(scanning_rows(part), settings),
+        "scanning_rows_deleted": lambda part: repair_store.delete_scanning(part, settings),
+    }
+    check()
+    _forget(run, found.findings)
+    bucket_size.record_bucket_size(run.control, settings)
+    rules.record(run.control, settings, tag_rules)
+    for name, condition in ACTIONS.items():
+        if plan.counts[name]:
+            run.say(f"{plan.counts[name]:,} {name.replace('_', ' ')}")
+            check()
+            actions[name](found.findings.where(condition))
+    plan.kept.release()
+    return plan.counts
+
+
+def _forget(run: Run, found: DataFrame) -> None:
+    ids = found.select("persistence_id").distinct().limit(FORGOTTEN_BY_ID + 1).collect()
+    names = frozenset(row["persistence_id"] for row in ids)
+    completeness.forget(run.control, run.settings, names if len(names) <= FORGOTTEN_BY_ID else None)
+
+
+def _messages(run: Run, found: Found, part: DataFrame) -> DataFrame:
+    wanted = part.select(
+        *messages_by_key.MESSAGE, F.col("expected_time_bucket").alias("time_bucket")
+    )
+    return messages_by_key.messages_of(run, wanted, found.read["messages_checked"])

@@ -1,0 +1,234 @@
+"""The work of tag-write on claimed pieces: number, write the rows, then say how far they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from tidemark.application.frame import Run
+from tidemark.errors import TidemarkError
+from tidemark.journal import frames
+from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.ledger.claim import Claim
+from tidemark.spark.local_rows import local_rows
+from tidemark.tagging import holding, late_rows, numbering, read, rules, store, transform
+from tidemark.tagging.plan import Strategy
+from tidemark.tagging.rules import Rule
+
+COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
+EXAMPLES = 3
+FEW_LATE = 100_000
+"""Keys of so many late events go to every task, instead of all payloads through a shuffle."""
+
+
+@dataclass
+class Result:
+    """What a run did.
+
+    Attributes:
+        strategy: how the events were found.
+        why: the reason for that strategy.
+        counts: by time bucket and kind.
+        quarantined: events that cannot be written, among all that were read.
+        deleted_unseen: messages that were deleted before anybody tagged them.
+        rows_before_first: tag rows before the first time bucket.
+        contradictions: some of them, for people.
+        contradicted_ids: how many persistence ids were left alone.
+        held_buckets: the time buckets, done before or of this run, that lack events of those.
+    """
+
+    strategy: Strategy
+    why: str
+    counts: Mapping[int, Mapping[str, int]]
+    quarantined: int = 0
+    deleted_unseen: int = 0
+    rows_before_first: int = 0
+    contradictions: Sequence[str] = field(default_factory=list)
+    contradicted_ids: int = 0
+    held_buckets: set[int] = field(default_factory=set)
+
+    def totals(self) -> dict[str, int]:
+        """The counts over all time buckets, for the report."""
+        totals = {name: sum(each[name] for each in self.counts.values()) for name in COUNTS}
+        return totals | {
+            "quarantined": self.quarantined,
+            "deleted_unseen": self.deleted_unseen,
+            "ids_held": self.contradicted_ids,
+        }
+
+    def details(self) -> dict[str, object]:
+        """What programs should know beside the counts."""
+        return {"strategy": self.strategy.value, "strategy_reason": self.why}
+
+    def lines(self) -> list[str]:
+        """What people should know beside the counts."""
+        lines = [f"strategy: {self.strategy}, {self.why}"]
+        if self.deleted_unseen:
+            lines.append(
+                "1 message was deleted before it was seen: it is never tagged"
+                if self.deleted_unseen == 1
+                else f"{self.deleted_unseen:,} messages were deleted before they were seen:"
+                " they are never tagged"
+            )
+        if self.rows_before_first:
+            lines.append(
+                f"{self.rows_before_first:,} rows lie before events-by-tag.first-time-bucket:"
+                " readers without an offset never see them"
+            )
+        return [*lines, *self.contradictions]
+
+
+class Work:
+    """One run over its pieces."""
+
+    def __init__(
+        self,
+        run: Run,
+        claimed: Claim,
+        done: set[int],
+        tag_rules: Sequence[Rule],
+        strategy: Strategy | None,
+    ) -> None:
+        """Bind; `done` are the time buckets that earlier runs have done."""
+        self._run = run
+        self._claimed = claimed
+        self._rules = tag_rules
+        self._strategy = strategy
+        self._planned = {piece.time_bucket for piece in claimed.pieces}
+        self._buckets = local_rows(
+            run.spark,
+            [(bucket, bucket in self._planned) for bucket in sorted(self._planned | done)],
+            "time_bucket bigint, is_planned boolean",
+        )
+
+    def do(self) -> Result:
+        """Read, number, write rows, progress, scanning and tails.
+
+        Raises:
+            LockLost: the run must not write any more.
+            CassandraUnavailable: a statement failed.
+            TidemarkError: events were deleted before their rows were written.
+        """
+        run = self._run
+        source = read.source(run, self._claimed.pieces, self._rules, self._strategy)
+        kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
+        seen = Observation("events")
+        index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
+        found = read.ranked(run, source, index)
+        series = numbering.anchored(found.ranked, source.known, found.anchors)
+        series = series.localCheckpoint(eager=False)
+        numbered = numbering.numbered(found.ranked, series)
+        marked = transform.mark_covered(numbered, self._buckets).localCheckpoint(eager=False)
+        run.say("numbering the tagged events")
+        counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
+        result = Result(
+            source.strategy,
+            source.why,
+            {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
+            quarantined=int(seen.get["quarantined"]),
+            deleted_unseen=found.unseen,
+        )
+        # A late row goes into a day that is not of this run: nobody may purge or rebuild it now.
+        self._record_late([row.time_bucket for row in counted if row.late_tag_rows], marked)
+        self._hold(result, found.ranked, series)
+        if result.quarantined:
+            self._claimed.check()
+            store.quarantine_unwritable(run, kept)
+        self._write_rows(result, source, kept, marked, sum(row.tags for row in counted))
+        self._write_completeness(marked, source)
+        return result
+
+    def _record_late(self, buckets: Sequence[int], marked: DataFrame) -> None:
+        if not buckets:
+            return
+        self._claimed.cover(buckets)
+        found = late_rows.partitions(marked).collect()  # one for each bucket and tag
+        self._claimed.check()
+        late_rows.record(
+            self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in found]
+        )
+
+    def _hold(self, result: Result, ranked: DataFrame, series: DataFrame) -> None:
+        bad = series.where(F.col("contradiction").isNotNull())
+        result.contradicted_ids = bad.select("persistence_id").distinct().count()
+        if not result.contradicted_ids:
+            return
+        result.contradictions = [
+            f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
+            for row in bad.orderBy(*numbering.SERIES).limit(EXAMPLES).collect()
+        ]
+        held = holding.held_buckets(ranked, series, self._buckets)
+        # No more than pieces + done.
+        result.held_buckets = {row.time_bucket for row in held.collect()}
+
+    def _write_rows(
+        self,
+        result: Result,
+        source: read.Source,
+        kept: DataFrame,
+        marked: DataFrame,
+        partitions: int,
+    ) -> None:
+        settings = self._run.settings
+        with_rows = [bucket for bucket, n in result.counts.items() if n["tag_rows_written"]]
+        if not with_rows:
+            return
+        first = settings.first_time_bucket
+        result.rows_before_first = sum(
+            result.counts[bucket]["tag_rows_written"] for bucket in with_rows if bucket < first
+        )
+        totals = result.totals()
+        self._run.say(f"writing {totals['tag_rows_written']:,} rows of the tag views")
+        rows = transform.to_write(marked)
+        is_scan = source.strategy is Strategy.SCAN
+        if is_scan and totals["late_tag_rows"]:
+            late = self._late_rows(result, source, rows.where(~F.col("is_planned")))
+            whole = transform.with_payload(rows.where("is_planned"), kept).unionByName(late)
+        else:
+            whole = transform.with_payload(rows, kept)
+        self._claimed.check()
+        store.write_tag_views(transform.tag_view_rows(whole), settings, partitions)
+
+    def _late_rows(self, result: Result, source: read.Source, rows: DataFrame) -> DataFrame:
+        """The rows of late events with their payload, which a scan keeps of its own buckets only.
+
+        Raises:
+            TidemarkError: one was deleted since it was numbered; nothing is written yet.
+        """
+        buckets = [bucket for bucket, n in result.counts.items() if n["late_tag_rows"]]
+        wanted = rows.select(*transform.EVENT).distinct().localCheckpoint()
+        number = wanted.count()
+        late = source.messages.where(F.col("time_bucket").between(min(buckets), max(buckets))).join(
+            F.broadcast(wanted) if number <= FEW_LATE else wanted,
+            on=transform.EVENT,
+            how="left_semi",
+        )
+        late = late.localCheckpoint()
+        if gone := number - late.count():
+            what = "late event was" if gone == 1 else "late events were"
+            it = "it was" if gone == 1 else "they were"
+            raise TidemarkError(
+                f"{gone:,} {what} deleted while {it} numbered",
+                where=self._run.settings.journal_keyspace,
+                do="nothing was written; run again",
+            )
+        return transform.with_payload(rows, late)
+
+    def _write_completeness(self, marked: DataFrame, source: read.Source) -> None:
+        run, settings = self._run, self._run.settings
+        run.say("writing tag_write_progress and tag_scanning")
+        self._claimed.check()
+        store.write_progress(transform.progress_rows(marked), settings)
+        covered = transform.covered_rows(marked).localCheckpoint(eager=False)
+        self._claimed.check()
+        scanning = frames.scanning(run.spark, settings)
+        store.write_scanning(transform.scanning_rows(covered, scanning), settings)
+        self._claimed.check()
+        store.write_tails(
+            transform.tail_rows(marked, covered, source.known),
+            settings,
+            rules.version(self._rules),
+        )
