@@ -14,10 +14,10 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import functions as F
 
-from tidemark.application.spark_session import open_session
 from tidemark.cassandra import connector
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
+from tidemark.spark_session import open_session
 from tidemark.window import to_millis
 
 HOUR_MS = 3_600_000

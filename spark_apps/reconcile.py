@@ -10,7 +10,8 @@ import typer
 
 from tidemark import clock
 from tidemark.application import cli
-from tidemark.application.frame import Outcome, Run, run_application
+from tidemark.application.frame import run_application
+from tidemark.context import Outcome, Run
 from tidemark.errors import InvalidInput
 from tidemark.reconciliation.operation import APPLICATION, run_operation
 from tidemark.reconciliation.scope import Scope

@@ -54,7 +54,7 @@ PRODUCTION = {
     "spark.sql.shuffle.partitions": "8",
 }
 """What an application has on two cores, if nobody sets anything else (see
-`tidemark.application.spark_session`). It costs the main suites 1.8 times the CPU, so that not every
+`tidemark.spark_session`). It costs the main suites 1.8 times the CPU, so that not every
 module has it."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
@@ -189,7 +189,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from embedded import spark as embedded_spark
-    from tidemark.application.spark_session import remember_classes
+    from tidemark.spark_session import remember_classes
 
     environment = embedded_spark.environment()
     with pytest.MonkeyPatch.context() as patched:

@@ -17,7 +17,7 @@ from tests.integration.flights import FlightsJournal, defined, first_events
 from tests.integration.flights import message as flight
 from tests.integration.support import ROOT, Journal, wait_until
 from tests.integration.test_tag_write import a_small_journal, message, window
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.tagging import store
 
 SCRIPT = ROOT / "spark_apps" / "tag_write.py"

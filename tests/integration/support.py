@@ -24,10 +24,10 @@ from pyspark.sql import SparkSession
 
 from tests.integration.connections import know
 from tests.integration.pool import unique_names
-from tidemark.application import spark_session
-from tidemark.application.frame import Run
+from tidemark import spark_session
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
+from tidemark.context import Run
 from tidemark.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]

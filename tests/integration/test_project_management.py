@@ -17,7 +17,7 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition import catalog
 from tidemark.projection.management import pause as management

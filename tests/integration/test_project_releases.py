@@ -22,9 +22,9 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import ROOT, Journal, Result
-from tidemark.application.frame import Run
 from tidemark.cassandra import likeness
 from tidemark.cassandra.control import Control, Row
+from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.partitioning.keys import BucketSize

@@ -18,8 +18,8 @@ from tests.live.chain import Chain, Ended
 from tests.live.readmodels import READ_MODELS, ReadModel
 from tests.live.truth import Event, Truth
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.control import Control
+from tidemark.context import Run
 from tidemark.continuity import news
 from tidemark.errors import CassandraUnavailable
 from tidemark.ledger.locks import Locks

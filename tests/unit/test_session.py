@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.application.spark_session import submission, ui
 from tidemark.settings import Settings
+from tidemark.spark_session import submission, ui
 
 ADDRESSES = {"spark.driver.bindAddress", "spark.driver.host"}
 

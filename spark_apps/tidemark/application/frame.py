@@ -10,103 +10,24 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tidemark import clock
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
+from tidemark.context import FAILED, PIECE_STATES, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause
-from tidemark.ledger.locks import default_owner
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
 from tidemark.window import Window, iso
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-DONE, NOTHING, PLANNED, FAILED = "done", "nothing-to-do", "planned", "failed"
-PIECE_STATES = ("planned", "done", "held", "failed")
-
-
-@dataclass
-class Outcome:
-    """How the work ended.
-
-    Attributes:
-        state: DONE, NOTHING (no piece was to do), PLANNED (a dry run) or FAILED.
-        pieces: number of pieces by PIECE_STATES; what is missing is 0.
-        counts: what was read, written and found, each under its own name.
-        lines: for people, one fact a line.
-        error: why the work FAILED, when it has counts to report nevertheless.
-        details: what is no count, for programs; bounded, of JSON's types.
-        done: the hull of the pieces that were done: what applications downstream have to look at.
-    """
-
-    state: str
-    pieces: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    error: TidemarkError | None = None
-    details: Mapping[str, object] = field(default_factory=dict)
-    done: Window | None = None
-
-
-class Run:
-    """What the work needs: settings, control plane, Spark when it is first asked for, identity."""
-
-    def __init__(self, application: str, settings: Settings, control: Control, run_id: str) -> None:
-        """Bind; Spark is not started."""
-        self.application = application
-        self.settings = settings
-        self.control = control
-        self.run_id = run_id
-        self.owner = default_owner(run_id)
-        self._started = time.monotonic()
-        self._opening: Future[SparkSession] | None = None
-
-    @cached_property
-    def spark(self) -> SparkSession:
-        """The Spark session, started at the first use, so that a run with nothing to do is quick.
-
-        Raises:
-            InvalidInput: jars or Java are missing.
-            CassandraUnavailable: a statement failed.
-        """
-        return self._open_spark() if self._opening is None else self._opening.result()
-
-    def start_spark(self) -> None:
-        """Start Spark beside what is done next; who asks for `spark` waits, and gets its errors."""
-        pool = ThreadPoolExecutor(1, thread_name_prefix="start-spark")
-        self._opening = pool.submit(self._open_spark)
-        pool.shutdown(wait=False)
-
-    def _open_spark(self) -> SparkSession:
-        from tidemark.application.spark_session import open_session
-        from tidemark.cassandra import row_sizes
-
-        self.say("starting Spark")
-        spark = open_session(self.application, self.settings)
-        row_sizes.measure(self.control, spark, self.settings)
-        return spark
-
-    def stop_jobs(self) -> None:
-        """Cancel what Spark is doing, because a lock was lost."""
-        if "spark" in self.__dict__:
-            self.spark.sparkContext.cancelAllJobs()
-
-    def say(self, text: str) -> None:
-        """Progress for people, on standard error, with the seconds since the start."""
-        elapsed = time.monotonic() - self._started
-        print(f"{self.application} {elapsed:6.1f} s  {text}", file=sys.stderr, flush=True)
+    pass
 
 
 class _Report:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import create_own_tables
+from tidemark.context import Run
 from tidemark.journal import bucket_size, tables
 from tidemark.window import Window
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.continuity import findings, news, read, tag_sequence, tails, unwritable
 from tidemark.continuity.all_findings import Keys, all_findings
 from tidemark.continuity.checks import UNTAGGED_EVENT

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.continuity import read, tag_sequence, tails, unwritable
 from tidemark.continuity.all_findings import Keys, suspicions
 from tidemark.continuity.checks import TAG_PID_SEQUENCE_NR_DUPLICATE

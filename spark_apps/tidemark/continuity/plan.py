@@ -8,7 +8,7 @@ from datetime import UTC
 from enum import StrEnum
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.ledger.schedule import unknown

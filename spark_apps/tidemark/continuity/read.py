@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
+from tidemark.context import Run
 from tidemark.journal import frames
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces

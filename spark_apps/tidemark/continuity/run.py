@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.continuity import expectations, findings, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at

@@ -9,8 +9,8 @@ from datetime import timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import DONE, NOTHING, Outcome, Run
 from tidemark.cassandra.schema import create_own_tables
+from tidemark.context import DONE, NOTHING, Outcome, Run
 from tidemark.errors import InvalidInput
 from tidemark.flights import events, messages, plan, source, store
 from tidemark.ledger import applications

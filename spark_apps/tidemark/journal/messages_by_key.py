@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import columns

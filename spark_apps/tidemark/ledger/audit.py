@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 
 
 def record(

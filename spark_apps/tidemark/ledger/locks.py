@@ -11,8 +11,6 @@ QUORUM whatever the consistency level that is set, so that it sees it from any d
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -34,11 +32,6 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def _elapsed() -> float:
     """Seconds on a clock that goes on while the machine sleeps, as those of its locks' TTLs do."""
     return time.clock_gettime(_CLOCK)
-
-
-def default_owner(run_id: str) -> str:
-    """`host:pid:run id`: enough for an operator to find the process."""
-    return f"{socket.gethostname()}:{os.getpid()}:{run_id}"
 
 
 class Locks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, FAILED, Outcome, Run
+from tidemark.context import DONE, FAILED, Outcome, Run
 from tidemark.errors import WrongData
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings

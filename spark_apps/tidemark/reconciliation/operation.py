@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.journal import tables
 from tidemark.ledger import applications, audit
 from tidemark.ledger.locks import Locks

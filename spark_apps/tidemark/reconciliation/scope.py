@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import tables, tag_views
 from tidemark.window import Window

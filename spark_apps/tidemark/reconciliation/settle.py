@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.continuity.unwritable import SETTLED
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames, increments

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, Outcome, Run
+from tidemark.context import DONE, Outcome, Run
 from tidemark.partitioning import keys
 from tidemark.reconciliation.findings.read import Kept, Keys, read_keys
 from tidemark.reconciliation.scope import Scope, require_known

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.journal import tables, tag_views
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.tagging import completeness

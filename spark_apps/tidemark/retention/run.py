@@ -10,7 +10,7 @@ from itertools import islice
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications, audit

@@ -13,7 +13,7 @@ def local_rows(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str
 
     `createDataFrame` of a list makes an RDD that Python workers unpickle, every time that the frame
     is used: a tenth of a second of CPU, and a second for the first. By way of Arrow the rows are
-    in the plan. Arrow must be enabled, as `tidemark.application.spark_session` does.
+    in the plan. Arrow must be enabled, as `tidemark.spark_session` does.
 
     Args:
         spark: the session.

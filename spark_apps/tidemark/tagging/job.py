@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS

@@ -13,8 +13,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
+from tidemark.context import Run
 from tidemark.journal import frames, tables
 from tidemark.journal import increments as journal_tails
 from tidemark.journal.tables import PAYLOAD_COLUMNS

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import JournalDamaged
 from tidemark.journal import bucket_size, tables
 from tidemark.ledger import applications

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
+from tidemark.context import Run
 from tidemark.journal import frames, increments
 from tidemark.projection.acceptance import resets, rule
 from tidemark.projection.acceptance.rule import SERIES

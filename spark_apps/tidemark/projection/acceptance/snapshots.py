@@ -11,8 +11,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
+from tidemark.context import Run
 from tidemark.journal import frames, increments, snapshots
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance import candidates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.application.frame import Outcome, Run
+from tidemark.context import Outcome, Run
 from tidemark.ledger.pieces import State
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition

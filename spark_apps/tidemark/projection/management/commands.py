@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import Outcome, Run, run_application
+from tidemark.application.frame import run_application
+from tidemark.context import Outcome, Run
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.management.clear import clear as clear_projection
 from tidemark.projection.management.get_offset import get_offset as show_offset

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, Outcome, Run
+from tidemark.context import DONE, Outcome, Run
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import Series, epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES

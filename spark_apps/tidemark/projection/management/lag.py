@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.journal.series import Series, SeriesReader, Sighting
 from tidemark.ledger import quarantine

@@ -12,10 +12,10 @@ from datetime import datetime
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, NOTHING, Outcome, Run
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.context import DONE, NOTHING, Outcome, Run
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition import catalog

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, PLANNED, Outcome, Run
 from tidemark.cassandra.schema import table
+from tidemark.context import DONE, PLANNED, Outcome, Run
 from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
 from tidemark.partitioning.keys import NUMBER_OF_SLICES

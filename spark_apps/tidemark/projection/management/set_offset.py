@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.application.frame import Outcome, Run
+from tidemark.context import Outcome, Run
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal.series import Series
 from tidemark.projection.definition import catalog

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.frame import NOTHING, PLANNED, Outcome, Run
+from tidemark.context import NOTHING, PLANNED, Outcome, Run
 from tidemark.projection.definition import catalog
 from tidemark.projection.management import pause
 from tidemark.projection.planning.estimate import Estimate, Estimates

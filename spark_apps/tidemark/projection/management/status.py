@@ -13,7 +13,7 @@ from typing import Any
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, Outcome, Run
+from tidemark.context import DONE, Outcome, Run
 from tidemark.ledger.pieces import Entry, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.projection.definition import catalog

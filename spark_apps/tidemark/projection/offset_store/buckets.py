@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.errors import HistoryPurged
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance.rule import RESULT, Result

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import Row
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.partitioning.keys import SliceRange, slice_of
 from tidemark.projection.acceptance.gaps import numbers, series_name
 from tidemark.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces, State
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.locks import Locks
 from tidemark.partitioning import slice_ranges

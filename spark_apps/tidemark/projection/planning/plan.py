@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Entry, Piece, Pieces, State

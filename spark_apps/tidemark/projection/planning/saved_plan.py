@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.projection.management import change
 from tidemark.projection.planning.plan import Work

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.journal.snapshots import require_snapshots
 from tidemark.kafka_journal.tables import require_kafka_journal
 from tidemark.projection.definition.model import Definition

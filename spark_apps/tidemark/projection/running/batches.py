@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.projection.planning.estimate import Estimates
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import registry, scope

@@ -23,7 +23,7 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import (
     DefinitionError,
     HistoryPurged,

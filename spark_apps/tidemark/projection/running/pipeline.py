@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
 from tidemark.projection.acceptance import accept, rule

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.likeness import create_like
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.ledger.applications import PROJECT

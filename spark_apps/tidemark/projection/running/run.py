@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.application import preflight
-from tidemark.application.frame import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize

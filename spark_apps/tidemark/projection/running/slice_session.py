@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import LockLost, TidemarkError, root_cause
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks

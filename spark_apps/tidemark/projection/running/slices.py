@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.slice_ranges import ALL, Slicing

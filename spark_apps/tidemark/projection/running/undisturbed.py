@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import table
+from tidemark.context import Run
 from tidemark.errors import LockHeld
 from tidemark.journal import tables
 from tidemark.ledger.applications import RECONCILE

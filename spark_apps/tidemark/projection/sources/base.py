@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.projection.acceptance.candidates import Sightings
 from tidemark.projection.planning.plan import Work
 from tidemark.settings import Settings

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal import increments
 from tidemark.kafka_journal import frames
 from tidemark.projection.acceptance import candidates, resets

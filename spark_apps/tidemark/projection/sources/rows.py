@@ -8,8 +8,8 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
+from tidemark.context import Run
 from tidemark.journal import frames, tables
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance.rule import NO_TAG

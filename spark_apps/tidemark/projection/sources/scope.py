@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange

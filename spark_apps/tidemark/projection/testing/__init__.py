@@ -18,7 +18,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.application.spark_session import FETCHED_JARS, require_java
 from tidemark.errors import TidemarkError
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance import snapshots
@@ -33,6 +32,7 @@ from tidemark.projection.transformation import result_checks
 from tidemark.projection.transformation.result_checks import Finding
 from tidemark.projection.writing import target
 from tidemark.projection.writing.write import HANDLINGS
+from tidemark.spark_session import FETCHED_JARS, require_java
 from tidemark.text import counted
 
 

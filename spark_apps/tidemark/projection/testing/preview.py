@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.planning.plan import Work

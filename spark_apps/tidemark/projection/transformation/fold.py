@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.projection.acceptance.accept import Intake
 from tidemark.projection.analysis.analyze import IS_SNAPSHOT, Checked
 from tidemark.projection.offset_store import skips

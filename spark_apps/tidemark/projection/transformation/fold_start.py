@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
+from tidemark.context import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
 from tidemark.projection.acceptance import snapshots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.ledger import quarantine
 from tidemark.ledger.claim import Claim

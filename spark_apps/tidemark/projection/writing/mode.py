@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.ledger.claim import Claim
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.transformation.result_checks import Finding

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal.ids_by_key import Entity, read_entities
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.find import ViewRow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import tag_views as retention_store
 from tidemark.reconciliation.delete import plan as delete_plan

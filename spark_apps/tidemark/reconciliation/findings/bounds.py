@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.ledger.purged import emptied_buckets, time_to_live
 from tidemark.partitioning import keys
 from tidemark.spark.local_rows import local_rows

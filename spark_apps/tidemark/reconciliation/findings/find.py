@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import rows as compare
 from tidemark.reconciliation.findings.bounds import Bounds

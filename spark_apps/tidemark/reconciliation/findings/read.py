@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal import frames
 from tidemark.reconciliation.scope import Scope
 from tidemark.tagging import events, numbering, rules

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
 from tidemark.journal import tag_views as retention_store

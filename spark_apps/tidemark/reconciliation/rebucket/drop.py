@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import identifier
+from tidemark.context import Run
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journal import bucket_size
 from tidemark.reconciliation.operation import Operation, Plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.application.frame import Run
 from tidemark.cassandra import connector
+from tidemark.context import Run
 from tidemark.journal import tag_views as retention_store
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.rebucket.compare import KEY

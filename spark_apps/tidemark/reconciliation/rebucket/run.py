@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.application.frame import Run
 from tidemark.cassandra.schema import identifier
+from tidemark.context import Run
 from tidemark.errors import InvalidInput, TidemarkError, WrongData
 from tidemark.journal import bucket_size
 from tidemark.partitioning import keys

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS

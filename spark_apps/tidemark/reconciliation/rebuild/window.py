@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.errors import JournalDamaged
 from tidemark.journal import tag_views as retention_store
 from tidemark.journal.tables import PAYLOAD_COLUMNS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.application.frame import Run
+from tidemark.context import Run
 from tidemark.journal import bucket_size, messages_by_key
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.check import describe
