@@ -54,7 +54,6 @@ def damaged(journal: Journal) -> None:
     journal.insert("messages", [message("lost", 11, 6, {"red"}, event=None, partition_nr=2)])
     orphan = {"persistence_id": "behind", "tag": "never", "sequence_nr": 9}
     journal.insert("tag_write_progress", [{**orphan, "tag_pid_sequence_nr": 9}])
-    journal.insert("tag_scanning", [{"persistence_id": "nobody", "sequence_nr": 9}])
 
 
 def front_deleted(journal: Journal) -> None:
@@ -164,7 +163,6 @@ BOUNDARIES = {
             "tidemark.tagging.store:write_progress",
             "tidemark.reconciliation.repair.store:delete_progress",
             "tidemark.tagging.store:write_scanning",
-            "tidemark.reconciliation.repair.store:delete_scanning",
         ),
     ),
 }

@@ -163,11 +163,18 @@ def test_rows_of_events_that_are_deleted_from_messages_go_too(
 
 
 def test_id_whose_messages_and_metadata_are_all_gone(written: Journal) -> None:
-    """Cleanup with neverUseAgain leaves the tag views, progress and scanning only."""
+    """Cleanup with neverUseAgain leaves the tag views, progress and scanning only: no damage."""
     for row in written.rows("messages"):
         if row["persistence_id"] == "a|1":
             delete_message(written, row)
     before = state(written)
+    check = written.run("reconcile", "check")
+    assert (check.status, check.report["counts"]["findings"]) == (0, 0), check.stdout
+    counted = {
+        name: check.report["counts"][name] for name in ("removed_ids", "rows_of_deleted_events")
+    }
+    assert counted == {"removed_ids": 1, "rows_of_deleted_events": 12}
+    assert written.run("reconcile", "repair", "--apply").report["state"] == "nothing-to-do"
     assert deleted(written, "--persistence-id", "a|1")["tag_rows_deleted"] == 12
     assert state(written) == without(before, {"a|1"}, {"red", "blue"})
     again = delete(written, "--persistence-id", "a|1")

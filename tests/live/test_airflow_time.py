@@ -25,6 +25,7 @@ from tests.interop.support import QUICK, complete
 from tests.live.chain import CHAIN
 from tests.live.site import Site
 from tidemark.cassandra.control import Control
+from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 
 MINUTES = float(os.environ.get("LIVE_MINUTES", "30"))
@@ -46,7 +47,7 @@ def test_airflow_keeps_up_with_a_journal_that_lives(state: Path, tmp_path: Path)
             events: list[tuple[float, Callable[[], object]]] = [
                 (0.25, lambda: _stop_scheduler(state / "live-airflow")),
                 (0.25 + 600 / (60 * MINUTES + 600), airflow.start),
-                (0.60, lambda: _restart(node)),
+                (0.60, lambda: _restart(node, site)),
                 (0.75, _kill_an_application),
             ]
             began = time.monotonic()
@@ -125,9 +126,19 @@ def _stop_scheduler(home: Path) -> None:
     processes.stop(["scheduler"], home / "run")
 
 
-def _restart(node: Cassandra) -> None:
+def _restart(node: Cassandra, site: Site) -> None:
     node.stop()
     node.start()
+
+    def is_connected() -> bool:
+        """The sessions notice by themselves, each at its next attempt."""
+        try:
+            site.journal.control.execute("SELECT release_version FROM system.local")
+        except CassandraUnavailable:
+            return False
+        return site.writer.current("red").failure is None
+
+    wait_until("the actors' session and the test's own to be connected", is_connected, INTERVAL_S)
 
 
 def _kill_an_application() -> None:
@@ -138,12 +149,20 @@ def _kill_an_application() -> None:
             process
             for process in psutil.process_iter(["cmdline"])
             if any("spark_apps/" in word for word in process.info["cmdline"] or [])
-            and "live-airflow" in process.environ().get("AIRFLOW_HOME", "")
+            and "live-airflow" in _home(process)
         ]
 
     wait_until("an application to run", lambda: bool(found()), INTERVAL_S * 2)
     for process in found():
         process.kill()
+
+
+def _home(process: psutil.Process) -> str:
+    """The AIRFLOW_HOME of a process; empty when it has ended meanwhile."""
+    try:
+        return process.environ().get("AIRFLOW_HOME", "")
+    except psutil.Error:
+        return ""
 
 
 def _wait_until_done(site: Site, airflow: Airflow) -> None:

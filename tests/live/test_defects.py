@@ -9,7 +9,18 @@ import pytest
 
 from tests.integration.support import Journal
 from tests.live.play import play
-from tests.live.steps import Delete, History, Miss, Pass, Persist, Refused, Run, Within
+from tests.live.steps import (
+    Cleanup,
+    Delete,
+    History,
+    Mend,
+    Miss,
+    Pass,
+    Persist,
+    Refused,
+    Run,
+    Within,
+)
 from tests.live.world import Profile
 
 HOUR, DAY = 3600.0, 86400.0
@@ -73,6 +84,10 @@ HISTORIES: dict[str, tuple[Profile, History]] = {
     "what the first run of all was refused is the next one's": (
         TIDEMARK,
         (Persist("a|1"), Refused(), Persist("a|1"), Run()),
+    ),
+    "repair takes nothing of an actor that is gone for good": (
+        TIDEMARK,
+        (Persist("a|1", count=3), Persist("b|1"), Run(), Run(), Cleanup("a|1"), Run(), Mend()),
     ),
 }
 

@@ -12,6 +12,7 @@ from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings.bounds import Bounds
+from tidemark.reconciliation.findings.expected import REMOVED
 from tidemark.reconciliation.findings.read import Keys
 from tidemark.reconciliation.findings.rows import all_findings
 from tidemark.reconciliation.repair.run import ACTIONS
@@ -147,7 +148,11 @@ def keys_of(spark: SparkSession, journal: Journal) -> Keys:
         _frame(
             spark,
             "persistence_id string, deleted_to bigint",
-            ((pid, one.deleted_to) for pid, one in items if one.deleted_to is not None),
+            (
+                (pid, REMOVED if one.deleted_to is None else one.deleted_to)
+                for pid, one in items
+                if one.deleted_to is not None or not one.events
+            ),
         ),
     )
 

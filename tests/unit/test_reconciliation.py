@@ -103,10 +103,15 @@ CASES: dict[str, tuple[History, set[Found]]] = {
         {("progress_ahead", "c", 4, 1, None)},
     ),
     "scanning ahead": (replace(WHOLE, scanned_to=8), {("scanning_ahead", "", 8, None, None)}),
-    "scanning without messages": (
-        History(scanned_to=3),
-        {("scanning_ahead", "", 3, None, None)},
+    "removed for good, with nothing but tags and scanning left": (
+        replace(WHOLE, events=frozenset()),
+        set(),
     ),
+    "removed for good without progress": (
+        replace(WHOLE, events=frozenset(), progress={}),
+        set(),
+    ),
+    "removed for good, untagged": (History(scanned_to=3), set()),
     "scanning behind": (replace(WHOLE, scanned_to=1), set()),
     "scanning absent": (replace(WHOLE, scanned_to=None), set()),
     "scanning at the end of what was deleted": (
@@ -193,15 +198,6 @@ CASES: dict[str, tuple[History, set[Found]]] = {
         {("progress_behind", "a", 2, 2, 3)},
     ),
     "all deleted, rows gone": (replace(WHOLE.deleted(to=5), rows=frozenset()), set()),
-    "messages lost for good": (
-        replace(WHOLE, events=frozenset()),
-        {
-            *(("extra_row", r.tag, r.event.number, r.number, None) for r in WHOLE.rows),
-            ("progress_ahead", "a", 4, 3, None),
-            ("progress_ahead", "b", 5, 2, None),
-            ("scanning_ahead", "", 5, None, None),
-        },
-    ),
     "clocks went back: sequence nr order decides": (
         History.whole((5, "a"), (4, "a"), (6, "a")),
         set(),

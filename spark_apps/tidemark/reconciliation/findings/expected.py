@@ -13,11 +13,16 @@ is what check expects.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 TAGGED = ["persistence_id", "tag"]
 EVENT = [*TAGGED, "sequence_nr", "timestamp"]
+REMOVED = 2**63 - 1
+"""deleted_to of a persistence id that was removed for good; no sequence nr is as high."""
 
 
 def expected_rows(
@@ -56,6 +61,26 @@ def sequence_ends(index: DataFrame) -> DataFrame:
         F.min("sequence_nr").alias("lowest_sequence_nr"),
         F.max("sequence_nr").alias("highest_sequence_nr"),
     )
+
+
+def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> DataFrame:
+    """The persistence ids of which the tag tables are all that is left, as if deleted to the end.
+
+    Cleanup leaves them so when an id shall never be used again: it deletes messages and metadata,
+    and nothing of the tags. Their rows are the only copy of what readers may not have read yet.
+    Source: facts pekko-cassandra §6, `deleteAllEvents`.
+
+    Args:
+        tagged: frames of the tag tables, read before the others; of each its persistence_id counts.
+        known: frames of messages and metadata.
+
+    Returns:
+        persistence_id, deleted_to (bigint).
+    """
+    named = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged))
+    held = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
+    removed = named.distinct().join(held, on="persistence_id", how="left_anti")
+    return removed.withColumn("deleted_to", F.lit(REMOVED))
 
 
 def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:

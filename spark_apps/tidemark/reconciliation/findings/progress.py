@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.expected import TAGGED, sequence_ends
+from tidemark.reconciliation.findings.expected import REMOVED, TAGGED, sequence_ends
 
 
 def progress_findings(
@@ -35,7 +35,13 @@ def progress_findings(
         .join(deleted, on="persistence_id", how="left")
     )
     remains = F.col("last").isNotNull()
-    kind = F.when(remains, _kind_if_events_remain()).otherwise(_kind_if_all_are_deleted())
+    is_removed = F.coalesce(F.col("deleted_to") == REMOVED, F.lit(False))
+    kind = (
+        # Nobody will number on.
+        F.when(is_removed, F.lit(None))
+        .when(remains, _kind_if_events_remain())
+        .otherwise(_kind_if_all_are_deleted())
+    )
     return kinds.finding(
         compared.withColumn("kind", kind).where(F.col("kind").isNotNull()),
         kind=F.col("kind"),
@@ -52,15 +58,15 @@ def progress_findings(
 def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame) -> DataFrame:
     """tag_scanning beyond every event that there is or was.
 
-    Columns in: those of `message_index`, `scanning` and `deleted` in `journal.frames`.
-    Columns out: `kinds.COLUMNS`; nothing is expected where no event was ever known.
+    Columns in: those of `message_index` and `scanning` in `journal.frames`, and of `Keys.deleted`.
+    Columns out: `kinds.COLUMNS`.
     """
     last = F.greatest("highest_sequence_nr", "deleted_to")
     ahead = (
         scanning.join(sequence_ends(index), on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .withColumn("expected_sequence_nr", last)
-        .where(F.col("scanned_to") > F.coalesce("expected_sequence_nr", F.lit(0)))
+        .where(F.col("scanned_to") > F.col("expected_sequence_nr"))
     )
     return _of_scanning(ahead, F.lit(""))
 

@@ -17,6 +17,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import Run
 from tidemark.journal import frames
+from tidemark.reconciliation.findings.expected import removed_ids
 from tidemark.reconciliation.scope import Scope
 from tidemark.tagging import events, numbering, rules
 
@@ -30,7 +31,7 @@ class Keys:
         rows: `tag_view_keys`.
         progress: `write_progress`.
         scanning: `scanning`.
-        deleted: `deleted`.
+        deleted: `deleted`, and `expected.removed_ids`.
     """
 
     index: DataFrame
@@ -82,10 +83,16 @@ def read_keys(run: Run, scope: Scope, kept: Kept) -> tuple[Keys, dict[str, int]]
     rules.check(spark, tag_rules)
     index, message_count = kept.now(_with_tags(events.index_of(messages, tag_rules), scope.tags))
     deleted, _ = kept.now(of_ids(frames.deleted(spark, settings)))
+    removed, removed_count = kept.now(removed_ids([rows, progress, scanning], [index, deleted]))
+    deleted = deleted.unionByName(removed)
     torn = kept.lazily(numbering.torn(index, numbering.spans(index), deleted))
     if not torn.isEmpty():
         index = kept.lazily(numbering.without_torn(index, torn))
-    counts = {"messages_checked": message_count, "tag_rows_checked": row_count}
+    counts = {
+        "messages_checked": message_count,
+        "tag_rows_checked": row_count,
+        "removed_ids": removed_count,
+    }
     return Keys(index, rows, progress, scanning, deleted), counts
 
 

@@ -43,8 +43,7 @@ ACTIONS = {
     "tag_rows_deleted": _any_of(kinds.NEED_A_DELETE),
     "progress_rows_written": f"{_OF_PROGRESS} AND {_IS_EXPECTED}",
     "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {_IS_EXPECTED}",
-    "scanning_rows_written": f"{_OF_SCANNING} AND {_IS_EXPECTED}",
-    "scanning_rows_deleted": f"{_OF_SCANNING} AND NOT {_IS_EXPECTED}",
+    "scanning_rows_written": _OF_SCANNING,
 }
 """What is done, in this order, with the findings (`kinds.COLUMNS`) of which the condition holds."""
 
@@ -126,7 +125,6 @@ def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str
         "progress_rows_written": lambda part: store.write_progress(progress_rows(part), settings),
         "progress_rows_deleted": lambda part: repair_store.delete_progress(part, settings),
         "scanning_rows_written": lambda part: store.write_scanning(scanning_rows(part), settings),
-        "scanning_rows_deleted": lambda part: repair_store.delete_scanning(part, settings),
     }
     check()
     _forget(run, found.findings)

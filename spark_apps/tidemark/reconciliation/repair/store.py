@@ -29,9 +29,3 @@ def delete_progress(findings: DataFrame, settings: Settings) -> None:
     """Delete the progress of each finding. Columns in: `kinds.COLUMNS`."""
     keys = findings.select("persistence_id", "tag")
     connector.delete(keys, settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
-
-
-def delete_scanning(findings: DataFrame, settings: Settings) -> None:
-    """Delete the scanning of each finding. Columns in: `kinds.COLUMNS`."""
-    keys = findings.select("persistence_id")
-    connector.delete(keys, settings.journal_keyspace, tables.TAG_SCANNING)
