@@ -37,8 +37,8 @@ BOUNDARIES = {
         "tidemark.projection.writing.tables:write_bucket_rows",
         "tidemark.projection.writing.tables:delete_older_rows",
         "tidemark.projection.writing.tables:write_newest",
-        "tidemark.projection.writing.tables:write_offsets",
-        "tidemark.projection.writing.tables:write_cursors",
+        "tidemark.projection.offset_store.consumption:write_offsets",
+        "tidemark.projection.offset_store.consumption:write_cursors",
         "tidemark.projection.offset_store.missing_numbers:replace",
     ],
     "purge": [
@@ -50,7 +50,7 @@ CASES = sampled(
     {
         ("tag_write", "tidemark.tagging.store:write_tag_views"),
         ("tag_write", "tidemark.tagging.store:write_scanning"),
-        ("project", "tidemark.projection.writing.tables:write_offsets"),
+        ("project", "tidemark.projection.offset_store.consumption:write_offsets"),
         ("purge", "tidemark.journal.tag_views:delete_partitions"),
     },
 )
@@ -106,8 +106,8 @@ def test_killed_after_a_write_and_run_again(
     sampled(
         [
             ("fold", "tidemark.projection.writing.tables:write_newest"),
-            ("fold", "tidemark.projection.writing.tables:write_offsets"),
-            ("fold", "tidemark.projection.writing.tables:write_cursors"),
+            ("fold", "tidemark.projection.offset_store.consumption:write_offsets"),
+            ("fold", "tidemark.projection.offset_store.consumption:write_cursors"),
             ("append", "tidemark.projection.writing.tables:write_events"),
             ("export", "tidemark.projection.writing.export_files:write_batch"),
             ("export", "tidemark.projection.writing.export_files:replace_bucket"),

@@ -43,10 +43,10 @@ WRITES_OF_PROJECT = (
     "tidemark.projection.writing.export_files:write_batch",
     "tidemark.projection.writing.tables:delete_older_rows",
     "tidemark.projection.writing.tables:write_bucket_rows",
-    "tidemark.projection.writing.tables:write_cursors",
+    "tidemark.projection.offset_store.consumption:write_cursors",
     "tidemark.projection.writing.tables:write_events",
     "tidemark.projection.writing.tables:write_newest",
-    "tidemark.projection.writing.tables:write_offsets",
+    "tidemark.projection.offset_store.consumption:write_offsets",
 )
 """Of every mode; that of a run over ranges of slices comes with its settling, which is fenced."""
 

@@ -19,7 +19,7 @@ from tests.integration.test_reconcile_delete import three_ids
 from tests.integration.test_reconcile_rebucket import NEW, an_event, in_size, rebucket
 from tests.integration.written import DAY_MS, write_as_pekko
 
-STORE = "tidemark.reconciliation.rebucket.run.store"
+STORE = "tidemark.reconciliation.rebucket.store"
 
 
 @pytest.fixture

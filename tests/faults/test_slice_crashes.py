@@ -27,7 +27,7 @@ EVENTS = [
         # Of four ranges the first one is recorded, the others are not.
         ("tidemark.projection.offset_store.slice_records:record", ("--slice-ranges", "4"), 54),
         pytest.param(
-            "tidemark.projection.writing.tables:write_offsets",
+            "tidemark.projection.offset_store.consumption:write_offsets",
             ("--slice-ranges", "4"),
             72,
             marks=pytest.mark.soak,

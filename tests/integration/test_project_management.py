@@ -21,6 +21,7 @@ from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition import catalog
 from tidemark.projection.management import pause as management
+from tidemark.projection.offset_store import pause_state
 
 
 @pytest.fixture
@@ -76,9 +77,9 @@ def test_of_two_changes_at_once_one_loses_cleanly(
     settings = projections.journal.settings()
     settings = settings.model_copy(update={"projections_dir": projections.directory})
     both_have_read = threading.Barrier(2, timeout=60)
-    read = management.standing
+    read = pause_state.standing
 
-    def read_and_wait(*arguments: object) -> management.Standing:
+    def read_and_wait(*arguments: object) -> pause_state.Standing:
         found = read(*arguments)  # type: ignore[arg-type]
         if not found.revision and threading.current_thread() is not threading.main_thread():
             both_have_read.wait()
@@ -154,5 +155,5 @@ def test_unknown_projection_is_named_and_nothing_is_changed(
     assert "no projection is named none" in line
     assert "latest, totals" in line
     assert projections.journal.control.table_columns(
-        projections.journal.own_keyspace, management.TABLE
-    ) is None or not projections.journal.own_rows(management.TABLE)
+        projections.journal.own_keyspace, pause_state.TABLE
+    ) is None or not projections.journal.own_rows(pause_state.TABLE)

@@ -29,6 +29,7 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.definition import catalog
+from tidemark.projection.planning import live_release
 from tidemark.projection.running import releases
 
 TABLE = TOTALS_TABLE.replace(
@@ -184,7 +185,7 @@ def test_of_two_swaps_upon_the_same_release_one_is_refused(
     assert "totals: version 2 is live now" in projections.run(0, 2).stdout
     before = released(projections)
     passed = {START_MS, START_MS + 3_600_000}
-    for stale in (None, releases.Live(1, "elsewhere.totals_v1", is_stored=True)):
+    for stale in (None, live_release.Live(1, "elsewhere.totals_v1", is_stored=True)):
         with pytest.raises(TidemarkError, match="of projection totals was changed meanwhile"):
             releases._swap(run, definition, stale, passed)
     assert released(projections) == before

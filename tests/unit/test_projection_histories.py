@@ -14,10 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.unit.history_world import RUNS, Event, Job, Judged, World, sequential
+from tidemark.journal.series import NO_TAG
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import slice_of
 from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.rule import NO_TAG, Result
+from tidemark.projection.acceptance.rule import Result
 
 WORLDS = 300
 SEEDS = 20

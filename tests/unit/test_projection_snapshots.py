@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 
 from tests.unit.snapshot_model import Reader
 from tidemark.errors import DefinitionError, TidemarkError
+from tidemark.journal import series
 from tidemark.partitioning import keys
 from tidemark.projection.acceptance import rule, snapshots
 from tidemark.projection.acceptance.rule import Result
@@ -200,7 +201,7 @@ def test_a_snapshot_has_the_first_timeuuid_of_its_millisecond(spark: SparkSessio
     (row,) = snapshots.newest(index, 2**50).collect()
     ticks = 1_356_998_400_123 * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
     assert row.snapshot_timestamp == keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
-    assert row.tag == rule.NO_TAG
+    assert row.tag == series.NO_TAG
 
 
 def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(

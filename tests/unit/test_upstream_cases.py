@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemark.journal.series import NO_TAG
 from tidemark.partitioning.keys import slice_of
 from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.rule import NO_TAG, Result
+from tidemark.projection.acceptance.rule import Result
 from tidemark.spark.local_rows import local_rows
 
 RESULTS = {

@@ -15,9 +15,12 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.journal import tables
 from tidemark.partitioning import keys
-from tidemark.projection.acceptance.gaps import series_name
-from tidemark.projection.acceptance.rule import NO_TAG
 from tidemark.settings import Settings
+
+NO_TAG = ""
+"""The tag of a series that is a persistence id."""
+
+SERIES = ("persistence_id", "tag")
 
 END = 2**63 - 1
 _CHUNK = 500
@@ -196,3 +199,13 @@ _TAG_ROW = "tag_name = ? AND timebucket = ? AND timestamp = ? AND persistence_id
 def epoch_ms(timestamp: UUID) -> int:
     """The time of a timeuuid."""
     return (timestamp.time - keys.UUID_EPOCH_TICKS) // keys.TICKS_PER_MS
+
+
+def series_name(persistence_id: str, tag: str) -> str:
+    """`p|1`, or `p|1 red`."""
+    return persistence_id if tag == NO_TAG else f"{persistence_id} {tag}"
+
+
+def numbers(first: int, last: int) -> str:
+    """`4`, or `4..6`."""
+    return str(first) if first == last else f"{first}..{last}"

@@ -12,18 +12,19 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import Run
 from tidemark.errors import HistoryPurged, WrongData
+from tidemark.journal import series
+from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection.acceptance import gaps, resets, rule, snapshots
+from tidemark.projection.acceptance import gaps, resets, rule, snapshots, whole_buckets
 from tidemark.projection.acceptance.candidates import KEYS, Sightings
-from tidemark.projection.acceptance.rule import NO_TAG, REJECTIONS, RESULT, SERIES, Result
+from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Result
+from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import buckets, skips
-from tidemark.projection.offset_store.buckets import BucketsLost
+from tidemark.projection.offset_store import consumption, skips
 from tidemark.projection.planning.plan import Work, emptied
 from tidemark.projection.sources import registry, scope
 from tidemark.projection.sources.base import Reader
-from tidemark.projection.writing import tables
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
 
@@ -105,7 +106,7 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     """
     spark, settings, definition = run.spark, run.settings, work.definition
     is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
-    stored = tables.stored_offsets(spark, settings, subject, work.slices).where(is_ours)
+    stored = consumption.stored_offsets(spark, settings, subject, work.slices).where(is_ours)
     stored = scope.of_types(stored, definition)
     reader = registry.reader(definition.source)
     rows = scope.planned_rows(run, work, reader)
@@ -162,7 +163,9 @@ def _require_whole(
     to_change = {piece.time_bucket for piece in work.pieces if piece.reason in _MADE_AGAIN}
     to_change |= {bucket for bucket, counts in taken.counts.items() if counts.get("accepted")}
     try:
-        return buckets.require_whole(run, work.definition, judged, taken.time_buckets, to_change)
+        return whole_buckets.require_whole(
+            run, work.definition, judged, taken.time_buckets, to_change
+        )
     except BucketsLost:
         taken.release()
         raise
@@ -232,8 +235,8 @@ def _without_purged(
     if not policy.accept_purged:
         more = gone.count() - len(found)
         named = [
-            f"{gaps.series_name(row.persistence_id, row.tag)}"
-            f" {gaps.numbers(row.first_number, row.last_number)}"
+            f"{series.series_name(row.persistence_id, row.tag)}"
+            f" {series.numbers(row.first_number, row.last_number)}"
             for row in found
         ] + ([f"and {more:,} more"] if more else [])
         raise HistoryPurged(

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.context import Run
 from tidemark.journal import frames, increments
+from tidemark.journal.series import SERIES
 from tidemark.projection.acceptance import resets, rule
-from tidemark.projection.acceptance.rule import SERIES
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import rows as read
 from tidemark.projection.sources import scope

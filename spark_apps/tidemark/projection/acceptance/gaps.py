@@ -8,8 +8,9 @@ from itertools import groupby
 from pyspark.sql import DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from tidemark.journal.series import NO_TAG, SERIES, numbers, series_name
 from tidemark.ledger.pieces import GAP_ERROR
-from tidemark.projection.acceptance.rule import FOLLOWS, NO_TAG, SERIES, is_rejected
+from tidemark.projection.acceptance.rule import FOLLOWS, is_rejected
 
 NAMED = 3
 """Series that an error names, of one time bucket or of a projection."""
@@ -122,16 +123,6 @@ def _one(row: Row) -> str:
         return f"{name} {row.first_seen} held"
     shown = [numbers(hole.first, hole.last) for hole in row.holes[:_HOLES]]
     return f"{name} {' '.join(shown)}{' ...' if len(row.holes) > _HOLES else ''} missing"
-
-
-def series_name(persistence_id: str, tag: str) -> str:
-    """`p|1`, or `p|1 red`."""
-    return persistence_id if tag == NO_TAG else f"{persistence_id} {tag}"
-
-
-def numbers(first: int, last: int) -> str:
-    """`4`, or `4..6`."""
-    return str(first) if first == last else f"{first}..{last}"
 
 
 def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:

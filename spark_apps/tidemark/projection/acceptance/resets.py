@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns, keys
-from tidemark.projection.acceptance.rule import SERIES
 from tidemark.projection.sources import rows as read
 
 _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS

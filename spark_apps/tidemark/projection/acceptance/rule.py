@@ -13,13 +13,11 @@ from enum import StrEnum
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
 
-SERIES = ("persistence_id", "tag")
 RESULT = "result"
 FOLLOWS = "follows"
-NO_TAG = ""
-"""The tag of a series that is a persistence id."""
 
 
 class Result(StrEnum):

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.context import Run
 from tidemark.journal import frames, increments, snapshots
+from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance import candidates
 from tidemark.projection.acceptance.candidates import Sightings
-from tidemark.projection.acceptance.rule import NO_TAG, SERIES
-from tidemark.projection.analysis.analyze import IS_SNAPSHOT
 from tidemark.projection.definition.source import PersistenceIds
+from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import rows as read
 from tidemark.projection.sources import scope

@@ -20,27 +20,16 @@ from tidemark.projection.decoding.prepare import Decoders, prepare
 from tidemark.projection.definition.decoder import is_plain_json
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.query import Function, Select
+from tidemark.projection.envelope import (
+    ENVELOPE,
+    IS_SNAPSHOT,
+    SOURCE_COLUMN,
+    STATE_KEY,
+    UNREADABLE_COLUMN,
+)
 from tidemark.spark.determinism import unrepeatable
 
 EVENTS = "events"
-ENVELOPE = T.StructType(
-    [
-        T.StructField("persistence_id", T.StringType()),
-        T.StructField("sequence_nr", T.LongType()),
-        T.StructField("timestamp", T.TimestampType()),
-        T.StructField("time_bucket", T.LongType()),
-        T.StructField("entity_type", T.StringType()),
-        T.StructField("slice", T.IntegerType()),
-        T.StructField("tags", T.ArrayType(T.StringType())),
-    ]
-)
-"""What every event has; the fields of its payload come after it."""
-IS_SNAPSHOT = "is_snapshot"
-"""And in definitions that start from snapshots; it comes before those fields."""
-STATE_KEY = T.StructType(ENVELOPE.fields[:2])
-"""What every row of mode fold has; the fields of its state come after it."""
-SOURCE_COLUMN = "_source"
-UNREADABLE_COLUMN = "_unreadable"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
 
 _COMBINING = {

@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
 
-from tidemark.projection.analysis.analyze import UNREADABLE_COLUMN
 from tidemark.projection.decoding import avro
 from tidemark.projection.decoding.jackson import GZIP_MAGIC, LZ4_MAGIC
 from tidemark.projection.decoding.json_text import Translator
 from tidemark.projection.decoding.prepare import Decoders
 from tidemark.projection.definition.decoder import Kind, Rule
+from tidemark.projection.envelope import UNREADABLE_COLUMN
 
 PARSED = "parsed"
 CAUSE = "cause"

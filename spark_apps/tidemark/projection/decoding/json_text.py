@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from cbor2 import undefined
 
-from tidemark.projection.decoding.causes import one_line
+from tidemark.text import one_line
 
 Translation = tuple[str | None, str | None]
 """The payload as JSON text and the cause why it cannot be read; one of them is None."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from tidemark.projection.decoding.causes import one_line
+from tidemark.text import one_line
 
 
 @dataclass(frozen=True)

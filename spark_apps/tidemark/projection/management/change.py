@@ -8,40 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from tidemark import clock
 from tidemark.application import preflight
 from tidemark.cassandra.compare_and_set import compare_and_set
-from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.context import DONE, NOTHING, PLANNED, Outcome, Run
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store.revision import TABLE, Revision, revision
 from tidemark.projection.planning.lock import lock_of
-from tidemark.settings import Settings
 
-TABLE = "projection_revision"
 HINT = "dry run: nothing was changed; --apply does it"
 Check = Callable[[], None]
 """Raises LockLost when nothing may be written any more; called before each kind of write."""
-
-
-@dataclass(frozen=True)
-class Revision:
-    """How often the offsets of a projection were changed by hand, and how last."""
-
-    revision: int = 0
-    operation: str = ""
-    owner: str = ""
-    changed_at: datetime | None = None
-
-    def __str__(self) -> str:
-        """For people."""
-        if self.changed_at is None:
-            return "never changed by hand"
-        return f"{self.operation} {self.changed_at:%Y-%m-%d %H:%M} UTC by {self.owner}"
 
 
 @dataclass(frozen=True)
@@ -59,20 +40,6 @@ class Change:
     counts: Mapping[str, int]
     do: Callable[[Check], None] | None
     details: Mapping[str, object] = field(default_factory=dict)
-
-
-def revision(control: Control, settings: Settings, definition: Definition) -> Revision:
-    """Where a projection stands.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
-    rows = control.execute(
-        "SELECT revision, operation, owner, changed_at"
-        f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
-        (definition.subject(settings.journal_keyspace),),
-    )
-    return Revision(**rows[0]) if rows else Revision()
 
 
 def run_change(

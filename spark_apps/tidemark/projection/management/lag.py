@@ -11,15 +11,14 @@ from pyspark.sql import functions as F
 
 from tidemark.context import Run
 from tidemark.journal import frames
+from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
-from tidemark.projection.acceptance.rule import NO_TAG, SERIES
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import offsets
+from tidemark.projection.offset_store import consumption, offsets
 from tidemark.projection.sources import registry, scope
 from tidemark.projection.sources import rows as read
-from tidemark.projection.writing import tables
 from tidemark.window import to_millis
 
 
@@ -52,7 +51,7 @@ def exact(run: Run, definition: Definition, first_bucket: int | None) -> dict[in
         CassandraUnavailable: a statement failed.
     """
     subject = definition.subject(run.settings.journal_keyspace)
-    stored = tables.stored_offsets(run.spark, run.settings, subject, ALL)
+    stored = consumption.stored_offsets(run.spark, run.settings, subject, ALL)
     stored = stored.where(F.col("tag").isin(list(definition.tags or [NO_TAG])))
     numbers = _tag_numbers(run, definition) if definition.tags else _event_numbers(run, definition)
     found = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 from tidemark.context import Run
 from tidemark.errors import HistoryPurged, InvalidInput
-from tidemark.journal.series import Series, SeriesReader, Sighting
+from tidemark.journal.series import NO_TAG, Series, SeriesReader, Sighting, numbers
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
-from tidemark.projection.acceptance.gaps import numbers
-from tidemark.projection.acceptance.rule import NO_TAG
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import Change, Check
 from tidemark.projection.offset_store import buckets as made

@@ -15,9 +15,9 @@ from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import buckets as made
 from tidemark.projection.offset_store import missing_numbers, skips, slice_records
+from tidemark.projection.planning import live_release
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.planning.plan import ledger, validated
-from tidemark.projection.running import releases
 
 
 def run_releases(run: Run, names: Sequence[str]) -> Outcome:
@@ -36,14 +36,14 @@ def run_releases(run: Run, names: Sequence[str]) -> Outcome:
         if not definition.is_blue_green:
             lines.append(f"{definition.name}: in place, {definition.target}")
             continue
-        now = releases.live(run.control, run.settings, definition)
+        now = live_release.live(run.control, run.settings, definition)
         lines.append(f"{definition.name}: {now or 'nothing is live'}")
         is_live = now is not None and now.table == definition.target
         if not is_live:
-            done, left = releases.standing(run.control, run.settings, definition, passed)
-            lines.append(f"  {releases.building(definition, done, left)}")
+            done, left = live_release.standing(run.control, run.settings, definition, passed)
+            lines.append(f"  {live_release.building(definition, done, left)}")
         for version in _versions(run, definition):
-            known = releases.at_version(definition, version).target
+            known = live_release.at_version(definition, version).target
             if known != definition.target and (now is None or known != now.table):
                 over += 1
                 lines.append(
@@ -69,7 +69,7 @@ def drop(run: Run, name: str, version: int, *, apply: bool) -> Outcome:
     """
     (definition,) = catalog.select(run.settings.projections_dir, [name])
     preflight.check_journal(run)
-    former = releases.at_version(definition, version)
+    former = live_release.at_version(definition, version)
     known = version in _versions(run, definition)
     if not definition.is_blue_green or not (known or ledger(run, former).entries()):
         raise InvalidInput(
@@ -105,7 +105,7 @@ def _versions(run: Run, definition: Definition) -> list[int]:
 
 
 def _require_not_live(run: Run, definition: Definition) -> None:
-    now = releases.live(run.control, run.settings, definition)
+    now = live_release.live(run.control, run.settings, definition)
     if now is not None and now.table == definition.target:
         raise InvalidInput(
             f"of {definition.name} {now}", where="--version", do="name a version that is over"

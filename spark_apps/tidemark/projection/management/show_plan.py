@@ -11,7 +11,7 @@ from tidemark import clock
 from tidemark.application import preflight
 from tidemark.context import NOTHING, PLANNED, Outcome, Run
 from tidemark.projection.definition import catalog
-from tidemark.projection.management import pause
+from tidemark.projection.offset_store import pause_state
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.limit import limited
 from tidemark.projection.planning.plan import Work, plan
@@ -52,7 +52,7 @@ def run_plan(
     definitions = catalog.select(run.settings.projections_dir, names)
     preflight.check(run, window)
     lines: list[str] = []
-    definitions = pause.unpaused(run, definitions, lines.append)
+    definitions = pause_state.unpaused(run, definitions, lines.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     if max_pieces is not None:
         works = [limited(work, max_pieces) for work in works]

@@ -18,9 +18,9 @@ from tidemark.ledger.pieces import Entry, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management import lag, pause
+from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
-from tidemark.projection.offset_store import missing_numbers
+from tidemark.projection.offset_store import missing_numbers, pause_state
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.plan import ledger, passed
@@ -106,7 +106,7 @@ def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: i
     lines: list[str] = []
     details: list[Mapping[str, Any]] = []
     for definition in definitions:
-        stands = pause.standing(run.control, settings, definition)
+        stands = pause_state.standing(run.control, settings, definition)
         entries = ledger(run, definition).entries()
         oldest = entries[0].time_bucket if entries else now_ms
         passed_by = passed(run, definition, oldest, now_ms)

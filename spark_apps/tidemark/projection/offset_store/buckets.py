@@ -8,21 +8,14 @@ next run they are either consumed or new.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.cassandra.schema import table
 from tidemark.context import Run
-from tidemark.errors import HistoryPurged
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection.acceptance.rule import RESULT, Result
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.writing import tables
-from tidemark.text import counted
-from tidemark.window import from_millis
+from tidemark.projection.offset_store import write_times
 
 _TABLE = "projection_bucket"
 _TOGETHER = 100
@@ -41,77 +34,6 @@ class Made:
     events: int
     unsure: int
     version: str
-
-
-class BucketsLost(HistoryPurged):
-    """Events of time buckets are gone that their results were made from.
-
-    Attributes:
-        buckets: the error of each.
-    """
-
-    def __init__(self, buckets: Mapping[int, HistoryPurged], where: str) -> None:
-        self.buckets = buckets
-        first, error = min(buckets.items())
-        more = f", and {len(buckets) - 1:,} more" if len(buckets) > 1 else ""
-        what = f"{from_millis(first):%Y-%m-%d %H:%M}{more}: {error.what}"
-        super().__init__(what, where=where, do=error.do)
-
-
-def require_whole(
-    run: Run,
-    definition: Definition,
-    judged: DataFrame,
-    time_buckets: Sequence[int],
-    to_change: Collection[int],
-) -> frozenset[int]:
-    """Refuse to replace time buckets by what deletions have left of them.
-
-    Args:
-        run: the application's frame.
-        definition: the projection; its mode replaces time buckets.
-        judged: as `acceptance.judge` makes it, in memory.
-        time_buckets: to process.
-        to_change: those among them that take something in, or that somebody wants made again.
-
-    Returns:
-        The time buckets that have lost events and are not to change: the result that this
-        definition has made of them stands.
-
-    Raises:
-        BucketsLost: events that the result of one of them was made from are not in `judged`.
-        CassandraUnavailable: a statement failed.
-    """
-    before = read(run, definition, time_buckets)
-    if not any(one.events for one in before.values()):
-        return frozenset()
-    is_consumed = F.max(F.col(RESULT) == str(Result.DUPLICATE))
-    by_event = judged.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
-        F.coalesce(is_consumed, F.lit(False)).alias("is_consumed")
-    )
-    by_bucket = by_event.groupBy("time_bucket").agg(
-        F.count_if("is_consumed").alias("consumed"), F.count_if(~F.col("is_consumed")).alias("new")
-    )
-    now = {row.time_bucket: (row.consumed, row.new) for row in by_bucket.collect()}
-    missing = {}
-    for bucket, one in before.items():
-        consumed, new = now.get(bucket, (0, 0))
-        missing[bucket] = one.events - consumed - min(one.unsure, new)
-    cut = {bucket for bucket, number in missing.items() if number > 0}
-    outdated = {each for each in cut if before[each].version != definition.fingerprint}
-    if lost := outdated | cut.intersection(to_change):
-        errors = {each: _lost(definition, missing[each], before[each].events) for each in lost}
-        raise BucketsLost(errors, definition.name)
-    return frozenset(cut)
-
-
-def _lost(definition: Definition, missing: int, events: int) -> HistoryPurged:
-    return HistoryPurged(
-        f"{missing:,} of the {counted(events, 'event')} that its result was made from"
-        f" {'is' if missing == 1 else 'are'} no longer there",
-        where=definition.name,
-        do="bring them back, or make it from what is left with --accept-purged",
-    )
 
 
 def read(run: Run, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
@@ -146,7 +68,7 @@ def note(run: Run, definition: Definition, made: Mapping[int, Made]) -> None:
         return
     subject, size = _key(run, definition)
     # A clock that goes back must not hide it behind an older row.
-    write_time = tables.next_write_time(run.control, run.settings, subject)
+    write_time = write_times.next_write_time(run.control, run.settings, subject)
     made_of = _made_of(definition)
     rows = [
         (subject, size, bucket, one.events, one.unsure, made_of, one.version, write_time)

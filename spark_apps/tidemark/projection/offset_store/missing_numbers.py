@@ -11,8 +11,8 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.context import Run
+from tidemark.journal.series import numbers, series_name
 from tidemark.partitioning.keys import SliceRange, slice_of
-from tidemark.projection.acceptance.gaps import numbers, series_name
 from tidemark.settings import Settings
 
 _TABLE = "projection_gap"

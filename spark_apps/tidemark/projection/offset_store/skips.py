@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.journal.series import Series
-from tidemark.projection.acceptance.rule import SERIES
+from tidemark.journal.series import SERIES, Series
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 

@@ -16,8 +16,7 @@ from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.planning import source_check
-from tidemark.projection.running import releases
+from tidemark.projection.planning import live_release, source_check
 from tidemark.settings import Settings
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, to_millis
@@ -155,7 +154,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     end = to_millis(window.end)
     entries = pieces_ledger.entries(before=end)
     known = {entry.time_bucket for entry in entries}
-    former = releases.inherited(run.control, settings, definition)
+    former = live_release.inherited(run.control, settings, definition)
     first = min(known | in_window | {bucket for bucket in former if bucket < end})
     passed_by = passed(run, definition, first, end)
     scheduled = pieces_ledger.schedule(

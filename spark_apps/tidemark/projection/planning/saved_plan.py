@@ -10,7 +10,7 @@ from typing import Any
 
 from tidemark.context import Run
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.projection.management import change
+from tidemark.projection.offset_store import revision
 from tidemark.projection.planning.plan import Work
 from tidemark.text import counted
 from tidemark.window import Window, from_millis
@@ -143,7 +143,7 @@ def saved_work(run: Run, work: Work) -> SavedWork:
     return SavedWork(
         work.definition.name,
         work.definition.fingerprint,
-        change.revision(run.control, run.settings, work.definition).revision,
+        revision.revision(run.control, run.settings, work.definition).revision,
         [
             SavedPiece(
                 piece.time_bucket,

@@ -35,7 +35,7 @@ from tidemark.errors import (
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import GAP_ERROR, Piece, Reason, State
 from tidemark.projection.acceptance.accept import Policy, late_pieces
-from tidemark.projection.offset_store.buckets import BucketsLost
+from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.running.batches import part
 from tidemark.projection.running.outcome import Done

@@ -15,11 +15,12 @@ from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
 from tidemark.projection.acceptance import accept, rule
 from tidemark.projection.acceptance.accept import Intake, Policy
+from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.offset_store import buckets, missing_numbers
-from tidemark.projection.offset_store.buckets import BucketsLost, Made
+from tidemark.projection.offset_store import buckets, consumption, missing_numbers
+from tidemark.projection.offset_store.buckets import Made
 from tidemark.projection.planning.limit import postpone
 from tidemark.projection.planning.lock import resource_of
 from tidemark.projection.planning.plan import Work
@@ -29,7 +30,7 @@ from tidemark.projection.running.outcome import Done
 from tidemark.projection.running.undisturbed import Watch
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.transformation import fold as folding
-from tidemark.projection.writing import dead_letters, tables
+from tidemark.projection.writing import dead_letters
 from tidemark.projection.writing import write as modes
 from tidemark.projection.writing.mode import Batch, Counted
 from tidemark.text import counted
@@ -232,9 +233,9 @@ class _Processing:
         run, settings = self._run, self._run.settings
         newest = {row.slice: row.epoch_ms for row in transform.newest_by_slice(decoded).collect()}
         self._claimed.check()
-        tables.write_offsets(rule.offset_rows(reached), settings, self._subject, self._now)
+        consumption.write_offsets(rule.offset_rows(reached), settings, self._subject, self._now)
         self._claimed.check()
-        tables.write_cursors(run.control, settings, self._subject, newest, self._now)
+        consumption.write_cursors(run.control, settings, self._subject, newest, self._now)
 
     def _write_missing(self, taken: Intake) -> None:
         new = {each.time_bucket for each in self._claimed.pieces if each.attempt == 1}

@@ -18,7 +18,7 @@ from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.management import pause
+from tidemark.projection.offset_store import pause_state
 from tidemark.projection.planning.limit import limited
 from tidemark.projection.planning.plan import Work, plan, validated
 from tidemark.projection.planning.saved_plan import SavedPlan
@@ -108,7 +108,7 @@ def run_window(
         slices.require_independent(definitions)
     preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
     left_out = [] if definitions else [f"no projection is defined in {settings.projections_dir}"]
-    definitions = pause.unpaused(run, definitions, left_out.append)
+    definitions = pause_state.unpaused(run, definitions, left_out.append)
     releases.require_in_place(run.control, settings, definitions)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     if saved is not None:

@@ -15,10 +15,10 @@ from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.slice_ranges import ALL, Slicing
 from tidemark.projection.acceptance.accept import Policy
+from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import slice_records
-from tidemark.projection.offset_store.buckets import BucketsLost
 from tidemark.projection.planning.limit import postpone
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.planning.plan import Work

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.context import Run
 from tidemark.journal import frames, tables
+from tidemark.journal.series import NO_TAG
 from tidemark.partitioning import columns
-from tidemark.projection.acceptance.rule import NO_TAG
 from tidemark.projection.planning.estimate import Estimates
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows

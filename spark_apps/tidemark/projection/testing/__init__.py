@@ -22,9 +22,10 @@ from tidemark.errors import TidemarkError
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import IS_SNAPSHOT, Checked
+from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Definition, Mode
+from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.testing import evaluate
 from tidemark.projection.testing.events import COLUMNS, TIME_BUCKET, Event, rows_of
 from tidemark.projection.transformation import events as transform

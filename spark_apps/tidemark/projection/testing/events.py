@@ -10,9 +10,9 @@ from typing import Any
 from tidemark.errors import InvalidInput
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.projection.analysis.analyze import IS_SNAPSHOT
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.source import Messages, PersistenceIds
+from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.window import EPOCH
 
 Event = Mapping[str, Any]

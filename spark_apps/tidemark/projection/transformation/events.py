@@ -7,10 +7,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.partitioning import columns, keys
-from tidemark.projection.analysis.analyze import ENVELOPE, IS_SNAPSHOT, SOURCE_COLUMN
 from tidemark.projection.decoding.decode import with_parsed
 from tidemark.projection.decoding.prepare import Decoders
 from tidemark.projection.definition.model import MAX_VERSION
+from tidemark.projection.envelope import ENVELOPE, IS_SNAPSHOT, SOURCE_COLUMN
 
 WRITE_TIME = "tidemark_write_time"
 _RANK = "_rank"

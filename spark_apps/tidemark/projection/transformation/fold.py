@@ -9,7 +9,8 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import Run
 from tidemark.projection.acceptance.accept import Intake
-from tidemark.projection.analysis.analyze import IS_SNAPSHOT, Checked
+from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.transformation import fold_frame, fold_start

@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.projection.analysis.analyze import IS_SNAPSHOT, STATE_KEY, Checked
+from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.definition.query import Function
+from tidemark.projection.envelope import IS_SNAPSHOT, STATE_KEY
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
 
 _PERSISTENCE_ID, _SEQUENCE_NR = STATE_KEY.names

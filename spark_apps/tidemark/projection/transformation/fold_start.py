@@ -13,8 +13,9 @@ from tidemark.context import Run
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
 from tidemark.projection.acceptance import snapshots
-from tidemark.projection.analysis.analyze import IS_SNAPSHOT, Checked
+from tidemark.projection.analysis.analyze import Checked
 from tidemark.projection.definition.model import MAX_VERSION, Definition
+from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.sources import rows as read

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
-from tidemark.projection.decoding.causes import one_line
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.user_modules import Sources
+from tidemark.text import one_line
 
 FAILURES = "_failures"
 """JSON text: an array of {sequence_nr, cause}, or null."""

@@ -10,6 +10,7 @@ from pyspark.sql import types as T
 
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store import write_times
 from tidemark.projection.writing import tables
 from tidemark.projection.writing.mode import Batch, Counted, Handling, as_selected
 from tidemark.window import from_millis, iso
@@ -51,7 +52,7 @@ def count_by_bucket(
 def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
     settings, control = batch.run.settings, batch.run.control
     batch.claimed.check()
-    write_time = tables.next_write_time(control, settings, batch.subject)
+    write_time = write_times.next_write_time(control, settings, batch.subject)
     if counted.rows:
         tables.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
         batch.claimed.check()

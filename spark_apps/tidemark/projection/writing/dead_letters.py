@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 from tidemark.context import Run
 from tidemark.errors import TidemarkError
 from tidemark.ledger import quarantine
+from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.claim import Claim
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.planning.plan import APPLICATION
 from tidemark.projection.sources import registry
 
 
@@ -27,7 +27,7 @@ def keep(letters: DataFrame, run: Run, claimed: Claim, definition: Definition) -
         letters,
         run.settings,
         source=registry.reader(definition.source).table(run.settings),
-        application=f"{APPLICATION}/{definition.name}",
+        application=f"{PROJECT}/{definition.name}",
         run_id=run.run_id,
     )
     if definition.on_error.fails:

@@ -1,0 +1,128 @@
+"""Which version of a projection is live, and how far the next one is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
+from tidemark.ledger.applications import PROJECT
+from tidemark.ledger.pieces import Entry, Pieces, State
+from tidemark.projection.definition.model import Definition
+from tidemark.settings import Settings
+from tidemark.text import counted
+
+TABLE = "projection_release"
+
+
+@dataclass(frozen=True)
+class Live:
+    """What the readers of a projection see.
+
+    Attributes:
+        version: of its definition.
+        table: `keyspace.table`.
+        is_stored: whether a release says so; otherwise it is what was processed in place.
+        since: when it was swapped to.
+        owner: by whom.
+    """
+
+    version: int
+    table: str
+    is_stored: bool = False
+    since: datetime | None = None
+    owner: str = ""
+
+    def __str__(self) -> str:
+        """For people."""
+        by = f" since {self.since:%Y-%m-%d %H:%M} UTC by {self.owner}" if self.since else ""
+        return f"version {self.version} is live in {self.table}{by}"
+
+
+def live(control: Control, settings: Settings, definition: Definition) -> Live | None:
+    """What is live; None if the projection was never processed.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if (released := stored(control, settings, definition)) is not None:
+        return released
+    in_place = definition.identity(settings.journal_keyspace)
+    versions = [
+        entry.definition_version
+        for entry in _entries(control, settings, in_place)
+        if entry.state is State.DONE
+    ]
+    used = [int(version.split("-")[0]) for version in versions if version]
+    return Live(max(used), definition.template_target) if used else None
+
+
+def stored(control: Control, settings: Settings, definition: Definition) -> Live | None:
+    """The release that readers look up, if there is one.
+
+    Raises:
+        CassandraUnavailable: the statement failed.
+    """
+    rows = control.execute(
+        "SELECT live_version, live_table, since, owner"
+        f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
+        (definition.identity(settings.journal_keyspace),),
+    )
+    if not rows:
+        return None
+    row = rows[0]
+    return Live(row["live_version"], row["live_table"], True, row["since"], row["owner"])
+
+
+def inherited(control: Control, settings: Settings, definition: Definition) -> set[int]:
+    """The time buckets that the live version has processed and a new one has to.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    if not definition.is_blue_green:
+        return set()
+    now = live(control, settings, definition)
+    if now is None or now.table == definition.target:
+        return set()
+    former = definition.identity(settings.journal_keyspace)
+    if now.table != definition.template_target:
+        former = at_version(definition, now.version).subject(settings.journal_keyspace)
+    entries = _entries(control, settings, former)
+    return {entry.time_bucket for entry in entries if entry.state is State.DONE}
+
+
+def at_version(definition: Definition, version: int) -> Definition:
+    """Another version of a blue/green projection: its table and its name in the ledger."""
+    return replace(definition, version=version, table=f"{definition.template}_v{version}")
+
+
+def standing(
+    control: Control, settings: Settings, definition: Definition, passed: Collection[int]
+) -> tuple[set[int], set[int]]:
+    """The time buckets that a version has processed, and those that it needs to be swapped to.
+
+    Those are what the live version has processed, and its own pieces that are not done, as far as
+    validate has passed them.
+
+    Raises:
+        CassandraUnavailable: a statement failed.
+    """
+    entries = _entries(control, settings, definition.subject(settings.journal_keyspace))
+    done = {entry.time_bucket for entry in entries if entry.is_done(definition.fingerprint)}
+    wanted = inherited(control, settings, definition) | {entry.time_bucket for entry in entries}
+    return done, (wanted & set(passed)) - done
+
+
+def building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:
+    """How far the version is by what `standing` says, for people."""
+    return (
+        f"version {definition.version} is built in {definition.target},"
+        f" {counted(len(done), 'bucket')} done, {len(left):,} to do"
+    )
+
+
+def _entries(control: Control, settings: Settings, subject: str) -> list[Entry]:
+    return Pieces.of(control, settings, PROJECT, subject).entries()
