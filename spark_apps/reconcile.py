@@ -13,8 +13,8 @@ from tidemark.application import cli
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, Run
 from tidemark.errors import InvalidInput
+from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import APPLICATION, run_operation
-from tidemark.reconciliation.scope import Scope
 from tidemark.window import Window
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from tidemark.partitioning import keys
 from tidemark.projection.acceptance import resets, rule
 from tidemark.projection.acceptance.rule import Result
 from tidemark.projection.definition.file import read
+from tidemark.projection.sources import restarts
 from tidemark.spark.local_rows import local_rows
 
 A, D, R = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED
@@ -131,7 +132,7 @@ def judged(
         [(name, life.deleted_to) for name, life in lives.items() if life.deleted_to],
         "persistence_id string, deleted_to bigint",
     )
-    anew = resets.began_anew(rows, stored, deleted, AFTER)
+    anew = restarts.began_anew(rows, stored, deleted, AFTER)
     present = resets.present(rows, anew)
     reached = rule.reach(present, resets.begun(stored, anew), deleted)
     marked = rule.judge(rows, resets.marked(reached, anew), rows.is_before)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What every application does around its work: options, preflight, report, exit status."""

@@ -9,8 +9,8 @@ from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Found, find
 from tidemark.reconciliation.findings.read import Kept
+from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import record
-from tidemark.reconciliation.scope import Scope, require_known
 
 
 def run_check(run: Run, scope: Scope) -> Outcome:

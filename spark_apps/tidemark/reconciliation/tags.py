@@ -12,7 +12,7 @@ from tidemark.application import preflight
 from tidemark.context import DONE, Outcome, Run
 from tidemark.partitioning import keys
 from tidemark.reconciliation.findings.read import Kept, Keys, read_keys
-from tidemark.reconciliation.scope import Scope, require_known
+from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.window import from_millis
 
 NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_progress")

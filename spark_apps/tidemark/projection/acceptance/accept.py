@@ -16,7 +16,7 @@ from tidemark.journal import series
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection.acceptance import gaps, resets, rule, snapshots, whole_buckets
+from tidemark.projection.acceptance import candidates, gaps, resets, rule, snapshots, whole_buckets
 from tidemark.projection.acceptance.candidates import KEYS, Sightings
 from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Result
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
@@ -115,7 +115,7 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
     if definition.starts_from_snapshots:
         begin = snapshots.starts(run, work, rows, stored)
         consumed = snapshots.begun(stored, begin)
-    seen = reader.sightings(run, work, rows.select(*KEYS), consumed)
+    seen = candidates.of_source(run, work, reader, rows.select(*KEYS), consumed)
     first_encounters, suspects, repeated, unprocessed = _encounters(seen)
     if suspects:
         seen = _without_purged(run, work, reader, seen, consumed, policy)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
 from tidemark.context import Run
-from tidemark.journal import frames, increments
+from tidemark.journal import frames
 from tidemark.journal.series import SERIES
 from tidemark.projection.acceptance import resets, rule
 from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import restarts, scope
 from tidemark.projection.sources import rows as read
-from tidemark.projection.sources import scope
+from tidemark.projection.sources.base import Reader
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
 
@@ -45,38 +45,23 @@ class Sightings:
     anew: DataFrame | None = None
 
 
-def of_messages(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
-    """Series by sequence nr: the planned rows, and everything behind the stored number of each id.
+def of_source(
+    run: Run, work: Work, reader: Reader, planned: DataFrame, stored: DataFrame
+) -> Sightings:
+    """What is seen of each series, wherever it is.
 
     Args:
         run: the application's frame.
         work: the projection's plan.
+        reader: of its source.
         planned: KEYS of the rows of the buckets to process.
-        stored: as `acceptance.reach` takes it.
+        stored: as `rule.reach` takes it.
     """
-    spark, settings = run.spark, run.settings
-    deleted = frames.deleted(spark, settings)
-    if is_listed(run, stored):
-        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
-        ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
-        known = known.unionByName(ids).groupBy("persistence_id").agg(
-            F.max("known_to").alias("known_to")
-        )  # fmt: skip
-        beginnings = scope.of_work(increments.beginnings(spark, settings, known), work)
-        after = work.definition.reset_after
-        if after is not None:
-
-            def ask(frontier: DataFrame, width: int) -> DataFrame:
-                return increments.messages_in(frontier, width, settings)
-
-            beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
-        # A batch must not follow the whole backlog behind it, or all batches together would
-        # read it as often as there are batches.
-        end = work.end if work.batch_end is None else work.batch_end
-        found = increments.after(beginnings, settings, end_bucket=end)
-    else:
-        found = scope.message_index(run, work)
-    return by_sequence_nr(run, work, planned, stored, found, deleted)
+    if work.definition.tags is not None:
+        return of_tags(run, work, planned, stored)
+    found = reader.unread(run, work, planned, stored)
+    deleted = reader.deleted(run.spark, run.settings)
+    return by_sequence_nr(run, work, planned, stored, found, deleted, reader.written(run))
 
 
 def by_sequence_nr(
@@ -93,7 +78,7 @@ def by_sequence_nr(
     Args:
         run: the application's frame.
         work: the projection's plan.
-        planned: as for `of_messages`.
+        planned: as for `of_source`.
         stored: as `acceptance.reach` takes it.
         found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
             planned buckets nothing is taken.
@@ -104,7 +89,7 @@ def by_sequence_nr(
     rows = _placed(run, work, planned, read.numbered(found).select(*KEYS))
     after, anew = work.definition.reset_after, None
     if after is not None:
-        anew = resets.began_anew(rows, stored, deleted, after).localCheckpoint()
+        anew = restarts.began_anew(rows, stored, deleted, after).localCheckpoint()
         rows = resets.present(rows, anew).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
@@ -112,20 +97,10 @@ def by_sequence_nr(
     return Sightings(rows, resets.marked(reached, anew).localCheckpoint(), anew)
 
 
-def is_listed(run: Run, stored: DataFrame) -> bool:
-    """Whether tails find every persistence id, and less than everything."""
-    settings = run.settings
-    name = settings.all_persistence_ids_table
-    if run.control.table_columns(settings.journal_keyspace, name) is None or stored.isEmpty():
-        return False
-    listed = connector.read(run.spark, settings.journal_keyspace, name, "persistence_id")
-    return stored.join(listed, on="persistence_id", how="left_anti").isEmpty()
-
-
 def of_tags(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
     """Series by tag pid sequence nr: planned rows, the look-back, and a search for what is missing.
 
-    Arguments as those of `of_messages`.
+    Arguments as those of `of_source`.
     """
     search = _Search(run, work, stored)
     search.look(planned, work.look_back(run.settings))

@@ -16,13 +16,12 @@ from tidemark.context import Run
 from tidemark.journal import frames, increments, snapshots
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
-from tidemark.projection.acceptance import candidates
 from tidemark.projection.acceptance.candidates import Sightings
 from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import messages, scope
 from tidemark.projection.sources import rows as read
-from tidemark.projection.sources import scope
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 
@@ -51,7 +50,7 @@ def _index(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataF
     spark, settings, source = run.spark, run.settings, work.definition.source
     if isinstance(source, PersistenceIds):
         ids = local_rows(spark, [(each,) for each in source.ids], "persistence_id string")
-    elif candidates.is_listed(run, stored):
+    elif messages.is_listed(run, stored):
         listed = connector.read(
             spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
         )

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Step 1, plan: which time buckets a run processes, and why."""

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.context import Run
-from tidemark.projection.acceptance.candidates import Sightings
 from tidemark.projection.planning.plan import Work
 from tidemark.settings import Settings
 
@@ -48,16 +47,27 @@ class Reader(ABC):
         Columns: at least persistence_id, sequence_nr, ticks and time_bucket (bigint).
         """
 
-    @abstractmethod
-    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
-        """What is seen of each series, wherever it is.
+    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """The keys of what lies behind the stored number of each persistence id, or of everything.
+
+        Not of a source whose series are those of tags.
 
         Args:
             run: the application's frame.
             work: the projection's plan.
-            planned: `sightings.KEYS` of the rows of the buckets to process.
-            stored: as `acceptance.reach` takes it.
+            planned: the keys of the rows of the buckets to process; at least persistence_id.
+            stored: as `acceptance.rule.reach` takes it.
+
+        Columns: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket (bigint).
         """
+        raise NotImplementedError
+
+    def written(self, run: Run) -> DataFrame | None:
+        """Up to which number a series was written, where numbers may be left out; else None.
+
+        Columns: persistence_id, written_to (bigint).
+        """
+        return None
 
     @abstractmethod
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:

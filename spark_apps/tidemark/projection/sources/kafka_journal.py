@@ -10,12 +10,10 @@ from pyspark.sql import functions as F
 from tidemark.context import Run
 from tidemark.journal import increments
 from tidemark.kafka_journal import frames
-from tidemark.projection.acceptance import candidates, resets
-from tidemark.projection.acceptance.candidates import Sightings
 from tidemark.projection.definition.source import KafkaJournal
 from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import restarts, scope
 from tidemark.projection.sources import rows as read
-from tidemark.projection.sources import scope
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 
@@ -41,13 +39,13 @@ class KafkaJournalReader(Reader):
         """By a scan."""
         return frames.events(self._heads(spark, settings), settings, self._topic)
 
-    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
         """Behind the stored numbers, or everything."""
-        deleted = self.deleted(run.spark, run.settings)
-        found = scope.of_work(self._found(run, work, stored), work)
-        heads = self._heads(run.spark, run.settings)
-        written = heads.select("persistence_id", "written_to")
-        return candidates.by_sequence_nr(run, work, planned, stored, found, deleted, written)
+        return scope.of_work(self._found(run, work, stored), work)
+
+    def written(self, run: Run) -> DataFrame | None:
+        """By the topic's heads."""
+        return self._heads(run.spark, run.settings).select("persistence_id", "written_to")
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """By the topic's heads."""
@@ -73,7 +71,7 @@ class KafkaJournalReader(Reader):
         after = work.definition.reset_after
         if after is not None:
             deleted = self.deleted(run.spark, run.settings)
-            beginnings = resets.rewound(beginnings, stored, deleted, after, ask)
+            beginnings = restarts.rewound(beginnings, stored, deleted, after, ask)
         found = increments.in_rounds(beginnings, ask, end_bucket=work.end).localCheckpoint()
         return found.unionByName(self._behind_jumps(run, work, beginnings, found))
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from tidemark.cassandra import connector
 from tidemark.context import Run
-from tidemark.journal import frames
-from tidemark.projection.acceptance import candidates
-from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.journal import frames, increments
 from tidemark.projection.planning.plan import Work
+from tidemark.projection.sources import restarts, scope
 from tidemark.projection.sources import rows as read
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
@@ -39,10 +40,40 @@ class MessagesReader(Reader):
         """By a scan of the keys."""
         return frames.message_index(spark, settings)
 
-    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
-        """Behind the stored numbers, or everything."""
-        return candidates.of_messages(run, work, planned, stored)
+    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """Behind the stored numbers, if that finds every persistence id."""
+        if not is_listed(run, stored):
+            return scope.message_index(run, work)
+        spark, settings = run.spark, run.settings
+        known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
+        ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
+        known = known.unionByName(ids).groupBy("persistence_id").agg(
+            F.max("known_to").alias("known_to")
+        )  # fmt: skip
+        beginnings = scope.of_work(increments.beginnings(spark, settings, known), work)
+        after = work.definition.reset_after
+        if after is not None:
+
+            def ask(frontier: DataFrame, width: int) -> DataFrame:
+                return increments.messages_in(frontier, width, settings)
+
+            deleted = self.deleted(spark, settings)
+            beginnings = restarts.rewound(beginnings, stored, deleted, after, ask)
+        # A batch must not follow the whole backlog behind it, or all batches together would
+        # read it as often as there are batches.
+        end = work.end if work.batch_end is None else work.batch_end
+        return increments.after(beginnings, settings, end_bucket=end)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """Of every persistence id."""
         return frames.deleted(spark, settings)
+
+
+def is_listed(run: Run, stored: DataFrame) -> bool:
+    """Whether tails find every persistence id, and less than everything."""
+    settings = run.settings
+    name = settings.all_persistence_ids_table
+    if run.control.table_columns(settings.journal_keyspace, name) is None or stored.isEmpty():
+        return False
+    listed = connector.read(run.spark, settings.journal_keyspace, name, "persistence_id")
+    return stored.join(listed, on="persistence_id", how="left_anti").isEmpty()

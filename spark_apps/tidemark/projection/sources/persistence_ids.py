@@ -8,8 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.context import Run
 from tidemark.journal import frames
-from tidemark.projection.acceptance import candidates
-from tidemark.projection.acceptance.candidates import Sightings
 from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import rows as read
@@ -38,11 +36,9 @@ class PersistenceIdsReader(Reader):
         """By direct joins."""
         return self._messages(spark, settings)
 
-    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
         """Everything of the persistence ids."""
-        found = scope.of_work(self._messages(run.spark, run.settings), work)
-        deleted = self.deleted(run.spark, run.settings)
-        return candidates.by_sequence_nr(run, work, planned, stored, found, deleted)
+        return scope.of_work(self._messages(run.spark, run.settings), work)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """Of the persistence ids only."""

@@ -9,10 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.context import Run
 from tidemark.journal import frames
-from tidemark.projection.acceptance import candidates
-from tidemark.projection.acceptance.candidates import Sightings
 from tidemark.projection.definition.source import Tags
-from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import rows as read
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
@@ -35,10 +32,6 @@ class TagsReader(Reader):
     def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """A row for each tag, with tag and tag_pid_sequence_nr."""
         return frames.tag_view_keys(spark, settings).where(F.col("tag").isin(list(self._tags)))
-
-    def sightings(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
-        """Around the planned buckets, and wherever a missing number may be."""
-        return candidates.of_tags(run, work, planned, stored)
 
     def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
         """Of every persistence id."""

@@ -16,8 +16,8 @@ from tidemark.context import Run
 from tidemark.journal.ids_by_key import Entity, read_entities
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.find import ViewRow
+from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Plan
-from tidemark.reconciliation.scope import Scope, require_known
 from tidemark.window import from_millis
 
 MAX_LINES = 20

@@ -13,8 +13,8 @@ from tidemark.errors import InvalidInput
 from tidemark.journal import tag_views as retention_store
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete import store as delete_store
+from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import Operation, Plan
-from tidemark.reconciliation.scope import Scope
 from tidemark.tagging import completeness
 
 

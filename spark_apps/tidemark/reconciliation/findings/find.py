@@ -12,7 +12,7 @@ from tidemark.reconciliation.findings import rows as compare
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import rows_of_deleted_events
 from tidemark.reconciliation.findings.read import Kept, read_keys
-from tidemark.reconciliation.scope import Scope
+from tidemark.reconciliation.findings.scope import Scope
 
 
 @dataclass(frozen=True)

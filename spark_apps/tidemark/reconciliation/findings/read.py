@@ -18,7 +18,7 @@ from pyspark.storagelevel import StorageLevel
 from tidemark.context import Run
 from tidemark.journal import frames
 from tidemark.reconciliation.findings.expected import removed_ids
-from tidemark.reconciliation.scope import Scope
+from tidemark.reconciliation.findings.scope import Scope
 from tidemark.tagging import events, numbering, rules
 
 

@@ -18,10 +18,10 @@ from tidemark.errors import InvalidInput
 from tidemark.journal import frames
 from tidemark.journal import tag_views as retention_store
 from tidemark.partitioning import keys
+from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
 from tidemark.reconciliation.propagate_deletes import verdicts as propagate_rows
-from tidemark.reconciliation.scope import Scope, require_known
 from tidemark.retention.needs import absent_projections, needs_of_projections
 from tidemark.retention.plan import frontier
 from tidemark.window import to_millis

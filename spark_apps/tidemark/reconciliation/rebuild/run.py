@@ -18,10 +18,10 @@ from tidemark.journal import bucket_size, frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import truncate
 from tidemark.reconciliation.delete import run as delete
+from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.rebuild import window as rebuild_window
 from tidemark.reconciliation.rebuild.write import write_series
-from tidemark.reconciliation.scope import Scope
 from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import rules
 from tidemark.tagging.rules import Rule

@@ -15,8 +15,8 @@ from tidemark.errors import JournalDamaged
 from tidemark.journal import tag_views as retention_store
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
+from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation, Plan
-from tidemark.reconciliation.scope import Scope, require_known
 from tidemark.tagging import numbering, read, rules, store, transform
 from tidemark.window import to_millis
 

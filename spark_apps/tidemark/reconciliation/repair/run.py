@@ -20,9 +20,9 @@ from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Found, find
 from tidemark.reconciliation.findings.read import Kept
+from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.repair import store as repair_store
-from tidemark.reconciliation.scope import Scope, require_known
 from tidemark.tagging import completeness, events, rules, store, transform
 
 FORGOTTEN_BY_ID = 1000
