@@ -1,6 +1,6 @@
-"""project: read models from the events, each defined by one SQL file.
+"""project: read models from the events, each defined by one file of SQL or Python.
 
-`definition` reads the files, `analysis` has Spark check them, `target` compares them with their
-tables, `read` and `transform` make the events, `store` writes, `run` ties it together. `frontier`
-tells purge what is processed.
+The rooms are the steps of a run, in this order: `planning`, `sources`, `acceptance`, `decoding`,
+`transformation`, `writing`, `offset_store`. `definition` and `analysis` come before them, `running`
+calls them, `management` is what people do by hand, `testing` is for users' own tests.
 """

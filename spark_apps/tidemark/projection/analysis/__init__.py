@@ -1,1 +1,1 @@
-"""TODO."""
+"""Spark's own opinion of a definition, before any event is read."""

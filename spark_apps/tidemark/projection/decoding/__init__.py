@@ -1,3 +1,1 @@
-"""How a projection reads its events' payloads: the header `decoder:`, checked and applied."""
-
-from __future__ import annotations
+"""Step 4, decode: payloads to the fields that a definition names."""

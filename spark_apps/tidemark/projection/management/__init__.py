@@ -1,1 +1,1 @@
-"""TODO."""
+"""What is done by hand: status, pause, offsets, clear, releases."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The steps in their order: batches, bisection of what fails, slices, releases."""

@@ -1,1 +1,1 @@
-"""How the events of each source are read and seen; what a header says of them is in `source`."""
+"""Step 2, read: events of the planned time buckets, and the keys of what else is unread."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Step 5, transform: the user's query, function or fold over the accepted events."""

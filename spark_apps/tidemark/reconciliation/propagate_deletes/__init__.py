@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tag-view rows of events that were deleted from messages, taken away."""

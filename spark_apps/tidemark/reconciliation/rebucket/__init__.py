@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tag views copied into a table with another bucket size; the old table dropped."""

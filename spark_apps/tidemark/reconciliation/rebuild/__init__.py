@@ -1,1 +1,1 @@
-"""TODO."""
+"""Tag views written again from messages: all, some ids, some tags, some time buckets."""

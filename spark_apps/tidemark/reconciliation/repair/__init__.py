@@ -1,1 +1,1 @@
-"""TODO."""
+"""The smallest set of writes and deletes that makes the check clean."""
