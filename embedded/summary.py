@@ -14,7 +14,7 @@ from tidemark.cassandra.schema import table
 from tidemark.continuity.checks import CHECKS
 from tidemark.flights.source import flights_file
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
-from tidemark.ledger.pieces import Entry, Pieces, State
+from tidemark.ledger.pieces import PieceRow, Pieces, State
 from tidemark.projection.definition import catalog
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
@@ -73,7 +73,7 @@ def _by_carrier(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _figures(control: Control, settings: Settings, window: Window) -> Table:
-    def done(application: str, subject: str) -> list[Entry]:
+    def done(application: str, subject: str) -> list[PieceRow]:
         pieces = Pieces(control, settings.keyspace, application, subject, settings.bucket_size)
         entries = pieces.entries(to_millis(window.start), to_millis(window.end))
         return [entry for entry in entries if entry.state is State.DONE]
@@ -103,7 +103,7 @@ def _figures(control: Control, settings: Settings, window: Window) -> Table:
     return figures
 
 
-def _sum(entries: Iterable[Entry], name: str) -> str:
+def _sum(entries: Iterable[PieceRow], name: str) -> str:
     return f"{sum(entry.counts.get(name, 0) for entry in entries):,}"
 
 

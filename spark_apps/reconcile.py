@@ -11,7 +11,7 @@ import typer
 from tidemark import clock
 from tidemark.application import cli
 from tidemark.application.frame import run_application
-from tidemark.context import Outcome, Run
+from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import APPLICATION, run_operation
@@ -36,7 +36,7 @@ def tags(
     progress are left are listed too. Nothing is written.
     """
 
-    def work(run: Run) -> Outcome:
+    def work(run: RunContext) -> Outcome:
         from tidemark.reconciliation.tags import run_tags
 
         return run_tags(run, Scope.of(persistence_id, None), limit=limit)
@@ -59,7 +59,7 @@ def check(
     status 3. Nothing in the journal is written, and no lock is taken: actors may go on.
     """
 
-    def work(run: Run) -> Outcome:
+    def work(run: RunContext) -> Outcome:
         from tidemark.reconciliation.check import run_check
 
         window = _window(window_start, window_end, run)
@@ -89,7 +89,7 @@ def repair(
     Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.reconciliation.repair import run as repair
 
         window = _window(window_start, window_end, run)
@@ -115,7 +115,7 @@ def delete(
     Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.reconciliation.delete import run as delete
 
         return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
@@ -143,7 +143,7 @@ def propagate_deletes(
     Pekko never does. What remains keeps its numbers; progress and scanning stay.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.reconciliation.propagate_deletes import run as propagate
 
         scope = _scope(persistence_id, tag, None, everything)
@@ -168,7 +168,7 @@ def rebuild(
     actors of what is rebuilt must be stopped.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.reconciliation.rebuild import run as rebuild
 
         window = _window(window_start, window_end, run)
@@ -197,7 +197,7 @@ def settle(
     ever repaired, it is checked and written like any other.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.reconciliation import settle
 
         return settle.operation(persistence_id, sequence_nr, reason)
@@ -215,7 +215,7 @@ def truncate(
     `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.reconciliation import truncate
 
         return truncate.operation()
@@ -251,7 +251,7 @@ def rebucket(
     rows are in the configured table.
     """
 
-    def operation(run: Run) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation[Any]:
         from tidemark.partitioning.keys import BucketSize
         from tidemark.reconciliation.rebucket import drop as rebucket_drop
         from tidemark.reconciliation.rebucket import run as rebucket
@@ -270,7 +270,7 @@ def rebucket(
 
 
 def _operate(
-    operation: Callable[[Run], Operation[Any]],
+    operation: Callable[[RunContext], Operation[Any]],
     apply: bool,
     run_id: str | None,
     report: Path | None,
@@ -290,7 +290,7 @@ def _reported(start: str | None, end: str | None) -> Callable[[], Window] | None
     return (lambda: Window.parse(start, end)) if start or end else None
 
 
-def _window(start: str | None, end: str | None, run: Run) -> Window | None:
+def _window(start: str | None, end: str | None, run: RunContext) -> Window | None:
     if not start and not end:
         return None
     window = Window.parse(start, end)

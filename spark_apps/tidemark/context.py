@@ -47,7 +47,7 @@ class Outcome:
     done: Window | None = None
 
 
-class Run:
+class RunContext:
     """What the work needs: settings, control plane, Spark when it is first asked for, identity."""
 
     def __init__(self, application: str, settings: Settings, control: Control, run_id: str) -> None:

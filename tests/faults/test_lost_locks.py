@@ -17,7 +17,7 @@ from tests.integration.flights import FlightsJournal, defined, first_events
 from tests.integration.flights import message as flight
 from tests.integration.support import ROOT, Journal, wait_until
 from tests.integration.test_tag_write import a_small_journal, message, window
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.tagging import store
 
 SCRIPT = ROOT / "spark_apps" / "tag_write.py"
@@ -95,20 +95,20 @@ def test_a_run_whose_lock_is_taken_in_the_middle_writes_nothing_more(
     journal.insert("messages", a_small_journal())
     arguments = ("rebuild", "--all", "--apply") if command == "reconcile" else window(0, 6)
     lost = threading.Event()
-    write, stop = store.write_tag_views, Run.stop_jobs
+    write, stop = store.write_tag_views, RunContext.stop_jobs
 
     def write_and_be_robbed(*values: Any, **options: Any) -> None:
         write(*values, **options)
         steal_locks(journal)
         wait_until("the loss to be noticed", lost.is_set)
 
-    def stop_and_tell(run: Run) -> None:
+    def stop_and_tell(run: RunContext) -> None:
         stop(run)
         lost.set()
 
     with monkeypatch.context() as patched:
         patched.setattr(store, "write_tag_views", write_and_be_robbed)
-        patched.setattr(Run, "stop_jobs", stop_and_tell)
+        patched.setattr(RunContext, "stop_jobs", stop_and_tell)
         robbed = journal.run(command, *arguments)
     assert robbed.status == 1
     assert "to thief" in robbed.error_lines[0]

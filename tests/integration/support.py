@@ -27,7 +27,7 @@ from tests.integration.pool import unique_names
 from tidemark import spark_session
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables, table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,7 +164,7 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
     """Run a script as its own process would, but let it find the Spark session that is there.
 
     A session costs ten seconds of the two cores that all tests share. The script finds none before
-    it asks its `Run` for it: in a process of its own there would be none either.
+    it asks its `RunContext` for it: in a process of its own there would be none either.
     """
     stdout, stderr = io.StringIO(), io.StringIO()
     status: int | str | None = 0
@@ -202,7 +202,7 @@ def _without_session_until_opened() -> Iterator[None]:
     try:
         # Started beside other work it might be there in time, or might not.
         with (
-            patch.object(Run, "start_spark", lambda run: None),
+            patch.object(RunContext, "start_spark", lambda run: None),
             patch.object(spark_session, "open_session", opened),
         ):
             yield

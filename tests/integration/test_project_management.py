@@ -17,7 +17,7 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition import catalog
 from tidemark.projection.management import pause as management
@@ -90,7 +90,7 @@ def test_of_two_changes_at_once_one_loses_cleanly(
 
     def pause(run_id: str) -> None:
         try:
-            run = Run("project", settings, projections.journal.control, run_id)
+            run = RunContext("project", settings, projections.journal.control, run_id)
             management.set_paused(run, ["totals"], paused=True)
         except TidemarkError as error:
             errors.append(error)

@@ -24,7 +24,7 @@ from tests.integration.projections import (
 from tests.integration.support import ROOT, Journal, Result
 from tidemark.cassandra import likeness
 from tidemark.cassandra.control import Control, Row
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.partitioning.keys import BucketSize
@@ -180,7 +180,7 @@ def test_of_two_swaps_upon_the_same_release_one_is_refused(
     projections.insert(*SOME_EVENTS)
     projections.validated(0, 1)
     settings = projections.journal.settings()
-    run = Run("project", settings, control, "other")
+    run = RunContext("project", settings, control, "other")
     (definition,) = catalog.load(Path(projections.directory))
     assert "totals: version 2 is live now" in projections.run(0, 2).stdout
     before = released(projections)

@@ -204,7 +204,7 @@ def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
     assert projections.run(0, 1, "--force", "--projection", "every").status == 0
     execute(f"DELETE FROM {own}.lock WHERE resource = ?", (resource,))
 
-    take = accept.take
+    take = accept.accept
 
     def while_rebuilt(run: Any, *arguments: Any) -> Any:
         taken = take(run, *arguments)

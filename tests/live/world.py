@@ -19,7 +19,7 @@ from tests.live.readmodels import READ_MODELS, ReadModel
 from tests.live.truth import Event, Truth
 from tidemark import clock
 from tidemark.cassandra.control import Control
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.continuity import news
 from tidemark.errors import CassandraUnavailable
 from tidemark.ledger.locks import Locks
@@ -303,7 +303,7 @@ def _unreachable(self: Control, settings: object) -> None:
 def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Iterator[None]:
     """Do those things at the seams of a run: where it tells progress, and before its writes."""
     passed, is_dead = 0, False
-    say, check = Run.say, Locks.check
+    say, check = RunContext.say, Locks.check
 
     def seam() -> None:
         nonlocal passed, is_dead
@@ -313,7 +313,7 @@ def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Ite
         for action in due:
             action()
 
-    def said(run: Run, text: str) -> None:
+    def said(run: RunContext, text: str) -> None:
         say(run, text)
         seam()
 
@@ -332,7 +332,7 @@ def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Ite
         return call
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(Run, "say", said))
+        stack.enter_context(patch.object(RunContext, "say", said))
         stack.enter_context(patch.object(Locks, "check", checked))
         for name in STATEMENTS:
             stack.enter_context(patch.object(Control, name, alive(name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.acceptance.rule import Validation
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def reached(series: Series) -> int:
     return current
 
 
-def judge(series: Series) -> list[Result]:
+def judge(series: Series) -> list[Validation]:
     """The result of each event that is there, in the order given."""
     there = [one for one in series.events if one.there]
     base, end = _base(series), reached(series)
@@ -63,12 +63,12 @@ def _base(series: Series) -> int:
     return min(series.deleted_to, lowest - 1)
 
 
-def _result(one: Seen, base: int, end: int) -> Result:
+def _result(one: Seen, base: int, end: int) -> Validation:
     if one.number <= base:
-        return Result.DUPLICATE
+        return Validation.DUPLICATE
     if one.number <= end:
-        return Result.ACCEPTED
-    return Result.REJECTED_BACKTRACKING if one.back else Result.REJECTED
+        return Validation.ACCEPTED
+    return Validation.REJECTED_BACKTRACKING if one.back else Validation.REJECTED
 
 
 def seen(numbers: Iterable[int], **those: bool) -> tuple[Seen, ...]:
@@ -85,7 +85,7 @@ class Life:
     events: tuple[tuple[int, int], ...]
 
 
-def judge_lives(life: Life, after: int) -> list[Result]:
+def judge_lives(life: Life, after: int) -> list[Validation]:
     """The result of each event, in the order given.
 
     A reader that meets a lower number behind the known time plus `after` forgets what it knew, and
@@ -103,10 +103,10 @@ def judge_lives(life: Life, after: int) -> list[Result]:
         if one == current + 1:
             current = one
     return [
-        Result.DUPLICATE
+        Validation.DUPLICATE
         if at <= second + after
-        else Result.ACCEPTED
+        else Validation.ACCEPTED
         if one <= current
-        else Result.REJECTED
+        else Validation.REJECTED
         for one, at in life.events
     ]

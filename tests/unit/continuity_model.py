@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.all_findings import Keys, all_findings
+from tidemark.continuity.all_findings import JournalKeys, all_findings
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.tag_sequence import absent_events
 from tidemark.ledger.purged import Removed
@@ -211,7 +211,7 @@ def found_by_spark(
     return found
 
 
-def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
+def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKeys:
     """The histories of many persistence ids as the frames that are read.
 
     A row's timestamp is its time bucket and what tells it apart there.
@@ -222,7 +222,7 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> Keys:
         schema = ", ".join(["persistence_id string", *columns])
         return local_rows(spark, rows, schema)
 
-    return Keys(
+    return JournalKeys(
         index=frame(
             [
                 (pid, e.number, TIMESTAMP, e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None)

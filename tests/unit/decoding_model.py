@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2
 from pyspark.sql import SparkSession
 
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.file import read
 
 HEADER = """\
@@ -199,7 +199,9 @@ def descriptor_set() -> bytes:
     return whole
 
 
-def check(spark: SparkSession, directory: Path, decoder: str, event: str = EVENT) -> Checked:
+def check(
+    spark: SparkSession, directory: Path, decoder: str, event: str = EVENT
+) -> AnalyzedDefinition:
     """Write a definition with this decoder, beside its schemas and modules, and check it."""
     (directory / "fared.avsc").write_text(json.dumps(AVRO_SCHEMA))
     (directory / "acme.desc").write_bytes(descriptor_set())

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from tidemark.ledger.pieces import Entry, Piece, Reason, State
+from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange, slice_of
 from tidemark.partitioning.slice_ranges import BLOCK, Portion
-from tidemark.projection.acceptance.rule import REJECTIONS, Result
+from tidemark.projection.acceptance.rule import REJECTIONS, Validation
 from tidemark.projection.offset_store import slice_records
 from tidemark.projection.offset_store.slice_records import Part
 
@@ -35,7 +35,7 @@ class Event:
     seen_by: int
 
 
-Judged = tuple[Event, Result]
+Judged = tuple[Event, Validation]
 
 
 def sequential(events: Iterable[Event]) -> dict[str, int]:
@@ -95,7 +95,7 @@ class World:
     buckets: dict[int, frozenset[tuple[str, int]]] = field(default_factory=dict)
     offsets: dict[str, int] = field(default_factory=dict)
     cursors: dict[int, int] = field(default_factory=dict)
-    entries: dict[int, Entry] = field(default_factory=dict)
+    entries: dict[int, PieceRow] = field(default_factory=dict)
     parts: dict[tuple[int, SliceRange], Part] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
     fuse: int = -1
@@ -151,7 +151,7 @@ class World:
 
     def _start(self, bucket: int) -> None:
         attempt = self.entries[bucket].attempt if bucket in self.entries else 0
-        running = Entry(bucket, State.RUNNING, attempt + 1, definition_version=VERSION)
+        running = PieceRow(bucket, State.RUNNING, attempt + 1, definition_version=VERSION)
         self.entries[bucket] = running
 
     def _counting(self) -> dict[int, list[Part]]:
@@ -198,7 +198,7 @@ class World:
     def _write(self, job: Job, judged: Sequence[Judged], moved: dict[str, int]) -> None:
         """Result, then offsets, then cursors, then the ledger."""
         planned = job.portion.time_buckets
-        late = {each.bucket for each, result in judged if result is Result.ACCEPTED} - planned
+        late = {each.bucket for each, result in judged if result is Validation.ACCEPTED} - planned
         if not self.is_sliced:
             for bucket in late:
                 self._start(bucket)
@@ -235,7 +235,9 @@ class World:
     def _end(self, bucket: int, own: SliceRange, state: State) -> None:
         entry = self.entries[bucket]
         if not self.is_sliced:
-            self.entries[bucket] = Entry(bucket, state, entry.attempt, definition_version=VERSION)
+            self.entries[bucket] = PieceRow(
+                bucket, state, entry.attempt, definition_version=VERSION
+            )
         elif slice_records.is_open(entry, VERSION):
             now = slice_records.now()
             part = Part(bucket, own, entry.attempt, VERSION, state, {}, None, now)
@@ -248,7 +250,7 @@ class World:
                 piece = Piece(bucket, Reason.NEW, entry.attempt)
                 stands = slice_records.standing(piece, counting.get(bucket, ()))
                 attempt = entry.attempt + (stands.state is State.DONE)
-                self.entries[bucket] = Entry(
+                self.entries[bucket] = PieceRow(
                     bucket, stands.state, attempt, definition_version=VERSION
                 )
 

@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 
 from tidemark.continuity import checks, expectations, plan
-from tidemark.ledger.pieces import Entry, Piece, Pieces, Reason, State
+from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
 
@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 def entries(*finished_at: datetime | None) -> Pieces:
     """A ledger that holds one piece a day, ended at those times (UTC, as the driver gives them)."""
     rows = [
-        Entry(day * DAY_MS, State.FAILED, attempt=1, finished_at=ended)
+        PieceRow(day * DAY_MS, State.FAILED, attempt=1, finished_at=ended)
         for day, ended in enumerate(finished_at)
     ]
     return cast(Pieces, SimpleNamespace(entries=lambda first, before: rows))

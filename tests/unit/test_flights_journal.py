@@ -13,7 +13,7 @@ from tidemark.cassandra.schema import SCHEMA_DIR, schema_statements
 from tidemark.errors import InvalidInput, SchemaMismatch
 from tidemark.flights import run, store
 from tidemark.journal import tables
-from tidemark.ledger.pieces import Entry, State
+from tidemark.ledger.pieces import PieceRow, State
 from tidemark.settings import Settings
 
 
@@ -72,8 +72,8 @@ def test_a_table_of_another_shape_is_refused() -> None:
 
 def test_a_journal_of_another_definition_is_refused() -> None:
     version = run.definition_version(Settings())
-    started = Entry(0, State.FAILED, 1, definition_version=version)
-    planned = Entry(1, State.PLANNED, 0)
+    started = PieceRow(0, State.FAILED, 1, definition_version=version)
+    planned = PieceRow(1, State.PLANNED, 0)
     run.require_same_definition([started, planned], version)
     with pytest.raises(InvalidInput, match=r"loaded as 'flights-1, Hour buckets,.* not as 'other'"):
         run.require_same_definition([planned, started], "other")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidemark.ledger.piece import Entry, Piece, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule, scheduled
 from tidemark.partitioning.keys import BucketSize
@@ -16,15 +16,15 @@ T0 = datetime(2026, 11, 1)
 
 def entry(
     bucket: int, state: State = State.DONE, *, at: int = 0, version: str = "", attempt: int = 1
-) -> Entry:
+) -> PieceRow:
     """A row that was last touched `at` hours after T0."""
     moment = T0 + timedelta(hours=at)
     error = "2 findings" if state is State.FAILED else None
-    return Entry(bucket, state, attempt, {}, error, version, moment, touched_at=moment)
+    return PieceRow(bucket, state, attempt, {}, error, version, moment, touched_at=moment)
 
 
 def of_hours(
-    window: range, entries: list[Entry], *, most: int = 100, force: bool = False
+    window: range, entries: list[PieceRow], *, most: int = 100, force: bool = False
 ) -> Schedule:
     return scheduled(
         [hour * HOUR for hour in window], entries, "", bucket_ms=HOUR, most=most, force=force
@@ -81,11 +81,13 @@ def test_a_hundred_thousand_entries_are_planned() -> None:
     assert len(planned.pieces) == 2 * many
 
 
-def hours_done(*hours: int, at: int = 0) -> list[Entry]:
+def hours_done(*hours: int, at: int = 0) -> list[PieceRow]:
     return [entry(hour * HOUR, at=at) for hour in hours]
 
 
-def days_by_hours(own: list[Entry], hours: list[Entry]) -> dict[int, tuple[State, str | None]]:
+def days_by_hours(
+    own: list[PieceRow], hours: list[PieceRow]
+) -> dict[int, tuple[State, str | None]]:
     found = with_other_sizes(own, {BucketSize.HOUR: hours}, BucketSize.DAY)
     return {one.time_bucket // DAY: (one.state, one.reason) for one in found}
 

@@ -14,10 +14,15 @@ from tests.unit import acceptance_model as model
 from tests.unit.acceptance_model import Seen, Series, seen
 from tidemark.partitioning import keys
 from tidemark.projection.acceptance import gaps, rule
-from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.acceptance.rule import Validation
 from tidemark.spark.local_rows import local_rows
 
-A, D, R, RB = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED, Result.REJECTED_BACKTRACKING
+A, D, R, RB = (
+    Validation.ACCEPTED,
+    Validation.DUPLICATE,
+    Validation.REJECTED,
+    Validation.REJECTED_BACKTRACKING,
+)
 SEEN = (
     "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
     " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint"
@@ -25,7 +30,7 @@ SEEN = (
 STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"
 DELETED = "persistence_id string, deleted_to bigint"
 
-CASES: dict[str, tuple[Series, Sequence[Result]]] = {
+CASES: dict[str, tuple[Series, Sequence[Validation]]] = {
     # accept known / reject unknown (facts: validation-cases)
     "1 sequence nr 1 of an unknown id": (Series(None, 0, seen([1])), [A]),
     "1 again in the same run": (Series(None, 0, seen([1, 1])), [A, A]),
@@ -70,7 +75,7 @@ CASES: dict[str, tuple[Series, Sequence[Result]]] = {
     ),
     "late ones close the gap": (Series(2, 0, (*seen([5, 6]), *seen([3, 4], back=True))), [A] * 4),
 }  # fmt: skip
-PURGED: dict[str, tuple[Series, Sequence[Result]]] = {
+PURGED: dict[str, tuple[Series, Sequence[Validation]]] = {
     "begins with what is left": (Series(None, 0, seen([3, 4]), True), [A, A]),
     "the first one is in a bucket that must wait": (
         Series(None, 0, (*seen([2, 3]), *seen([1], there=False)), True),
@@ -85,7 +90,7 @@ PURGED: dict[str, tuple[Series, Sequence[Result]]] = {
 
 @pytest.mark.parametrize("cases", [CASES, PURGED], ids=["whole", "purged"])
 def test_named_cases(
-    spark: SparkSession, cases: Mapping[str, tuple[Series, Sequence[Result]]]
+    spark: SparkSession, cases: Mapping[str, tuple[Series, Sequence[Validation]]]
 ) -> None:
     found = judged(spark, {name: series for name, (series, _) in cases.items()})
     for name, (series, expected) in cases.items():
@@ -154,8 +159,8 @@ def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSessi
         ],
         SEEN,
     )
-    reached = rule.reach(rows, _empty(spark, STORED), _empty(spark, DELETED))
-    agreed = rule.agree(reached, rows)
+    reached = rule.advance_frontiers(rows, _empty(spark, STORED), _empty(spark, DELETED))
+    agreed = rule.align_tags(reached, rows)
     found = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
     assert found == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
     offsets = rule.offset_rows(agreed).orderBy("tag").collect()
@@ -164,7 +169,7 @@ def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSessi
         (number, "a|1", "blue", 5, 1, "t-5"),
         (number, "a|1", "red", 5, 2, "t-5"),
     ]
-    marked = rule.judge(rows, agreed, rows.is_back)
+    marked = rule.validate_events(rows, agreed, rows.is_back)
     held = rule.held_back(marked).orderBy("sequence_nr").collect()
     assert held == [("a|1", 6), ("a|1", 7)]
 
@@ -182,8 +187,8 @@ def test_gaps_are_named_by_time_bucket(spark: SparkSession) -> None:
     )
     waiting = local_rows(spark, [_row("w|1", "", 1, 1, there=False)], SEEN)
     everything = rows.unionByName(waiting)
-    reached = rule.reach(everything, _empty(spark, STORED), _empty(spark, DELETED))
-    marked = rule.judge(rows, reached, rows.is_back)
+    reached = rule.advance_frontiers(everything, _empty(spark, STORED), _empty(spark, DELETED))
+    marked = rule.validate_events(rows, reached, rows.is_back)
     assert gaps.errors(gaps.named(gaps.of_buckets(marked, everything, reached)).collect()) == {
         1: "gap: p|1 red 4..6 missing, w|1 1 held",
         2: "gap: p|1 red 4..6 8 missing, q|0 1 missing, q|1 1 missing, and 2 more",
@@ -218,14 +223,14 @@ def test_what_was_deleted_before_it_was_consumed(
     )
     known = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
     deleted = local_rows(spark, [("p|1", deleted_to)], DELETED)
-    reached = rule.reach(rows, known, deleted)
+    reached = rule.advance_frontiers(rows, known, deleted)
     found = gaps.purged(reached, rows).select("first_number", "last_number").collect()
     assert found == expected
 
 
 def judged(
     spark: SparkSession, histories: Mapping[str, Series]
-) -> dict[str, list[tuple[int, Result]]]:
+) -> dict[str, list[tuple[int, Validation]]]:
     """What Spark says of each event that is there, by history; all are beheaded or none is."""
     rows = local_rows(
         spark,
@@ -251,11 +256,11 @@ def judged(
         DELETED,
     )
     is_beheaded = next(iter(histories.values())).beheaded
-    reached = rule.reach(rows, stored, deleted, is_beheaded=is_beheaded)
-    marked = rule.judge(rows.where("is_there"), reached, rows.is_back)
-    found: dict[str, list[tuple[int, Result]]] = {}
+    reached = rule.advance_frontiers(rows, stored, deleted, is_beheaded=is_beheaded)
+    marked = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
+    found: dict[str, list[tuple[int, Validation]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():
-        found.setdefault(row.persistence_id, []).append((row.number, Result(row.result)))
+        found.setdefault(row.persistence_id, []).append((row.number, Validation(row.result)))
     return {name: sorted(results) for name, results in found.items()}
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import DefinitionError, SchemaMismatch
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Definition
@@ -140,7 +140,7 @@ class Table:
         return self.key
 
 
-def differences(table: Table, checked: Checked) -> str:
+def differences(table: Table, checked: AnalyzedDefinition) -> str:
     with pytest.raises(SchemaMismatch) as refused:
         target.require_target(table, checked)  # type: ignore[arg-type]
     return str(refused.value)

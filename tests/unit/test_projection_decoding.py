@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.unit import decoding_model as model
 from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
 from tidemark.errors import root_cause
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.decoding import jackson
 from tidemark.projection.decoding.json_text import UnreadablePayload
 from tidemark.projection.transformation import events as transform
 
 Payload = tuple[int, str, bytes | None]
-Check = Callable[..., Checked]
+Check = Callable[..., AnalyzedDefinition]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def check(spark: SparkSession, tmp_path: Path) -> Check:
     return partial(model.check, spark, tmp_path)
 
 
-def decoded(spark: SparkSession, checked: Checked, *payloads: Payload) -> DataFrame:
+def decoded(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload) -> DataFrame:
     rows: list[tuple[Any, ...]] = [
         ("a|1", number, f"uuid-{number}", 0, 0, [], *payload)
         for number, payload in enumerate(payloads)
@@ -39,7 +39,7 @@ def decoded(spark: SparkSession, checked: Checked, *payloads: Payload) -> DataFr
     return transform.decode(spark.createDataFrame(rows, EVENTS), checked.event, checked.decoders)
 
 
-def outcomes(spark: SparkSession, checked: Checked, *payloads: Payload) -> list[Any]:
+def outcomes(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload) -> list[Any]:
     """For each payload its fields that are not null, or the cause of its quarantine."""
     frame = decoded(spark, checked, *payloads).persist()
     names = checked.event.names
@@ -56,7 +56,7 @@ def outcomes(spark: SparkSession, checked: Checked, *payloads: Payload) -> list[
 
 
 def assert_outcomes(
-    spark: SparkSession, checked: Checked, *vectors: tuple[bytes | None, Any]
+    spark: SparkSession, checked: AnalyzedDefinition, *vectors: tuple[bytes | None, Any]
 ) -> None:
     """The first rule's serializer id is 1; a payload that is not there is quarantined, always."""
     payloads = [(1, "m", payload) for payload, _ in vectors]

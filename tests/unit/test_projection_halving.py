@@ -30,8 +30,8 @@ from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.running import bisection
 from tidemark.projection.running.batches import part
-from tidemark.projection.running.bisection import MOST_FAILED, Halving, is_of_events
-from tidemark.projection.running.outcome import Done
+from tidemark.projection.running.bisection import MOST_FAILED, Bisection, is_of_events
+from tidemark.projection.running.outcome import ProjectionOutcome
 
 Events = Mapping[int, int]
 """Time bucket by sequence nr, of one series."""
@@ -51,7 +51,9 @@ class World:
     is_lost: bool = False
     error: Exception = field(default_factory=lambda: WrongData("bad"))
 
-    def work_off(self, work: Work, done: Done, *, strict: bool = False) -> tuple[int, int]:
+    def work_off(
+        self, work: Work, done: ProjectionOutcome, *, strict: bool = False
+    ) -> tuple[int, int]:
         self.claimed |= work.planned
         found = self.halves(done, strict=strict).work_off(work)
         assert self.claimed.isdisjoint(work.planned)
@@ -60,10 +62,10 @@ class World:
     def begin(self, work: Work) -> Trial:
         return Trial(self, work, work.time_buckets)
 
-    def halves(self, done: Done, *, strict: bool = False) -> Halving:
+    def halves(self, done: ProjectionOutcome, *, strict: bool = False) -> Bisection:
         size = SimpleNamespace(bucket_size=BucketSize.HOUR)
         run = cast("Any", SimpleNamespace(settings=size, say=lambda text: None))
-        return Halving(run, cast("Any", self), Policy(strict=strict), done, self.begin)
+        return Bisection(run, cast("Any", self), Policy(strict=strict), done, self.begin)
 
     def check(self) -> None:
         """As a claim's."""
@@ -88,7 +90,7 @@ class Trial:
     work: Work
     time_buckets: Sequence[int]
 
-    def run_all(self, policy: Policy, done: Done) -> tuple[int, int]:
+    def run_all(self, policy: Policy, done: ProjectionOutcome) -> tuple[int, int]:
         world, plan = self.world, self.work
         world.attempts.append(plan.time_buckets)
         there = {nr for nr, bucket in world.events.items() if bucket in plan.planned | plan.done}
@@ -139,10 +141,10 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
 ) -> None:
     """The first `before` buckets are done by an earlier run, 9 is not ready; two batches."""
     events = dict(enumerate(places, start=1))
-    world, first = World(events), Done()
+    world, first = World(events), ProjectionOutcome()
     if before:
         world.work_off(planned(range(before)), first)
-    world.bad, done = bad, Done()
+    world.bad, done = bad, ProjectionOutcome()
     whole = planned(range(before, 9), done=range(before))
     for taken in (range(before, before + cut), range(before + cut, 9)):
         if batch := [bucket for bucket in taken if bucket < 9]:
@@ -168,12 +170,12 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
     world.bad = frozenset()
     left = {*done.failed, *done.gaps}
     if left:
-        world.work_off(planned(left, done=set(range(9)) - left), Done())
+        world.work_off(planned(left, done=set(range(9)) - left), ProjectionOutcome())
     assert world.frontier == expected(events, (), 8)
 
 
 def test_halves_are_tried_oldest_first_and_a_failure_is_told() -> None:
-    world, done = World({}, frozenset({2})), Done()
+    world, done = World({}, frozenset({2})), ProjectionOutcome()
     assert world.work_off(planned(range(6)), done) == (5, 50)
     assert world.attempts == [[0, 1, 2, 3, 4, 5], [0, 1, 2], [0], [1, 2], [1], [2], [3, 4, 5]]
     assert world.ledger == {2: "bad"}
@@ -184,13 +186,13 @@ def test_halves_are_tried_oldest_first_and_a_failure_is_told() -> None:
 
 
 def test_a_late_bucket_that_is_at_fault_fails_alone() -> None:
-    world, done = World({1: 0, 2: 5}, frozenset({0})), Done()
+    world, done = World({1: 0, 2: 5}, frozenset({0})), ProjectionOutcome()
     world.work_off(planned([5, 6], done=[0, 1]), done)
     assert (set(done.failed), done.gaps, set(done.counts)) == ({0}, {5: "gap"}, {5, 6})
 
 
 def test_a_single_bucket_fails_with_its_own_error() -> None:
-    world, done = World({}, frozenset({4})), Done()
+    world, done = World({}, frozenset({4})), ProjectionOutcome()
     world.work_off(planned([4]), done)
     with pytest.raises(TidemarkError, match=r"^bad$"):
         bisection.require_done(planned([4]), done)
@@ -198,7 +200,7 @@ def test_a_single_bucket_fails_with_its_own_error() -> None:
 
 def test_strict_and_what_no_half_would_do_better_fail_as_a_whole() -> None:
     for error in (LockHeld, LockLost, CassandraUnavailable, HistoryPurged, SchemaMismatch):
-        world, done = World({}, frozenset({2}), error=error("no")), Done()
+        world, done = World({}, frozenset({2}), error=error("no")), ProjectionOutcome()
         with pytest.raises(error):
             world.work_off(planned(range(6)), done)
         assert (len(world.attempts), done.failed) == (1, {})
@@ -213,7 +215,7 @@ def test_strict_and_what_no_half_would_do_better_fail_as_a_whole() -> None:
 
 
 def test_a_run_in_which_everything_fails_gives_up() -> None:
-    world, done = World({}, frozenset(range(1000))), Done()
+    world, done = World({}, frozenset(range(1000))), ProjectionOutcome()
     with pytest.raises(TidemarkError, match=r"^16 buckets, and what is left was not tried"):
         world.work_off(planned(range(1000)), done)
     assert set(done.failed) == set(range(MOST_FAILED))
@@ -221,10 +223,10 @@ def test_a_run_in_which_everything_fails_gives_up() -> None:
 
 
 def test_what_fails_together_and_not_alone_is_a_warning() -> None:
-    world, done = World({}), Done()
+    world, done = World({}), ProjectionOutcome()
 
     class Together(Trial):
-        def run_all(self, policy: Policy, done: Done) -> tuple[int, int]:
+        def run_all(self, policy: Policy, done: ProjectionOutcome) -> tuple[int, int]:
             if {1, 2} <= set(self.time_buckets):
                 raise WrongData("twice")
             return super().run_all(policy, done)

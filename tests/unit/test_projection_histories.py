@@ -18,7 +18,7 @@ from tidemark.journal.series import NO_TAG
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import slice_of
 from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.acceptance.rule import Validation
 
 WORLDS = 300
 SEEDS = 20
@@ -65,12 +65,12 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     ]
     stored = spark.createDataFrame(known, STORED)
     deleted = spark.createDataFrame([], DELETED)
-    reached = rule.reach(seen, stored, deleted).localCheckpoint()
-    judged = rule.judge(seen.where("is_there"), reached, seen.is_back)
+    reached = rule.advance_frontiers(seen, stored, deleted).localCheckpoint()
+    judged = rule.validate_events(seen.where("is_there"), reached, seen.is_back)
     by_job: dict[int, list[Judged]] = defaultdict(list)
     for found in judged.select("row", "result").collect():
         _, job, each = rows[found.row]
-        by_job[id(job)].append((each, Result(found.result)))
+        by_job[id(job)].append((each, Validation(found.result)))
     moved = {
         found.persistence_id: found.sequence_nr for found in rule.offset_rows(reached).collect()
     }

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import Series
-from tidemark.ledger.pieces import Entry, Piece, Pieces, Reason, State
+from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.partitioning.keys import slice_of, slice_ranges
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
@@ -24,7 +24,7 @@ from tidemark.projection.management.status import progress
 from tidemark.projection.offset_store import skips
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.estimate import Estimates
-from tidemark.projection.planning.limit import limited
+from tidemark.projection.planning.limit import limit_pieces
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedWork
 
@@ -62,7 +62,7 @@ def test_limit_takes_the_oldest_and_loses_none(
 ) -> None:
     pieces.sort(key=lambda piece: piece.time_bucket)
     held = frozenset(piece.time_bucket for piece in pieces) & waiting
-    some = limited(work_of(pieces, held), most)
+    some = limit_pieces(work_of(pieces, held), most)
     ready = [piece for piece in pieces if piece.time_bucket not in held]
     assert len(some.time_buckets) == min(most, len(ready))
     assert some.held == held
@@ -84,7 +84,7 @@ def test_60000_pieces_are_done_in_as_many_runs_as_they_need() -> None:
     done: list[int] = []
     runs = 0
     while pieces:
-        some = limited(work_of(pieces), 7_000)
+        some = limit_pieces(work_of(pieces), 7_000)
         done += some.time_buckets
         pieces, runs = list(some.postponed), runs + 1
     assert runs == 9
@@ -95,7 +95,7 @@ def test_gaps_that_never_close_take_turns_and_keep_nobody_waiting() -> None:
     attempts = dict.fromkeys(range(5), 1)
     for run in range(5):
         gaps = [Piece(bucket, Reason.GAP, attempt) for bucket, attempt in attempts.items()]
-        some = limited(work_of([*gaps, Piece(100 + run, Reason.NEW)]), 2)
+        some = limit_pieces(work_of([*gaps, Piece(100 + run, Reason.NEW)]), 2)
         assert some.time_buckets[-1] == 100 + run
         attempts[some.time_buckets[0]] += 1
     assert set(attempts.values()) == {2}
@@ -137,11 +137,11 @@ def test_status_names_the_oldest_gap_and_the_newest_error() -> None:
         return datetime(2024, 3, 1, hour)
 
     entries = [
-        Entry(0, State.DONE, 1, error="of an earlier try", definition_version="1-a"),
-        Entry(1 * HOUR, State.HELD, 4, error="gap: a|1 2 missing", finished_at=at(4)),
-        Entry(2 * HOUR, State.HELD, 1, error="gap: a|1 2 missing", finished_at=at(5)),
-        Entry(3 * HOUR, State.FAILED, 1, error="boom", finished_at=at(6)),
-        Entry(4 * HOUR, State.HELD, 1, error="not validated", finished_at=at(6)),
+        PieceRow(0, State.DONE, 1, error="of an earlier try", definition_version="1-a"),
+        PieceRow(1 * HOUR, State.HELD, 4, error="gap: a|1 2 missing", finished_at=at(4)),
+        PieceRow(2 * HOUR, State.HELD, 1, error="gap: a|1 2 missing", finished_at=at(5)),
+        PieceRow(3 * HOUR, State.FAILED, 1, error="boom", finished_at=at(6)),
+        PieceRow(4 * HOUR, State.HELD, 1, error="not validated", finished_at=at(6)),
     ]
     now = progress(entries, "1-a", {hour * HOUR for hour in range(5)}, HOUR)
     assert now.oldest_gap == (HOUR, "gap: a|1 2 missing")

@@ -13,17 +13,17 @@ from tests.unit.acceptance_model import Life, judge_lives
 from tidemark.errors import DefinitionError
 from tidemark.partitioning import keys
 from tidemark.projection.acceptance import resets, rule
-from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.acceptance.rule import Validation
 from tidemark.projection.definition.file import read
 from tidemark.projection.sources import restarts
 from tidemark.spark.local_rows import local_rows
 
-A, D, R = Result.ACCEPTED, Result.DUPLICATE, Result.REJECTED
+A, D, R = Validation.ACCEPTED, Validation.DUPLICATE, Validation.REJECTED
 T = 1_000_000
 """The stored event's second."""
 AFTER = 10
 
-CASES: dict[str, tuple[Life, Sequence[Result]]] = {
+CASES: dict[str, tuple[Life, Sequence[Validation]]] = {
     # reset of upstream's store, D = 10 s (facts: validation-cases)
     "within D it is a duplicate": (Life((42, T), 0, ((1, T + 5),)), [D]),
     "at D it is a duplicate": (Life((42, T), 0, ((1, T + 10),)), [D]),
@@ -105,7 +105,7 @@ def random_life(random: Random) -> Life:
 
 def judged(
     spark: SparkSession, lives: Mapping[str, Life]
-) -> dict[str, list[tuple[tuple[int, int], Result]]]:
+) -> dict[str, list[tuple[tuple[int, int], Validation]]]:
     """What Spark says of each event, by id."""
     rows = local_rows(
         spark,
@@ -132,13 +132,15 @@ def judged(
         [(name, life.deleted_to) for name, life in lives.items() if life.deleted_to],
         "persistence_id string, deleted_to bigint",
     )
-    anew = restarts.began_anew(rows, stored, deleted, AFTER)
-    present = resets.present(rows, anew)
-    reached = rule.reach(present, resets.begun(stored, anew), deleted)
-    marked = rule.judge(rows, resets.marked(reached, anew), rows.is_before)
-    found: dict[str, list[tuple[tuple[int, int], Result]]] = {}
+    anew = restarts.restarted_ids(rows, stored, deleted, AFTER)
+    present = resets.of_present_life(rows, anew)
+    reached = rule.advance_frontiers(present, resets.with_restarts(stored, anew), deleted)
+    marked = rule.validate_events(rows, resets.with_restart_marks(reached, anew), rows.is_before)
+    found: dict[str, list[tuple[tuple[int, int], Validation]]] = {}
     for row in marked.select("persistence_id", "number", "at", "result").collect():
-        found.setdefault(row.persistence_id, []).append(((row.number, row.at), Result(row.result)))
+        found.setdefault(row.persistence_id, []).append(
+            ((row.number, row.at), Validation(row.result))
+        )
     return {name: sorted(each) for name, each in found.items()}
 
 

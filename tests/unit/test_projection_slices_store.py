@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidemark.ledger.pieces import Entry, Piece, Reason, State
+from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.ledger.rollup import Standing
 from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.offset_store import slice_records
@@ -55,7 +55,7 @@ def test_parts_count_for_one_attempt_and_one_version_until_the_bucket_is_done() 
     parts = [part(LOW), part(HIGH, attempt=2), part(SliceRange(0, 31), version="1-old")]
 
     def counting(state: State, version: str = VERSION) -> list[SliceRange]:
-        entries = {7: Entry(7, state, 3, definition_version=version)}
+        entries = {7: PieceRow(7, state, 3, definition_version=version)}
         counted = slice_records.counting(parts, entries, VERSION)
         return slice_records.done(counted).get(7, [])
 

@@ -23,7 +23,7 @@ from tidemark.errors import DefinitionError, TidemarkError
 from tidemark.journal import series
 from tidemark.partitioning import keys
 from tidemark.projection.acceptance import rule, snapshots
-from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.acceptance.rule import Validation
 from tidemark.projection.analysis import analyze
 from tidemark.projection.definition.file import read
 from tidemark.projection.testing import run_projection, unreadable_events
@@ -176,17 +176,17 @@ def _one_run(
         ROW,
     )
     none_deleted = spark.createDataFrame([], "persistence_id string, deleted_to bigint")
-    reached = rule.reach(rows, snapshots.begun(known, begin), none_deleted)
+    reached = rule.advance_frontiers(rows, snapshots.begun(known, begin), none_deleted)
     reached = snapshots.marked(reached, begin).localCheckpoint()
-    judged = rule.judge(rows, reached, rows.is_before)
+    judged = rule.validate_events(rows, reached, rows.is_before)
     later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(known, begin))
     for row in begin.collect():
         found[row.persistence_id].append(f"snap {row.snapshot_nr}")
-    for row in later.where(later.result == str(Result.ACCEPTED)).orderBy("number").collect():
+    for row in later.where(later.result == str(Validation.ACCEPTED)).orderBy("number").collect():
         found[row.persistence_id].append(str(row.number))
     repeated = {
         (row.persistence_id, row.number): stored.get(row.persistence_id, (0, None))[1] or 0
-        for row in later.where(later.result == str(Result.DUPLICATE)).collect()
+        for row in later.where(later.result == str(Validation.DUPLICATE)).collect()
     }
     assert all(number > base for (_, number), base in repeated.items())
     for row in rule.offset_rows(reached).collect():

@@ -63,7 +63,7 @@ def test_time_buckets_of_kafka_journal_may_be_read_when_the_delay_is_over(
     now: int, expected: Sequence[int]
 ) -> None:
     hour = 3_600_000
-    found = plan.over(Settings(), 0, 3 * hour, now * 1000)
+    found = plan.ended_buckets(Settings(), 0, 3 * hour, now * 1000)
     assert sorted(found) == [number * hour for number in expected]
 
 

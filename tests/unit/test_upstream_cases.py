@@ -24,14 +24,14 @@ from pyspark.sql import SparkSession
 from tidemark.journal.series import NO_TAG
 from tidemark.partitioning.keys import slice_of
 from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.rule import Result
+from tidemark.projection.acceptance.rule import Validation
 from tidemark.spark.local_rows import local_rows
 
 RESULTS = {
-    "A": Result.ACCEPTED,
-    "D": Result.DUPLICATE,
-    "R": Result.REJECTED,
-    "RB": Result.REJECTED_BACKTRACKING,
+    "A": Validation.ACCEPTED,
+    "D": Validation.DUPLICATE,
+    "R": Validation.REJECTED,
+    "RB": Validation.REJECTED_BACKTRACKING,
     "-": None,
 }
 SIGHTING = re.compile(
@@ -233,7 +233,7 @@ class Sighting:
     number: int
     at: int
     flag: str | None
-    expected: Result | None
+    expected: Validation | None
 
 
 def sightings(run: str) -> Iterator[Sighting]:
@@ -256,7 +256,7 @@ def sightings(run: str) -> Iterator[Sighting]:
 class Outcome:
     """What one run of a case made of what it saw, and the offsets that it moved."""
 
-    results: list[tuple[str, int, Result]] = field(default_factory=list)
+    results: list[tuple[str, int, Validation]] = field(default_factory=list)
     moved: dict[str, tuple[int, str]] = field(default_factory=dict)
 
 
@@ -291,14 +291,14 @@ def one_run(
     deleted = [
         (f"{name}/{p}", nr) for name, case in cases.items() for p, nr in case.deleted.items()
     ]
-    reached = rule.reach(
+    reached = rule.advance_frontiers(
         rows, local_rows(spark, known, STORED), local_rows(spark, deleted, DELETED)
     ).localCheckpoint()
-    judged = rule.judge(rows.where("is_there"), reached, rows.is_back)
+    judged = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
     found = {name: Outcome() for name in cases}
     for row in judged.select("row", "result").collect():
         name, one = seen[row.row]
-        found[name].results.append((one.pid, one.number, Result(row.result)))
+        found[name].results.append((one.pid, one.number, Validation(row.result)))
     for row in rule.offset_rows(reached).collect():
         name, _, pid = row.persistence_id.rpartition("/")
         assert row.slice == slice_of(row.persistence_id)
@@ -321,6 +321,6 @@ def test_case(outcomes: Mapping[str, list[Outcome]], name: str) -> None:
         seen = list(sightings(run))
         expected = [(one.pid, one.number, one.expected) for one in seen if one.expected]
         assert sorted(outcome.results) == sorted(expected), run
-        accepted = {one.pid: one for one in seen if one.expected is Result.ACCEPTED}
+        accepted = {one.pid: one for one in seen if one.expected is Validation.ACCEPTED}
         last = {pid: (one.number, f"second {one.at}") for pid, one in accepted.items()}
         assert outcome.moved == last, run

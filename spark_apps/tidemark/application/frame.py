@@ -1,8 +1,8 @@
 """What every application does around its work: connect, report, and end with a status.
 
 The steps of an application are plan, read, transform, write, report. This module is the frame:
-it gives the work a `Run` and turns its `Outcome` or its error into the report, the ledger's row
-and the exit status.
+it gives the work a `RunContext` and turns its `Outcome` or its error into the report, the ledger's
+row and the exit status.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tidemark import clock
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
-from tidemark.context import FAILED, PIECE_STATES, Outcome, Run
+from tidemark.context import FAILED, PIECE_STATES, Outcome, RunContext
 from tidemark.errors import TidemarkError, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
@@ -120,7 +120,7 @@ class _Report:
 
 def run_application(
     application: str,
-    work: Callable[[Run], Outcome],
+    work: Callable[[RunContext], Outcome],
     *,
     window: Callable[[], Window] | None = None,
     run_id: str | None = None,
@@ -150,7 +150,9 @@ def run_application(
         settings = Settings.load()
         with Control(settings) as control:
             try:
-                report.outcome(work(Run(application, settings, control, report.content["run_id"])))
+                report.outcome(
+                    work(RunContext(application, settings, control, report.content["run_id"]))
+                )
             except TidemarkError as error:
                 report.foreseen(error)
             except KeyboardInterrupt:

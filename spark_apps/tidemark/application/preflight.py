@@ -6,12 +6,12 @@ from datetime import timedelta
 
 from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import bucket_size, tables
 from tidemark.window import Window
 
 
-def check(run: Run, window: Window, *, has_journal: bool = True) -> None:
+def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
     """Refuse what cannot be worked on; then make Tidemark's own tables unless they exist.
 
     Without `has_journal` nothing of the journal keyspace is needed, nor looked at.
@@ -26,7 +26,7 @@ def check(run: Run, window: Window, *, has_journal: bool = True) -> None:
     check_journal(run, has_journal=has_journal)
 
 
-def check_journal(run: Run, *, has_journal: bool = True) -> None:
+def check_journal(run: RunContext, *, has_journal: bool = True) -> None:
     """The same for what has no window.
 
     Raises:

@@ -13,7 +13,7 @@ from tidemark.ledger.purged import Removed
 
 
 @dataclass(frozen=True)
-class Keys:
+class JournalKeys:
     """What there is, without payload, over the whole history of the journal.
 
     Attributes:
@@ -36,13 +36,13 @@ class Keys:
 
 
 def all_findings(
-    keys: Keys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
+    keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
 ) -> DataFrame:
     """Every finding that lies in one of those time buckets (epoch ms), one for each KEY.
 
     The history before and after them counts: an event's predecessor may lie anywhere.
 
-    Columns in: those of `Keys`, and of `tag_sequence.absent_events`. Columns out: those of
+    Columns in: those of `JournalKeys`, and of `tag_sequence.absent_events`. Columns out: those of
     `findings.findings_of`.
     """
     numbers = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
@@ -50,14 +50,14 @@ def all_findings(
 
 
 def suspicions(
-    keys: Keys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
+    keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
 ) -> DataFrame:
     """The same of what `news` has read, which is never less than what there is to find.
 
     Whatever `all_findings` finds in those time buckets by the whole history shows here, too; but
     what shows need not be a finding. Nothing excuses a missing row: what would is not at hand.
 
-    Columns in and out: those of `all_findings`, but of `Keys` what is new and around it.
+    Columns in and out: those of `all_findings`, but of `JournalKeys` what is new and around it.
     """
     none = F.lit(False)
     numbers = tag_sequence.tag_sequence_findings(
@@ -66,7 +66,7 @@ def suspicions(
     return findings.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
 
 
-def _others(keys: Keys, absent: DataFrame, removed: Removed, last: int) -> list[DataFrame]:
+def _others(keys: JournalKeys, absent: DataFrame, removed: Removed, last: int) -> list[DataFrame]:
     return [
         sequence.sequence_findings(keys.index, keys.deleted),
         sequence.lost_tails(

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.continuity import findings, news, read, tag_sequence, tails, unwritable
-from tidemark.continuity.all_findings import Keys, all_findings
+from tidemark.continuity.all_findings import JournalKeys, all_findings
 from tidemark.continuity.checks import UNTAGGED_EVENT
 from tidemark.continuity.plan import Owed, Scope
 from tidemark.journal import frames, tables
@@ -72,7 +72,7 @@ def kept_frames() -> Iterator[Keep]:
 
 
 def look_at(
-    run: Run,
+    run: RunContext,
     scope: Scope,
     pieces: Sequence[Piece],
     passed: Collection[int],
@@ -111,7 +111,7 @@ def look_at(
 
 
 def _everything(
-    run: Run,
+    run: RunContext,
     planned: Sequence[int],
     passed: Collection[int],
     tag_rules: Sequence[rules.Rule],
@@ -134,7 +134,7 @@ def _everything(
     gone = removed(run.control, settings, to_millis(clock.now()))
     absent = keep(tag_sequence.absent_events(index, rows, gone, owed))
     settled = unwritable.settled_events(absent, run.control, settings)
-    keys = Keys(
+    keys = JournalKeys(
         index,
         rows,
         progress,

@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.continuity import read, tag_sequence, tails, unwritable
-from tidemark.continuity.all_findings import Keys, suspicions
+from tidemark.continuity.all_findings import JournalKeys, suspicions
 from tidemark.continuity.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
 from tidemark.continuity.plan import Owed
 from tidemark.journal import frames, tables
@@ -57,7 +57,7 @@ class News:
     doubt: str
 
 
-def reason_for_everything(run: Run, pieces: Sequence[Piece], passed: Collection[int]) -> str:
+def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Collection[int]) -> str:
     """Why a look at the news would not do, or not be cheaper; empty if it would.
 
     Args:
@@ -83,7 +83,9 @@ def reason_for_everything(run: Run, pieces: Sequence[Piece], passed: Collection[
     return ""
 
 
-def look(run: Run, buckets: Sequence[int], tag_rules: Sequence[rules.Rule], owed: Owed) -> News:
+def look(
+    run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.Rule], owed: Owed
+) -> News:
     """Read what is new, in the order of `read`, and judge it.
 
     Args:
@@ -107,7 +109,7 @@ def look(run: Run, buckets: Sequence[int], tag_rules: Sequence[rules.Rule], owed
     gone = removed(run.control, settings, to_millis(clock.now()))
     absent = tag_sequence.absent_events(new, rows, gone, owed).localCheckpoint()
     settled = unwritable.settled_events(absent, run.control, settings)
-    keys = Keys(
+    keys = JournalKeys(
         around,
         rows.unionByName(_as_they_are(preceding(first, known), gone, settings)),
         progress,
@@ -188,7 +190,9 @@ def overlapping(first: DataFrame, known: DataFrame) -> DataFrame:
     return known.join(first, on=_SERIES).where(is_overlapped).drop("first_number", "first_nr")
 
 
-def _events(run: Run, buckets: Collection[int], tag_rules: Sequence[rules.Rule]) -> DataFrame:
+def _events(
+    run: RunContext, buckets: Collection[int], tag_rules: Sequence[rules.Rule]
+) -> DataFrame:
     settings = run.settings
     end = max(buckets) + settings.bucket_size.milliseconds
     payload = events.READ if tag_rules else ()

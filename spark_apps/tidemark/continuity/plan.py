@@ -8,7 +8,7 @@ from datetime import UTC
 from enum import StrEnum
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.ledger.schedule import unknown
@@ -44,7 +44,7 @@ def passed(
     }
 
 
-def ledger(run: Run) -> Pieces:
+def ledger(run: RunContext) -> Pieces:
     """The pieces of validate: one for each time bucket of the journal, all checks together."""
     settings = run.settings
     return Pieces.of(run.control, settings, APPLICATION)
@@ -67,7 +67,7 @@ class Owed:
         return replace(self, buckets=self.buckets.difference(time_buckets))
 
 
-def owed_by_tag_write(run: Run) -> Owed:
+def owed_by_tag_write(run: RunContext) -> Owed:
     """What tag-write owes: until its next runs have come, tagged events without rows are no loss.
 
     Where it never ran, since Pekko writes the tags, it owes nothing.

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
@@ -31,7 +31,7 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
-def index(run: Run, tag_rules: Sequence[rules.Rule]) -> DataFrame:
+def index(run: RunContext, tag_rules: Sequence[rules.Rule]) -> DataFrame:
     """Every message with the tags that it should have rows under; see `with_rule_tags`.
 
     Columns: those of `journal.frames.message_index`.
@@ -42,7 +42,9 @@ def index(run: Run, tag_rules: Sequence[rules.Rule]) -> DataFrame:
     return with_rule_tags(run, messages, tag_rules)
 
 
-def with_rule_tags(run: Run, messages: DataFrame, tag_rules: Sequence[rules.Rule]) -> DataFrame:
+def with_rule_tags(
+    run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.Rule]
+) -> DataFrame:
     """The tags that rules give, where tag-write has written by these rules; elsewhere the stored.
 
     Columns in: those of `journal.frames.message_index` and `events.READ`; out: without these.

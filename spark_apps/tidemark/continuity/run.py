@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.continuity import expectations, findings, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
@@ -62,7 +62,7 @@ class _Found:
 
 
 def run_window(
-    run: Run, window: Window, *, force: bool, dry_run: bool, scope: Scope = Scope.NEW
+    run: RunContext, window: Window, *, force: bool, dry_run: bool, scope: Scope = Scope.NEW
 ) -> Outcome:
     """Check the sequence continuity of the window's time buckets.
 
@@ -135,7 +135,7 @@ def run_window(
 
 
 def _check(
-    run: Run, claimed: Claim, scope: Scope, passed: Mapping[int, Piece], owed: plan.Owed
+    run: RunContext, claimed: Claim, scope: Scope, passed: Mapping[int, Piece], owed: plan.Owed
 ) -> _Found:
     with kept_frames() as keep:
         look = look_at(run, scope, claimed.pieces, passed, owed, keep)
@@ -153,7 +153,7 @@ def _check(
         return _Found(look, by_check, _examples(look.found), _first_unwritable(look.found))
 
 
-def _replace(run: Run, claimed: Claim, found: DataFrame | None) -> None:
+def _replace(run: RunContext, claimed: Claim, found: DataFrame | None) -> None:
     """Write the findings, if any, in place of those that the claimed pieces had."""
     if not claimed.pieces:
         return
@@ -204,7 +204,7 @@ def _require_agreement(found: _Found, verdict: expectations.Verdict) -> None:
 
 
 def _failure(
-    run: Run, found: _Found, verdict: expectations.Verdict, planned: int
+    run: RunContext, found: _Found, verdict: expectations.Verdict, planned: int
 ) -> ValidationFailed:
     per_check = found.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())

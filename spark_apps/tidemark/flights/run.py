@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra.schema import create_own_tables
-from tidemark.context import DONE, NOTHING, Outcome, Run
+from tidemark.context import DONE, NOTHING, Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.flights import events, messages, plan, source, store
 from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
-from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.ledger.pieces import Piece, PieceRow, Pieces, State
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
@@ -25,7 +25,7 @@ APPLICATION = applications.LOAD_FLIGHTS
 _LOOK_AHEAD = timedelta(days=1)
 
 
-def load_months(run: Run, months: int, *, force: bool = False) -> Outcome:
+def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome:
     """Write the events of the first months of 2013 as Pekko would have written them.
 
     A month that is done is left alone; loading it again writes the same rows.
@@ -69,7 +69,7 @@ def definition_version(settings: Settings) -> str:
     )
 
 
-def require_same_definition(entries: Iterable[Entry], version: str) -> None:
+def require_same_definition(entries: Iterable[PieceRow], version: str) -> None:
     """Refuse a journal that was loaded by another definition: its rows would stay beside ours.
 
     Raises:
@@ -85,7 +85,9 @@ def require_same_definition(entries: Iterable[Entry], version: str) -> None:
             )
 
 
-def _load(run: Run, ledger: Pieces, pieces: Sequence[Piece], windows: dict[int, Window]) -> Outcome:
+def _load(
+    run: RunContext, ledger: Pieces, pieces: Sequence[Piece], windows: dict[int, Window]
+) -> Outcome:
     started = time.monotonic()
     last = windows[max(piece.time_bucket for piece in pieces)]
     flights = source.read_flights(run.spark, source.flights_file(), last.end + _LOOK_AHEAD)
@@ -105,7 +107,7 @@ def _load(run: Run, ledger: Pieces, pieces: Sequence[Piece], windows: dict[int, 
     )
 
 
-def _load_month(run: Run, ledger: Pieces, piece: Piece, month: DataFrame) -> dict[str, int]:
+def _load_month(run: RunContext, ledger: Pieces, piece: Piece, month: DataFrame) -> dict[str, int]:
     settings = run.settings
     rows = messages.to_messages(month, settings.bucket_size, settings.target_partition_size)
     ids = messages.to_persistence_ids(rows)

@@ -22,7 +22,7 @@ MAX_WIDTH = 4096
 """Keys of one persistence id in one round."""
 
 
-def beginnings(spark: SparkSession, settings: Settings, known_ids: DataFrame) -> DataFrame:
+def start_positions(spark: SparkSession, settings: Settings, known_ids: DataFrame) -> DataFrame:
     """Where to look for each persistence id that is known or listed in all_persistence_ids.
 
     Columns in: persistence_id, known_to (bigint). Columns out: persistence_id, known_to (0 when

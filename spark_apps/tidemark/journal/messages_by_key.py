@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import columns
@@ -15,7 +15,7 @@ _SCAN_FROM = 10
 """A scan reads about this many messages in the time of one read by key."""
 
 
-def messages_of(run: Run, events: DataFrame, number_of_messages: int) -> DataFrame:
+def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> DataFrame:
     """The messages of those events: by key when they are few, else by a scan.
 
     Args:
@@ -41,7 +41,7 @@ def messages_of(run: Run, events: DataFrame, number_of_messages: int) -> DataFra
     return scanned.join(wanted, on=MESSAGE, how="left_semi")
 
 
-def _keys(run: Run, wanted: DataFrame) -> DataFrame:
+def _keys(run: RunContext, wanted: DataFrame) -> DataFrame:
     """A write group lies in the partition of its last event: this event's own, or the next one."""
     formula = columns.partition_nr(F.col("sequence_nr"), run.settings.target_partition_size)
     return wanted.select(

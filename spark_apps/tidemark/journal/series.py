@@ -27,7 +27,7 @@ _CHUNK = 500
 
 
 @dataclass(frozen=True)
-class Sighting:
+class EventRef:
     """An event of a series.
 
     Attributes:
@@ -103,7 +103,7 @@ class SeriesReader:
 
     def sightings(
         self, first: int, last: int = END, *, after: int = 0, until: int = END
-    ) -> Iterator[Sighting]:
+    ) -> Iterator[EventRef]:
         """The events that are there with `first <= number <= last`, ascending.
 
         Args:
@@ -125,7 +125,7 @@ class SeriesReader:
                 if found.number >= first:
                     yield found
 
-    def payload(self, found: Sighting) -> dict[str, object]:
+    def payload(self, found: EventRef) -> dict[str, object]:
         """ser_id, ser_manifest and event of an event that was seen, as the source holds them."""
         wanted, series = "ser_id, ser_manifest, event", self._series
         if series.tag != NO_TAG:
@@ -160,7 +160,7 @@ class SeriesReader:
         )
         return rows[0][column] if rows else None
 
-    def _messages_between(self, first: int, last: int) -> Iterator[Sighting]:
+    def _messages_between(self, first: int, last: int) -> Iterator[EventRef]:
         """By sequence nr; of an event that is there twice the earlier one."""
         size, settings = self._settings.target_partition_size, self._settings
         partition, end, empty, before = keys.partition_nr(first, size), END, 0, 0
@@ -177,10 +177,10 @@ class SeriesReader:
                 if number > before:
                     before = number
                     bucket = keys.time_bucket(epoch_ms(row["timestamp"]), settings.bucket_size)
-                    yield Sighting(number, number, row["timestamp"], bucket)
+                    yield EventRef(number, number, row["timestamp"], bucket)
             partition += 1
 
-    def _tag_rows(self, events: Sequence[Sighting]) -> Iterator[Sighting]:
+    def _tag_rows(self, events: Sequence[EventRef]) -> Iterator[EventRef]:
         """Those among some messages that have a row under the tag, with its number."""
         series = self._series
         found = self._control.execute_many(
@@ -190,7 +190,7 @@ class SeriesReader:
         for one, rows in zip(events, found, strict=True):
             for row in rows[:1]:
                 number = row["tag_pid_sequence_nr"]
-                yield Sighting(number, one.sequence_nr, one.timestamp, one.time_bucket)
+                yield EventRef(number, one.sequence_nr, one.timestamp, one.time_bucket)
 
 
 _TAG_ROW = "tag_name = ? AND timebucket = ? AND timestamp = ? AND persistence_id = ?"

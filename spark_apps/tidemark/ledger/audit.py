@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from tidemark import clock
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 
 
 def record(
-    run: Run,
+    run: RunContext,
     operation: str,
     subject: str,
     lines: Sequence[str],

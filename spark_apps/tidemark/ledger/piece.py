@@ -49,7 +49,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Entry:
+class PieceRow:
     """A row of the ledger, or what rows of other bucket sizes say of a time bucket (attempt 0)."""
 
     time_bucket: int

@@ -16,14 +16,14 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockLost
 from tidemark.ledger import schedule
-from tidemark.ledger.piece import GAP_ERROR, Entry, Piece, Reason, State
+from tidemark.ledger.piece import GAP_ERROR, Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
 
-__all__ = ["GAP_ERROR", "Entry", "Piece", "Pieces", "Reason", "State"]
+__all__ = ["GAP_ERROR", "Piece", "PieceRow", "Pieces", "Reason", "State"]
 
 
 _TIMES = ("planned_at", "started_at", "finished_at")
@@ -68,7 +68,7 @@ class Pieces:
             version,
         )
 
-    def entries(self, first: int | None = None, before: int | None = None) -> list[Entry]:
+    def entries(self, first: int | None = None, before: int | None = None) -> list[PieceRow]:
         """The ledger's rows with `first <= time_bucket < before`, ascending.
 
         Time buckets of which only rows of other bucket sizes speak are among them, see
@@ -89,7 +89,7 @@ class Pieces:
         found = with_other_sizes(own, others, self._size) if any(others.values()) else own
         return [entry for entry in found if low <= entry.time_bucket < high]
 
-    def _stored(self, size: BucketSize, first: int, before: int) -> list[Entry]:
+    def _stored(self, size: BucketSize, first: int, before: int) -> list[PieceRow]:
         rows = self._control.execute(
             "SELECT time_bucket, state, reason, attempt, counts, error, definition_version,"
             f" planned_at, started_at, finished_at FROM {self._table}"
@@ -98,7 +98,7 @@ class Pieces:
             (*self._names, size.value, first, before),
         )
         return [
-            Entry(
+            PieceRow(
                 time_bucket=row["time_bucket"],
                 state=State(row["state"]),
                 attempt=row["attempt"] or 0,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tidemark.cassandra.control import Control
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Entry, Pieces, State
+from tidemark.ledger.pieces import PieceRow, Pieces, State
 from tidemark.settings import Settings
 
 
@@ -94,7 +94,7 @@ def time_to_live(control: Control, settings: Settings) -> int:
     return min((ttl for ttl in ttls if ttl), default=0)
 
 
-def _begun(control: Control, settings: Settings) -> dict[int, Entry]:
+def _begun(control: Control, settings: Settings) -> dict[int, PieceRow]:
     return {
         entry.time_bucket: entry
         for entry in _entries(control, settings, applications.PURGE)
@@ -102,5 +102,5 @@ def _begun(control: Control, settings: Settings) -> dict[int, Entry]:
     }
 
 
-def _entries(control: Control, settings: Settings, application: str) -> list[Entry]:
+def _entries(control: Control, settings: Settings, application: str) -> list[PieceRow]:
     return Pieces.of(control, settings, application).entries()

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from tidemark.ledger.piece import Entry, Reason, State
+from tidemark.ledger.piece import PieceRow, Reason, State
 from tidemark.partitioning.keys import BucketSize
 
 _NEVER = datetime.min
 
 
 def with_other_sizes(
-    own: Sequence[Entry], others: Mapping[BucketSize, Sequence[Entry]], size: BucketSize
-) -> list[Entry]:
+    own: Sequence[PieceRow], others: Mapping[BucketSize, Sequence[PieceRow]], size: BucketSize
+) -> list[PieceRow]:
     """The entries of one size, ascending, and one for every other time bucket that others speak of.
 
     Such a time bucket is DONE if pieces that are done cover all of it, and else FAILED, so that it
@@ -33,7 +33,7 @@ def with_other_sizes(
         size: the present bucket size.
     """
     found = {entry.time_bucket: entry for entry in own}
-    said: dict[int, Entry] = {}
+    said: dict[int, PieceRow] = {}
     for other, entries in others.items():
         for bucket, overlapping in _by_bucket(entries, other, size).items():
             says = _together(bucket, overlapping, other, size)
@@ -51,11 +51,11 @@ def with_other_sizes(
 
 
 def _by_bucket(
-    entries: Iterable[Entry], other: BucketSize, size: BucketSize
-) -> dict[int, list[Entry]]:
+    entries: Iterable[PieceRow], other: BucketSize, size: BucketSize
+) -> dict[int, list[PieceRow]]:
     """The entries that overlap each time bucket of `size`."""
     width = size.milliseconds
-    found: dict[int, list[Entry]] = defaultdict(list)
+    found: dict[int, list[PieceRow]] = defaultdict(list)
     for entry in entries:
         start = entry.time_bucket - entry.time_bucket % width
         for bucket in range(start, entry.time_bucket + other.milliseconds, width):
@@ -64,8 +64,8 @@ def _by_bucket(
 
 
 def _together(
-    bucket: int, overlapping: Sequence[Entry], other: BucketSize, size: BucketSize
-) -> Entry:
+    bucket: int, overlapping: Sequence[PieceRow], other: BucketSize, size: BucketSize
+) -> PieceRow:
     """What pieces of another bucket size make of a time bucket that they overlap."""
     needed = max(size.milliseconds // other.milliseconds, 1)
     versions = {entry.definition_version for entry in overlapping}
@@ -74,7 +74,7 @@ def _together(
     if not still_open and len(overlapping) == needed:
         ends = [entry.finished_at for entry in overlapping if entry.finished_at is not None]
         # Several versions are as good as another one: all of it is to be done again.
-        return Entry(
+        return PieceRow(
             bucket,
             State.DONE,
             0,
@@ -88,10 +88,12 @@ def _together(
         if still_open
         else ""
     )
-    return Entry(bucket, State.FAILED, 0, error=error, reason=Reason.REBUCKETED, touched_at=touched)
+    return PieceRow(
+        bucket, State.FAILED, 0, error=error, reason=Reason.REBUCKETED, touched_at=touched
+    )
 
 
-def _was_opened_since(mine: Entry, says: Entry) -> bool:
+def _was_opened_since(mine: PieceRow, says: PieceRow) -> bool:
     """Whether work under another bucket size has begun, and not ended, after `mine` was done."""
     return (
         mine.state is State.DONE
@@ -100,5 +102,5 @@ def _was_opened_since(mine: Entry, says: Entry) -> bool:
     )
 
 
-def _last_touched(entries: Iterable[Entry]) -> datetime:
+def _last_touched(entries: Iterable[PieceRow]) -> datetime:
     return max((entry.touched_at or _NEVER for entry in entries), default=_NEVER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.ledger.piece import Entry, Piece, Reason, State
+from tidemark.ledger.piece import Piece, PieceRow, Reason, State
 from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
@@ -68,7 +68,7 @@ def left_for_later(pieces: Sequence[Piece], why: str) -> list[str]:
 
 def planned(
     wanted: Collection[int],
-    entries: Iterable[Entry],
+    entries: Iterable[PieceRow],
     version: str,
     missed: Iterable[int] = (),
     *,
@@ -100,7 +100,7 @@ def planned(
 
 def scheduled(
     window: Sequence[int],
-    entries: Sequence[Entry],
+    entries: Sequence[PieceRow],
     version: str,
     *,
     bucket_ms: int,
@@ -137,7 +137,7 @@ def scheduled(
 
 
 def unknown(
-    entries: Iterable[Entry], end: int, bucket_ms: int, since: Iterable[int] = ()
+    entries: Iterable[PieceRow], end: int, bucket_ms: int, since: Iterable[int] = ()
 ) -> list[int]:
     """The time buckets between the first that is known, or in `since`, and `end` without an entry.
 
@@ -152,7 +152,7 @@ def unknown(
     return [bucket for bucket in range(first, end, bucket_ms) if bucket not in known]
 
 
-def _reason(entry: Entry | None, version: str, force: bool) -> Reason | None:
+def _reason(entry: PieceRow | None, version: str, force: bool) -> Reason | None:
     if entry is None:
         return Reason.NEW
     if entry.state is not State.DONE:

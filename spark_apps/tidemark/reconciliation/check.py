@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, Outcome, Run
+from tidemark.context import DONE, FAILED, Outcome, RunContext
 from tidemark.errors import WrongData
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Found, find
-from tidemark.reconciliation.findings.read import Kept
+from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import record
 
 
-def run_check(run: Run, scope: Scope) -> Outcome:
+def run_check(run: RunContext, scope: Scope) -> Outcome:
     """Compare, store the findings, and end as FAILED with a `WrongData` if there are any.
 
     No lock is taken: actors and other applications may go on beside it.
@@ -25,7 +25,7 @@ def run_check(run: Run, scope: Scope) -> Outcome:
     """
     preflight.check_journal(run)
     require_known(run, scope)
-    kept = Kept()
+    kept = FrameCache()
     try:
         found = find(run, scope, kept)
         if found.by_kind:
@@ -47,7 +47,7 @@ def describe(found: Found) -> list[str]:
     return [f"{kind} {count:,}: {kinds.MEANINGS[kind]}" for kind, count in found.by_kind.items()]
 
 
-def _error(run: Run, found: Found) -> WrongData:
+def _error(run: RunContext, found: Found) -> WrongData:
     of_each = ", ".join(f"{count:,} {kind}" for kind, count in found.by_kind.items())
     return WrongData(
         f"{sum(found.by_kind.values()):,} findings ({of_each})",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from tidemark.application import preflight
-from tidemark.context import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.journal import tables
 from tidemark.ledger import applications, audit
 from tidemark.ledger.locks import Locks
@@ -47,11 +47,11 @@ class Operation(Generic[PlanT]):
 
     name: str
     subject: str
-    plan: Callable[[Run], PlanT]
-    apply: Callable[[Run, PlanT, Callable[[], None]], Mapping[str, int]]
+    plan: Callable[[RunContext], PlanT]
+    apply: Callable[[RunContext, PlanT, Callable[[], None]], Mapping[str, int]]
 
 
-def run_operation(run: Run, operation: Operation[PlanT], *, apply: bool) -> Outcome:
+def run_operation(run: RunContext, operation: Operation[PlanT], *, apply: bool) -> Outcome:
     """Plan; then show the plan, or take the journal's lock and do it. Both leave audit rows.
 
     Raises:
@@ -89,7 +89,7 @@ def run_operation(run: Run, operation: Operation[PlanT], *, apply: bool) -> Outc
 
 
 def record(
-    run: Run,
+    run: RunContext,
     operation: str,
     subject: str,
     lines: Sequence[str],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tidemark import clock
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.continuity.unwritable import SETTLED
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames, increments
@@ -48,7 +48,7 @@ class _Settle:
     sequence_nr: int
     reason: str
 
-    def plan(self, run: Run) -> SettlePlan:
+    def plan(self, run: RunContext) -> SettlePlan:
         settled = self._settled(run)
         open_events = [one for one in self._unwritable(run) if one[0] not in settled]
         lines = [
@@ -61,7 +61,9 @@ class _Settle:
             counts, lines or ["it is settled already"], not open_events, events=open_events
         )
 
-    def apply(self, run: Run, plan: SettlePlan, check: Callable[[], None]) -> Mapping[str, int]:
+    def apply(
+        self, run: RunContext, plan: SettlePlan, check: Callable[[], None]
+    ) -> Mapping[str, int]:
         check()
         for timestamp, cause in plan.events:
             run.control.execute(
@@ -72,10 +74,10 @@ class _Settle:
             )
         return plan.counts
 
-    def _key(self, run: Run) -> tuple[str, str, int]:
+    def _key(self, run: RunContext) -> tuple[str, str, int]:
         return run.settings.journal_keyspace, self.persistence_id, self.sequence_nr
 
-    def _settled(self, run: Run) -> set[str]:
+    def _settled(self, run: RunContext) -> set[str]:
         rows: list[Row] = run.control.execute(
             f"SELECT timestamp FROM {table(run.settings.keyspace, SETTLED)}"
             " WHERE journal_keyspace = ? AND persistence_id = ? AND sequence_nr = ?",
@@ -83,7 +85,7 @@ class _Settle:
         )
         return {str(row["timestamp"]) for row in rows}
 
-    def _unwritable(self, run: Run) -> list[tuple[str, str]]:
+    def _unwritable(self, run: RunContext) -> list[tuple[str, str]]:
         spark, settings = run.spark, run.settings
         event = local_rows(
             spark,

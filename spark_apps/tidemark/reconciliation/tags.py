@@ -9,16 +9,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import preflight
-from tidemark.context import DONE, Outcome, Run
+from tidemark.context import DONE, Outcome, RunContext
 from tidemark.partitioning import keys
-from tidemark.reconciliation.findings.read import Kept, Keys, read_keys
+from tidemark.reconciliation.findings.read import FrameCache, JournalKeys, read_keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.window import from_millis
 
 NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_progress")
 
 
-def run_tags(run: Run, scope: Scope, *, limit: int) -> Outcome:
+def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     """List the tags of the scope's persistence ids, at most `limit` of them.
 
     Raises:
@@ -28,7 +28,7 @@ def run_tags(run: Run, scope: Scope, *, limit: int) -> Outcome:
     """
     preflight.check_journal(run)
     require_known(run, scope)
-    kept = Kept()
+    kept = FrameCache()
     try:
         run.say("reading messages, tag views and progress")
         read, _ = read_keys(run, scope, kept)
@@ -46,7 +46,7 @@ def run_tags(run: Run, scope: Scope, *, limit: int) -> Outcome:
     return Outcome(DONE, {"planned": 1, "done": 1}, counts, lines)
 
 
-def by_tag(read: Keys) -> DataFrame:
+def by_tag(read: JournalKeys) -> DataFrame:
     """One row for each tag that messages, tag views or progress know.
 
     Columns out: tag, NUMBERS (bigint; events and persistence_ids count those in messages),

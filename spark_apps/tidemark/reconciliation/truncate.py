@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import tables, tag_views
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.tagging import completeness
@@ -17,7 +17,7 @@ def operation() -> Operation[Plan]:
     return Operation("truncate", "all tag views", plan, _apply)
 
 
-def plan(run: Run) -> Plan:
+def plan(run: RunContext) -> Plan:
     """How many partitions there are, and what cannot be had back.
 
     Raises:
@@ -43,7 +43,7 @@ def plan(run: Run) -> Plan:
     return Plan({"partitions": partitions.total(), "ids_with_deleted_messages": beheaded}, lines)
 
 
-def truncate(run: Run, check: Callable[[], None]) -> None:
+def truncate(run: RunContext, check: Callable[[], None]) -> None:
     """Scanning, progress, rows: a crash between any two leaves progress that lags.
 
     Raises:
@@ -58,7 +58,7 @@ def truncate(run: Run, check: Callable[[], None]) -> None:
     completeness.forget(run.control, settings, None)
 
 
-def empty_table(run: Run, name: str) -> None:
+def empty_table(run: RunContext, name: str) -> None:
     """One TRUNCATE.
 
     Raises:
@@ -67,6 +67,6 @@ def empty_table(run: Run, name: str) -> None:
     run.control.execute_ddl(f"TRUNCATE {table(run.settings.journal_keyspace, name)}")
 
 
-def _apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+def _apply(run: RunContext, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
     truncate(run, check)
     return planned.counts

@@ -10,7 +10,7 @@ from itertools import islice
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications, audit
@@ -46,7 +46,7 @@ class Order:
     apply: bool = False
 
 
-def run_purge(run: Run, order: Order) -> Outcome:
+def run_purge(run: RunContext, order: Order) -> Outcome:
     """Delete the tag-view buckets that are past retention and that nobody needs.
 
     Raises:
@@ -117,7 +117,7 @@ def _retention(order: Order, settings: Settings) -> int:
     return days
 
 
-def _given_up(run: Run, names: Sequence[str]) -> set[str]:
+def _given_up(run: RunContext, names: Sequence[str]) -> set[str]:
     absent = absent_projections(run.control, run.settings) if names else []
     unknown = sorted(set(names) - {need.projection for need in absent})
     if unknown:
@@ -133,7 +133,7 @@ def _give_up_lines(names: Sequence[str]) -> list[str]:
     return [f"gives up the projection {name}: its pieces are dropped" for name in names]
 
 
-def _absent_lines(run: Run, given_up: set[str]) -> list[str]:
+def _absent_lines(run: RunContext, given_up: set[str]) -> list[str]:
     return [
         f"{need.projection} holds back what it is not done with: it has run, but has no file in"
         f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
@@ -155,7 +155,7 @@ def _lines(plan: Sequence[Bucket], order: Order) -> list[str]:
 
 
 def _purge(
-    run: Run,
+    run: RunContext,
     ledger: Pieces,
     pieces: Sequence[Piece],
     plan: Sequence[Bucket],

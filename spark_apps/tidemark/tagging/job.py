@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.journal import frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -86,7 +86,7 @@ class Work:
 
     def __init__(
         self,
-        run: Run,
+        run: RunContext,
         claimed: Claim,
         done: set[int],
         tag_rules: Sequence[Rule],

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames, tables
 from tidemark.journal import increments as journal_tails
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -63,7 +63,7 @@ class Numbered:
 
 
 def source(
-    run: Run, pieces: Sequence[Piece], tag_rules: Sequence[Rule], requested: Strategy | None
+    run: RunContext, pieces: Sequence[Piece], tag_rules: Sequence[Rule], requested: Strategy | None
 ) -> Source:
     """Choose the strategy and read.
 
@@ -79,14 +79,14 @@ def source(
     if strategy is Strategy.SCAN:
         return _scan(run, why, progress, known, seen)
     met = seen.select("persistence_id").join(known, on="persistence_id", how="left")
-    beginning = journal_tails.beginnings(spark, settings, met)
+    beginning = journal_tails.start_positions(spark, settings, met)
     if strategy is Strategy.INDEX:
         beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
     new = journal_tails.after(beginning, settings, *PAYLOAD_COLUMNS)
     return Source(strategy, why, progress, known, new, seen)
 
 
-def all_of(run: Run, tag_rules: Sequence[Rule]) -> Source:
+def all_of(run: RunContext, tag_rules: Sequence[Rule]) -> Source:
     """Every message, numbered from the progress only, whatever is known.
 
     Raises:
@@ -97,7 +97,9 @@ def all_of(run: Run, tag_rules: Sequence[Rule]) -> Source:
     return _scan(run, "asked for", progress, known, _seen(run, progress, known))
 
 
-def _scan(run: Run, why: str, progress: DataFrame, known: DataFrame, seen: DataFrame) -> Source:
+def _scan(
+    run: RunContext, why: str, progress: DataFrame, known: DataFrame, seen: DataFrame
+) -> Source:
     messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
     return Source(Strategy.SCAN, why, progress, known.limit(0), messages, seen)
 
@@ -118,7 +120,7 @@ def kept(read_from: Source, tag_rules: Sequence[Rule], is_needed: Column) -> Dat
     return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
 
 
-def ranked(run: Run, read_from: Source, index: DataFrame) -> Numbered:
+def ranked(run: RunContext, read_from: Source, index: DataFrame) -> Numbered:
     """Rank the events, and find from where their numbers count.
 
     For series that nothing else anchors the last row of their tag view does. Without it the events
@@ -154,7 +156,9 @@ def _incomplete(ranked_events: DataFrame, known: DataFrame) -> DataFrame:
     return follows.select(*spans.columns).localCheckpoint()
 
 
-def _anchors(run: Run, ranked_events: DataFrame, spans: DataFrame, read_from: Source) -> DataFrame:
+def _anchors(
+    run: RunContext, ranked_events: DataFrame, spans: DataFrame, read_from: Source
+) -> DataFrame:
     progress = read_from.progress
     open_series = numbering.unanchored(ranked_events, spans, read_from.known, progress)
     open_series = open_series.localCheckpoint()
@@ -164,7 +168,7 @@ def _anchors(run: Run, ranked_events: DataFrame, spans: DataFrame, read_from: So
     return numbering.anchors(progress, numbering.last_rows(rows, open_series))
 
 
-def _seen(run: Run, progress: DataFrame, known: DataFrame) -> DataFrame:
+def _seen(run: RunContext, progress: DataFrame, known: DataFrame) -> DataFrame:
     """How far each persistence id was seen by anybody: persistence_id, seen_to (bigint)."""
     parts = [
         known.select("persistence_id", F.col("known_to").alias("seen_to")),
@@ -175,7 +179,7 @@ def _seen(run: Run, progress: DataFrame, known: DataFrame) -> DataFrame:
     return union.groupBy("persistence_id").agg(F.max("seen_to").alias("seen_to"))
 
 
-def _journal(run: Run, known: DataFrame) -> plan.Journal:
+def _journal(run: RunContext, known: DataFrame) -> plan.Journal:
     known_ids = known.agg(F.count("*").alias("ids"), F.sum("known_to").alias("events")).collect()[0]
     has_index = tables.has_time_index(run.control, run.settings)
     return plan.Journal(
@@ -183,7 +187,7 @@ def _journal(run: Run, known: DataFrame) -> plan.Journal:
     )
 
 
-def _all_are_listed(run: Run, known: DataFrame) -> bool:
+def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
     """Whether all_persistence_ids names every known id that still has messages.
 
     An id that was cleaned up for good is in it no more. Ids are compared and not how many there
@@ -206,7 +210,7 @@ def _all_are_listed(run: Run, known: DataFrame) -> bool:
     return frames.messages_of(keys, settings).isEmpty()
 
 
-def _with_news(run: Run, pieces: Sequence[Piece]) -> DataFrame:
+def _with_news(run: RunContext, pieces: Sequence[Piece]) -> DataFrame:
     """The persistence ids with a message in the window or in the look-back before it."""
     settings = run.settings
     first = min(piece.time_bucket for piece in pieces) - settings.tag_write_look_back * 1000

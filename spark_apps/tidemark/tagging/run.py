@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.errors import JournalDamaged
 from tidemark.journal import bucket_size, tables
 from tidemark.ledger import applications
@@ -25,7 +25,7 @@ APPLICATION = applications.TAG_WRITE
 
 
 def run_window(
-    run: Run, window: Window, *, force: bool, dry_run: bool, strategy: Strategy | None = None
+    run: RunContext, window: Window, *, force: bool, dry_run: bool, strategy: Strategy | None = None
 ) -> Outcome:
     """Write the tag views, the progress and the scanning of the window's events.
 
@@ -74,7 +74,7 @@ def run_window(
 
 
 def _write(
-    run: Run,
+    run: RunContext,
     ledger: Pieces,
     pieces: Sequence[Piece],
     tag_rules: Sequence[Rule],

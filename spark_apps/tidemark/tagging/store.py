@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import tables
 from tidemark.ledger import quarantine
 from tidemark.settings import Settings
 from tidemark.tagging import completeness, events
 
 
-def quarantine_unwritable(run: Run, tagged: DataFrame) -> None:
+def quarantine_unwritable(run: RunContext, tagged: DataFrame) -> None:
     """Before them: the events that no reader of their tags could read, see `events.unwritable`."""
     settings = run.settings
     quarantine.write(

@@ -10,15 +10,15 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import series
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.projection.acceptance import candidates, gaps, resets, rule, snapshots, whole_buckets
-from tidemark.projection.acceptance.candidates import KEYS, Sightings
-from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Result
+from tidemark.projection.acceptance.candidates import KEYS, Candidates
+from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Validation
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import consumption, skips
@@ -29,10 +29,10 @@ from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
 
 COUNT_OF = {
-    str(Result.ACCEPTED): "accepted",
-    str(Result.DUPLICATE): "duplicate",
-    str(Result.REJECTED): "rejected_seq_nr",
-    str(Result.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
+    str(Validation.ACCEPTED): "accepted",
+    str(Validation.DUPLICATE): "duplicate",
+    str(Validation.REJECTED): "rejected_seq_nr",
+    str(Validation.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
 REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
 _MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
@@ -56,14 +56,14 @@ class Policy:
 
 
 @dataclass
-class Intake:
+class AcceptedEvents:
     """What is taken in.
 
     Attributes:
         rows: columns of `Reader.rows`, and is_snapshot if the definition starts from snapshots;
             events that are held back are not among them.
         time_buckets: to process, ascending: the planned ones and the late ones.
-        reached: as `acceptance.reach` makes it.
+        reached: as `acceptance.advance_frontiers` makes it.
         counts: COUNTS by time bucket; only what is not 0.
         totals: of COUNTS, without `beyond`.
         gaps: the error of each time bucket that has an event held back.
@@ -94,7 +94,9 @@ class Intake:
             frame.unpersist()
 
 
-def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> Intake:
+def accept(
+    run: RunContext, claimed: Claim, work: Work, subject: str, policy: Policy
+) -> AcceptedEvents:
     """Read the planned buckets, find how far each series goes, and add late buckets to the claim.
 
     Raises:
@@ -155,7 +157,7 @@ def take(run: Run, claimed: Claim, work: Work, subject: str, policy: Policy) -> 
 
 
 def _require_whole(
-    run: Run, work: Work, judged: DataFrame, taken: Intake, policy: Policy
+    run: RunContext, work: Work, judged: DataFrame, taken: AcceptedEvents, policy: Policy
 ) -> frozenset[int]:
     """The time buckets whose result stands, see `made.require_whole`."""
     if policy.accept_purged or not work.definition.mode.replaces_buckets:
@@ -190,7 +192,7 @@ def late_pieces(work: Work, late: Collection[int]) -> list[Piece]:
     return [Piece(each, Reason.LATE, known[each]) for each in late]
 
 
-def _require_unpurged(run: Run, definition: Definition, late: Sequence[int]) -> None:
+def _require_unpurged(run: RunContext, definition: Definition, late: Sequence[int]) -> None:
     if gone := emptied(run, definition, late):
         raise BucketsLost(gone, definition.name)
 
@@ -205,7 +207,7 @@ def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:
         )
 
 
-def _encounters(seen: Sightings) -> tuple[int, int, int, int]:
+def _encounters(seen: Candidates) -> tuple[int, int, int, int]:
     """How many series began behind deleted events, may have lost some since, have some twice.
 
     And how many are consumed over events that lie before the projection's first time bucket.
@@ -226,8 +228,8 @@ def _encounters(seen: Sightings) -> tuple[int, int, int, int]:
 
 
 def _without_purged(
-    run: Run, work: Work, reader: Reader, seen: Sightings, stored: DataFrame, policy: Policy
-) -> Sightings:
+    run: RunContext, work: Work, reader: Reader, seen: Candidates, stored: DataFrame, policy: Policy
+) -> Candidates:
     gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
     found = gone.orderBy(*SERIES).limit(gaps.NAMED).collect()
     if not found:
@@ -245,17 +247,17 @@ def _without_purged(
             do="bring them back, or give them up with --accept-purged",
         )
     last = gone.select(*SERIES, "last_number")
-    given_up = resets.begun(stored, seen.anew).join(last, on=[*SERIES], how="left")
+    given_up = resets.with_restarts(stored, seen.anew).join(last, on=[*SERIES], how="left")
     given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
     deleted = reader.deleted(run.spark, run.settings)
-    reached = rule.reach(
+    reached = rule.advance_frontiers(
         seen.rows, given_up.drop("last_number"), deleted, is_beheaded=work.is_beheaded
     )
-    reached = rule.agree(reached.localCheckpoint(), seen.rows)
-    return Sightings(seen.rows, resets.marked(reached, seen.anew), seen.anew)
+    reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
+    return Candidates(seen.rows, resets.with_restart_marks(reached, seen.anew), seen.anew)
 
 
-def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:
+def _late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
     """The done buckets with an accepted event, and by bucket the late events behind a gap."""
     limits = seen.reached.select(*SERIES, "base", "reached_number")
     late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
@@ -274,23 +276,23 @@ def _late(seen: Sightings) -> tuple[list[int], dict[int, int]]:
 
 
 def _judged(
-    run: Run,
+    run: RunContext,
     work: Work,
-    seen: Sightings,
+    seen: Candidates,
     rows: DataFrame,
     time_buckets: Sequence[int],
     *,
     is_repeated: bool,
-) -> tuple[Intake, DataFrame]:
-    """What is taken in, and the rows as `acceptance.judge` makes them."""
+) -> tuple[AcceptedEvents, DataFrame]:
+    """What is taken in, and the rows as `acceptance.validate_events` makes them."""
     again = local_rows(
         run.spark,
         [(bucket, bucket in work.done) for bucket in time_buckets],
         "time_bucket bigint, is_back boolean",
     )
     placed = rows.join(F.broadcast(again), on="time_bucket")
-    judged = rule.judge(placed, seen.reached, F.col("is_back"))
-    taken = Intake(rows, time_buckets, seen.reached)
+    judged = rule.validate_events(placed, seen.reached, F.col("is_back"))
+    taken = AcceptedEvents(rows, time_buckets, seen.reached)
     taken.counts = _counts(judged, is_repeated=is_repeated)
     totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
     taken.totals = {name: totals[name] for name in COUNTS}

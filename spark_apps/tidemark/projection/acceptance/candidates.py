@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.journal.series import SERIES
 from tidemark.projection.acceptance import resets, rule
@@ -29,15 +29,16 @@ SEARCHED_FIRST = 4
 
 
 @dataclass(frozen=True)
-class Sightings:
+class Candidates:
     """What was seen, and how far that reaches; both in memory.
 
     Attributes:
         rows: persistence_id, tag, number, sequence_nr, timestamp (timeuuid text), time_bucket,
             is_there (the event may be consumed now), is_before (in a bucket before the
             projection's first), is_late (in a bucket that is done and not planned).
-        reached: as `acceptance.reach` makes it, with the mark of `resets.marked`.
-        anew: as `resets.began_anew` makes it; None if the projection does not ask.
+        reached: as `acceptance.advance_frontiers` makes it, with the mark of
+        `resets.with_restart_marks`. anew: as `resets.restarted_ids` makes it; None if the
+        projection does not ask.
     """
 
     rows: DataFrame
@@ -46,8 +47,8 @@ class Sightings:
 
 
 def of_source(
-    run: Run, work: Work, reader: Reader, planned: DataFrame, stored: DataFrame
-) -> Sightings:
+    run: RunContext, work: Work, reader: Reader, planned: DataFrame, stored: DataFrame
+) -> Candidates:
     """What is seen of each series, wherever it is.
 
     Args:
@@ -55,7 +56,7 @@ def of_source(
         work: the projection's plan.
         reader: of its source.
         planned: KEYS of the rows of the buckets to process.
-        stored: as `rule.reach` takes it.
+        stored: as `rule.advance_frontiers` takes it.
     """
     if work.definition.tags is not None:
         return of_tags(run, work, planned, stored)
@@ -65,39 +66,39 @@ def of_source(
 
 
 def by_sequence_nr(
-    run: Run,
+    run: RunContext,
     work: Work,
     planned: DataFrame,
     stored: DataFrame,
     found: DataFrame,
     deleted: DataFrame,
     written: DataFrame | None = None,
-) -> Sightings:
+) -> Candidates:
     """Each persistence id being a series: the planned rows, and what was found of the others.
 
     Args:
         run: the application's frame.
         work: the projection's plan.
         planned: as for `of_source`.
-        stored: as `acceptance.reach` takes it.
+        stored: as `acceptance.advance_frontiers` takes it.
         found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
             planned buckets nothing is taken.
-        deleted: as `acceptance.reach` takes it.
+        deleted: as `acceptance.advance_frontiers` takes it.
         written: persistence_id, written_to: up to there a number that is not there was never given
             to an event. None if every number is.
     """
     rows = _placed(run, work, planned, read.numbered(found).select(*KEYS))
     after, anew = work.definition.reset_after, None
     if after is not None:
-        anew = restarts.began_anew(rows, stored, deleted, after).localCheckpoint()
-        rows = resets.present(rows, anew).localCheckpoint()
+        anew = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()
+        rows = resets.of_present_life(rows, anew).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
-    reached = rule.reach(rows, resets.begun(stored, anew), deleted)
-    return Sightings(rows, resets.marked(reached, anew).localCheckpoint(), anew)
+    reached = rule.advance_frontiers(rows, resets.with_restarts(stored, anew), deleted)
+    return Candidates(rows, resets.with_restart_marks(reached, anew).localCheckpoint(), anew)
 
 
-def of_tags(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sightings:
+def of_tags(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) -> Candidates:
     """Series by tag pid sequence nr: planned rows, the look-back, and a search for what is missing.
 
     Arguments as those of `of_source`.
@@ -106,14 +107,14 @@ def of_tags(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> Sigh
     search.look(planned, work.look_back(run.settings))
     search.look_further()
     if len(work.definition.tags or ()) == 1:
-        return Sightings(search.rows, search.reached)
-    return Sightings(search.rows, rule.agree(search.reached, search.rows))
+        return Candidates(search.rows, search.reached)
+    return Candidates(search.rows, rule.align_tags(search.reached, search.rows))
 
 
 class _Search:
     """Tag views, bucket by bucket, until no number of any series is missing or all was seen."""
 
-    def __init__(self, run: Run, work: Work, stored: DataFrame) -> None:
+    def __init__(self, run: RunContext, work: Work, stored: DataFrame) -> None:
         self._run, self._work, self._stored = run, work, stored
         # Not eager: kept by the first job that needs it, without one of its own.
         self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint(eager=False)
@@ -179,7 +180,7 @@ class _Search:
         return scope.of_work(rows, self._work).select(*KEYS)
 
     def _judge(self) -> None:
-        reached = rule.reach(
+        reached = rule.advance_frontiers(
             self.rows, self._stored, self._deleted, is_beheaded=self._work.is_beheaded
         )
         self.reached = reached.localCheckpoint()
@@ -235,14 +236,14 @@ def _is_gone() -> Column:
     return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
 
 
-def _placed(run: Run, work: Work, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
+def _placed(run: RunContext, work: Work, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
     """Both together; of the planned buckets only what was read to be processed."""
     others = _with_place(run, work, elsewhere).where(~F.col("is_planned"))
     rows = _with_place(run, work, planned).unionByName(others)
     return rows.drop("is_planned").localCheckpoint(eager=False)
 
 
-def _with_place(run: Run, work: Work, rows: DataFrame) -> DataFrame:
+def _with_place(run: RunContext, work: Work, rows: DataFrame) -> DataFrame:
     planned = work.planned
     places = local_rows(
         run.spark,

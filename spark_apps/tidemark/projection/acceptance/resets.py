@@ -15,27 +15,27 @@ from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns
 
 
-def present(seen: DataFrame, anew: DataFrame) -> DataFrame:
+def of_present_life(seen: DataFrame, anew: DataFrame) -> DataFrame:
     """What is seen, without the former lives. Columns in and out: those of `Sightings.rows`."""
     is_former = columns.timeuuid_ticks(F.col("timestamp")) <= F.col("former_ticks")
-    marked = seen.join(anew, on=[*SERIES], how="left")
-    return marked.where(~F.coalesce(is_former, F.lit(False))).drop("former_ticks")
+    with_restart_marks = seen.join(anew, on=[*SERIES], how="left")
+    return with_restart_marks.where(~F.coalesce(is_former, F.lit(False))).drop("former_ticks")
 
 
-def begun(stored: DataFrame, anew: DataFrame | None) -> DataFrame:
+def with_restarts(stored: DataFrame, anew: DataFrame | None) -> DataFrame:
     """What is stored, where a series that began anew has 0. Columns: those of `stored`."""
     if anew is None:
         return stored
     is_anew = F.col("former_ticks").isNotNull()
-    marked = stored.join(anew, on=[*SERIES], how="left").withColumns(
+    with_restart_marks = stored.join(anew, on=[*SERIES], how="left").withColumns(
         {
             name: F.when(is_anew, F.lit(0)).otherwise(F.col(name)).cast("bigint")
             for name in ("stored_number", "stored_sequence_nr")
         }
     )
-    return marked.drop("former_ticks")
+    return with_restart_marks.drop("former_ticks")
 
 
-def marked(reached: DataFrame, anew: DataFrame | None) -> DataFrame:
+def with_restart_marks(reached: DataFrame, anew: DataFrame | None) -> DataFrame:
     """How far each series can be consumed, and former_ticks, which `acceptance.judge` heeds."""
     return reached if anew is None else reached.join(anew, on=[*SERIES], how="left")

@@ -20,7 +20,7 @@ RESULT = "result"
 FOLLOWS = "follows"
 
 
-class Result(StrEnum):
+class Validation(StrEnum):
     """What becomes of an event, by the names that Pekko's and Akka's projections use."""
 
     ACCEPTED = "Accepted"
@@ -29,10 +29,10 @@ class Result(StrEnum):
     REJECTED_BACKTRACKING = "RejectedBacktrackingSeqNr"
 
 
-REJECTIONS = (Result.REJECTED, Result.REJECTED_BACKTRACKING)
+REJECTIONS = (Validation.REJECTED, Validation.REJECTED_BACKTRACKING)
 
 
-def reach(
+def advance_frontiers(
     sightings: DataFrame, stored: DataFrame, deleted: DataFrame, *, is_beheaded: bool = False
 ) -> DataFrame:
     """How far each series can be consumed.
@@ -99,10 +99,10 @@ def reach(
 def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
     """What each number may follow, where numbers may have been left out on purpose.
 
-    Columns in: those of `reach`'s sightings, all that there are behind what was consumed, wherever
-    they are; persistence_id, written_to (everything up to this number is among them). Columns out:
-    those, and follows (bigint: the number before it, 0 if there is none; null if numbers between
-    the two may still come).
+    Columns in: those of `advance_frontiers`'s sightings, all that there are behind what was
+    consumed, wherever they are; persistence_id, written_to (everything up to this number is among
+    them). Columns out: those, and follows (bigint: the number before it, 0 if there is none; null
+    if numbers between the two may still come).
     """
     in_order = Window.partitionBy(*SERIES).orderBy("number").rangeBetween(
         Window.unboundedPreceding, -1
@@ -161,12 +161,13 @@ def _numbered(
     )
 
 
-def agree(reached: DataFrame, sightings: DataFrame) -> DataFrame:
+def align_tags(reached: DataFrame, sightings: DataFrame) -> DataFrame:
     """Stop every series before an event that another of its tags holds back.
 
     Runs Spark jobs until nothing changes, so both should be in memory; the result is.
 
-    Columns in: those of `reach`, and of its sightings. Columns out: those of `reach`.
+    Columns in: those of `advance_frontiers`, and of its sightings. Columns out: those of
+    `advance_frontiers`.
     """
     there = sightings.where(F.col("is_there") & ~F.col("is_before"))
     there = there.select(*SERIES, "number", "sequence_nr", "timestamp")
@@ -212,13 +213,13 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
     )
 
 
-def judge(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
+def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
     """Each row with its result; a row of a series that nothing was known of is rejected.
 
     Args:
         rows: persistence_id, tag, number (bigint), and more; ticks if `reached` has former_ticks.
-        reached: as `reach` makes it, perhaps as `resets.marked` does: what lies at or before
-            former_ticks was consumed in a former life.
+        reached: as `advance_frontiers` makes it, perhaps as `resets.marked` does: what lies at or
+            before former_ticks was consumed in a former life.
         is_back: whether a row lies where the projection has been before.
 
     Columns: those of `rows`, and result (string), reached_number.
@@ -229,12 +230,12 @@ def judge(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
     is_consumed = F.col("number") <= F.col("base")
     if has_resets:
         is_consumed = is_consumed | (F.col("ticks") <= F.col("former_ticks"))
-    rejection = F.when(is_back, F.lit(str(Result.REJECTED_BACKTRACKING))).otherwise(
-        F.lit(str(Result.REJECTED))
+    rejection = F.when(is_back, F.lit(str(Validation.REJECTED_BACKTRACKING))).otherwise(
+        F.lit(str(Validation.REJECTED))
     )
     result = (
-        F.when(is_consumed, F.lit(str(Result.DUPLICATE)))
-        .when(F.col("number") <= F.col("reached_number"), F.lit(str(Result.ACCEPTED)))
+        F.when(is_consumed, F.lit(str(Validation.DUPLICATE)))
+        .when(F.col("number") <= F.col("reached_number"), F.lit(str(Validation.ACCEPTED)))
         .otherwise(rejection)
     )
     judged = rows.join(limits, on=[*SERIES], how="left").withColumn(RESULT, result)
@@ -242,17 +243,18 @@ def judge(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
 
 
 def is_rejected() -> Column:
-    """Whether a row of `judge` is held back."""
+    """Whether a row of `validate_events` is held back."""
     return F.col(RESULT).isin([str(one) for one in REJECTIONS])
 
 
 def held_back(judged: DataFrame) -> DataFrame:
     """The events that must not be consumed: rejected under one tag, and not consumed before.
 
-    Columns in: those of `judge`, with sequence_nr. Columns out: persistence_id, sequence_nr.
+    Columns in: those of `validate_events`, with sequence_nr. Columns out: persistence_id,
+    sequence_nr.
     """
     is_held = F.max(is_rejected())
-    is_known = F.max(F.col(RESULT) == str(Result.DUPLICATE))
+    is_known = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
     return (
         judged.groupBy("persistence_id", "sequence_nr")
         .agg(is_held.alias("is_rejected"), is_known.alias("is_known"))
@@ -264,9 +266,9 @@ def held_back(judged: DataFrame) -> DataFrame:
 def offset_rows(reached: DataFrame) -> DataFrame:
     """The offsets that move forward.
 
-    Columns in: those of `reach`, perhaps with the mark of `snapshots.marked`. Columns out: slice,
-    persistence_id, tag, sequence_nr, tag_pid_sequence_nr (null for a series without a tag),
-    timestamp (timeuuid text); with that mark, snapshot_sequence_nr.
+    Columns in: those of `advance_frontiers`, perhaps with the mark of `snapshots.marked`. Columns
+    out: slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr (null for a series without a
+    tag), timestamp (timeuuid text); with that mark, snapshot_sequence_nr.
     """
     moved = reached.where(F.col("reached_timestamp").isNotNull())
     has_tag = F.col("tag") != NO_TAG

@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames, increments, snapshots
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
-from tidemark.projection.acceptance.candidates import Sightings
+from tidemark.projection.acceptance.candidates import Candidates
 from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.planning.plan import Work
@@ -29,7 +29,7 @@ BASE = ("persistence_id", "snapshot_nr")
 """What a persistence id began with: events at or below snapshot_nr (bigint) are not processed."""
 
 
-def starts(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+def starts(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
     """The persistence ids of which nothing is stored, and the snapshots that they begin with.
 
     Args:
@@ -45,7 +45,7 @@ def starts(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataF
     return newest(unknown, work.end).localCheckpoint()
 
 
-def _index(run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+def _index(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
     """The snapshots of what may be new; by key where it is known what that is."""
     spark, settings, source = run.spark, run.settings, work.definition.source
     if isinstance(source, PersistenceIds):
@@ -161,7 +161,7 @@ def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
 
 
 def take_in(
-    run: Run, rows: DataFrame, seen: Sightings, begin: DataFrame, stored: DataFrame
+    run: RunContext, rows: DataFrame, seen: Candidates, begin: DataFrame, stored: DataFrame
 ) -> DataFrame:
     """The rows to process: the snapshots, and of the others those that none stands for.
 
@@ -184,7 +184,7 @@ def take_in(
     return later.unionByName(further).unionByName(rows_of(begin, run.settings))
 
 
-def _between(run: Run, seen: Sightings, begin: DataFrame) -> DataFrame:
+def _between(run: RunContext, seen: Candidates, begin: DataFrame) -> DataFrame:
     """The accepted events behind a snapshot that lie before the projection's first bucket."""
     limits = seen.reached.select(*SERIES, "reached_number").join(begin, on=[*SERIES])
     is_between = F.col("number").between(F.col("snapshot_nr") + 1, F.col("reached_number"))

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
-from tidemark.projection.acceptance.rule import RESULT, Result
+from tidemark.projection.acceptance.rule import RESULT, Validation
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import buckets
 from tidemark.text import counted
@@ -32,7 +32,7 @@ class BucketsLost(HistoryPurged):
 
 
 def require_whole(
-    run: Run,
+    run: RunContext,
     definition: Definition,
     judged: DataFrame,
     time_buckets: Sequence[int],
@@ -58,7 +58,7 @@ def require_whole(
     before = buckets.read(run, definition, time_buckets)
     if not any(one.events for one in before.values()):
         return frozenset()
-    is_consumed = F.max(F.col(RESULT) == str(Result.DUPLICATE))
+    is_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
     by_event = judged.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
         F.coalesce(is_consumed, F.lit(False)).alias("is_consumed")
     )

@@ -43,7 +43,7 @@ _UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 @dataclass(frozen=True)
-class Checked:
+class AnalyzedDefinition:
     """A definition that Spark accepts.
 
     Attributes:
@@ -61,7 +61,7 @@ class Checked:
     combining: tuple[str, ...] = ()
 
 
-def check(spark: SparkSession, definition: Definition) -> Checked:
+def check(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
     """Parse and analyze; nothing is read.
 
     Raises:
@@ -79,7 +79,7 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
         state = _fields(spark, definition, "state", definition.state, set(STATE_KEY.names))
         user_code.require_loadable(spark, definition)
         result = T.StructType([*STATE_KEY.fields, *state.fields])
-        return Checked(definition, event, result, decoders)
+        return AnalyzedDefinition(definition, event, result, decoders)
     schema = T.StructType([*ENVELOPE.fields, *own, *event.fields])
     frame = _analyzed(spark, definition, schema)
     result = frame.schema
@@ -97,7 +97,7 @@ def check(spark: SparkSession, definition: Definition) -> Checked:
             " time is `timestamp`",
             definition.body.line,
         )
-    return Checked(definition, event, result, decoders, _combining(frame))
+    return AnalyzedDefinition(definition, event, result, decoders, _combining(frame))
 
 
 def apply(definition: Definition, events: DataFrame) -> DataFrame:

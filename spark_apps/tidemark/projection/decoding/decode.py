@@ -14,7 +14,7 @@ from tidemark.projection.decoding import avro
 from tidemark.projection.decoding.jackson import GZIP_MAGIC, LZ4_MAGIC
 from tidemark.projection.decoding.json_text import Translator
 from tidemark.projection.decoding.prepare import Decoders
-from tidemark.projection.definition.decoder import Kind, Rule
+from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.envelope import UNREADABLE_COLUMN
 
 PARSED = "parsed"
@@ -134,7 +134,7 @@ class _Decoding:
         return cause
 
 
-def _first_match(rules: tuple[Rule, ...]) -> Column:
+def _first_match(rules: tuple[DecoderRule, ...]) -> Column:
     """The index of the first rule that takes the event."""
     number = F.lit(_NO_RULE)
     for index, rule in reversed(list(enumerate(rules))):

@@ -15,7 +15,7 @@ from tidemark.projection.decoding.json_text import Translator
 from tidemark.projection.decoding.protobuf import BadDescriptor, Protobuf, message_class
 from tidemark.projection.decoding.python_function import PythonFunction
 from tidemark.projection.decoding.ship_library import ship_library
-from tidemark.projection.definition.decoder import Kind, Rule
+from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.definition.on_error import SKIP, OnError
 from tidemark.projection.definition.user_modules import sources_in
 
@@ -36,7 +36,7 @@ class Decoders:
         translators: of the kinds that run in Python, the function.
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[DecoderRule, ...]
     whole: Mapping[int, str] = field(default_factory=dict)
     avro: Mapping[int, Avro] = field(default_factory=dict)
     translators: Mapping[int, Translator] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Decoders:
 
 def prepare(
     spark: SparkSession,
-    rules: Sequence[Rule],
+    rules: Sequence[DecoderRule],
     event: T.StructType,
     on_error: OnError = SKIP,
 ) -> Decoders:
@@ -81,7 +81,7 @@ def prepare(
     return Decoders(tuple(rules), whole, schemas, translators)
 
 
-def _require_all_given(rules: Sequence[Rule], event: T.StructType, given: set[str]) -> None:
+def _require_all_given(rules: Sequence[DecoderRule], event: T.StructType, given: set[str]) -> None:
     """Refuse a field that no decoder can ever fill: its name is wrong somewhere."""
     never = [name for name in event.names if name not in given]
     if never and not any(rule.kind in _OPEN for rule in rules):
@@ -91,7 +91,7 @@ def _require_all_given(rules: Sequence[Rule], event: T.StructType, given: set[st
         )
 
 
-def _whole_field(rule: Rule, event: T.StructType) -> str:
+def _whole_field(rule: DecoderRule, event: T.StructType) -> str:
     kind = _WHOLE[rule.kind]
     fitting = [one.name for one in event.fields if one.dataType == kind]
     type_name = kind.simpleString().upper()
@@ -109,7 +109,7 @@ def _whole_field(rule: Rule, event: T.StructType) -> str:
     return fitting[0]
 
 
-def _avro(spark: SparkSession, rule: Rule, event: T.StructType) -> Avro:
+def _avro(spark: SparkSession, rule: DecoderRule, event: T.StructType) -> Avro:
     path = rule.path
     assert path is not None  # noqa: S101 - the kind has a file
     try:
@@ -122,7 +122,7 @@ def _avro(spark: SparkSession, rule: Rule, event: T.StructType) -> Avro:
 
 
 def _protobuf(
-    spark: SparkSession, rule: Rule, event: T.StructType
+    spark: SparkSession, rule: DecoderRule, event: T.StructType
 ) -> tuple[Translator, Sequence[str]]:
     path = rule.path
     assert path is not None  # noqa: S101 - the kind has a file
@@ -136,7 +136,7 @@ def _protobuf(
     return Protobuf(content, rule.arguments[1], frozenset(event.names)), list(types)
 
 
-def _python(rule: Rule, event: T.StructType, on_error: OnError) -> PythonFunction:
+def _python(rule: DecoderRule, event: T.StructType, on_error: OnError) -> PythonFunction:
     path = rule.path
     assert path is not None  # noqa: S101 - the kind has a file
     module, name = rule.function
@@ -153,7 +153,10 @@ def _python(rule: Rule, event: T.StructType, on_error: OnError) -> PythonFunctio
 
 
 def _require_fitting(
-    spark: SparkSession, rule: Rule, event: T.StructType, types: Mapping[str, T.DataType | None]
+    spark: SparkSession,
+    rule: DecoderRule,
+    event: T.StructType,
+    types: Mapping[str, T.DataType | None],
 ) -> None:
     """Refuse a schema that gives none of the event's fields, or one in a type that does not fit."""
     name = rule.arguments[0]

@@ -28,7 +28,7 @@ _UNIQUE = re.compile(r"unique\s*(?=\()", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Check:
+class ResultCheck:
     """One check.
 
     Attributes:
@@ -49,7 +49,7 @@ class Check:
     column: int
 
 
-def parse(file: Path, value: Value) -> tuple[Check, ...]:
+def parse(file: Path, value: Value) -> tuple[ResultCheck, ...]:
     """The checks of a header; `none` has none.
 
     Args:
@@ -85,7 +85,7 @@ def _parts(file: Path, value: Value) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def _check(file: Path, value: Value, start: int, end: int) -> Check:
+def _check(file: Path, value: Value, start: int, end: int) -> ResultCheck:
     text = value.text[:end].rstrip()
     start += len(value.text[start:end]) - len(value.text[start:end].lstrip())
     warn = _WARN.match(text, start)
@@ -100,7 +100,7 @@ def _check(file: Path, value: Value, start: int, end: int) -> Check:
         raise _error(file, value, first, "the check names no column")
     sql_line, sql_column = place(value, begin)
     sql = "\n" * (sql_line - 1) + " " * (sql_column - 1) + text[begin:]
-    return Check(
+    return ResultCheck(
         text=" ".join(text[first:].split()),
         sql=f"{sql} IS NOT NULL" if not_null else sql,
         is_unique=unique is not None,

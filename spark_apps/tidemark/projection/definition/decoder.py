@@ -48,7 +48,7 @@ _PYTHON = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASC
 
 
 @dataclass(frozen=True)
-class Rule:
+class DecoderRule:
     """One rule.
 
     Attributes:
@@ -90,7 +90,7 @@ class Rule:
         module, _, name = self.arguments[0].partition(":")
         return module, name
 
-    def takes_all_of(self, other: Rule) -> bool:
+    def takes_all_of(self, other: DecoderRule) -> bool:
         """Whether it leaves nothing for a rule after it."""
         if self.serializer_id is None:
             return True
@@ -102,7 +102,7 @@ class Rule:
         return error_in(self.file, what, do, self.line, self.column)
 
 
-def parse(file: Path, value: Value) -> tuple[Rule, ...]:
+def parse(file: Path, value: Value) -> tuple[DecoderRule, ...]:
     """The rules of a header in their order; the first that takes an event reads it.
 
     Raises:
@@ -110,7 +110,7 @@ def parse(file: Path, value: Value) -> tuple[Rule, ...]:
             does not exist.
     """
     header = _Header(file, value)
-    rules: list[Rule] = []
+    rules: list[DecoderRule] = []
     for offset, group in header.groups():
         rule = header.rule(offset, group)
         for earlier in rules:
@@ -126,12 +126,12 @@ def parse(file: Path, value: Value) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def is_plain_json(rules: Sequence[Rule]) -> bool:
+def is_plain_json(rules: Sequence[DecoderRule]) -> bool:
     """Whether every event, whatever its serializer, is read as JSON."""
     return rules[0].kind is Kind.JSON and rules[0].serializer_id is None
 
 
-def _missing(rule: Rule, path: Path) -> DefinitionError:
+def _missing(rule: DecoderRule, path: Path) -> DefinitionError:
     if rule.kind is Kind.PYTHON:
         remedy = f"put the module beside the definition or into {MODULES_DIR}"
         return rule.error(f"there is no module {rule.function[0]}", remedy)
@@ -153,7 +153,7 @@ class _Header:
         except UnclosedQuote as error:
             self.refuse(error.offset, "a quote is not closed", "close it with '")
 
-    def rule(self, offset: int, group: list[Word]) -> Rule:
+    def rule(self, offset: int, group: list[Word]) -> DecoderRule:
         if not group:
             self.refuse(offset, "a rule is empty", FORM)
         has_selector = re.match(r"-?\d", group[0].text)
@@ -165,7 +165,7 @@ class _Header:
         arguments = tuple(word.unquoted for word in rest[1:])
         self._require_arguments(kind, arguments, rest[0].offset)
         line, column = tokens.place(self.value, offset)
-        return Rule(serializer_id, manifest, kind, arguments, self.file, line, column)
+        return DecoderRule(serializer_id, manifest, kind, arguments, self.file, line, column)
 
     def _selector(self, word: Word) -> tuple[int, str | None]:
         number, slash, _ = word.text.partition("/")

@@ -18,7 +18,7 @@ from tidemark.errors import InvalidInput
 from tidemark.headed_files.python_file import PythonFile, read_python_file
 from tidemark.headed_files.sql_file import SqlFile, Value, error_in, read_sql_file
 from tidemark.projection.definition import checks, on_error, query, target_key
-from tidemark.projection.definition.decoder import Kind, Rule, parse
+from tidemark.projection.definition.decoder import DecoderRule, Kind, parse
 from tidemark.projection.definition.model import MAX_VERSION, Definition, Mode, Release
 from tidemark.projection.definition.source import KafkaJournal, Source, Tags
 from tidemark.projection.definition.source import parse as parse_source
@@ -125,7 +125,7 @@ def _require_foldable(file: Path, values: Mapping[str, Value], mode: Mode, sourc
         raise error_in(file, f"mode fold does not read {kind}", remedy, values["source"].line)
 
 
-def _hash(text: str, decoders: Sequence[Rule]) -> str:
+def _hash(text: str, decoders: Sequence[DecoderRule]) -> str:
     whole = hashlib.sha256(text.encode())
     for rule in decoders:
         if rule.path is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tidemark.errors import DefinitionError
 from tidemark.headed_files.sql_file import error_in
-from tidemark.projection.definition.checks import Check
-from tidemark.projection.definition.decoder import Rule
+from tidemark.projection.definition.checks import ResultCheck
+from tidemark.projection.definition.decoder import DecoderRule
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.query import Body
 from tidemark.projection.definition.source import Messages, Source, Tags
@@ -105,10 +105,10 @@ class Definition:
     event: str
     reset_after: int | None
     look_back: int | None
-    decoders: tuple[Rule, ...]
+    decoders: tuple[DecoderRule, ...]
     on_error: OnError
     state: str
-    checks: tuple[Check, ...]
+    checks: tuple[ResultCheck, ...]
     key: Key | None
     body: Body
     fingerprint: str

@@ -13,7 +13,7 @@ from tidemark import clock
 from tidemark.application import preflight
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition.model import Definition
@@ -43,7 +43,7 @@ class Change:
 
 
 def run_change(
-    run: Run,
+    run: RunContext,
     operation: str,
     definition: Definition,
     plan: Callable[[], Change],
@@ -82,7 +82,7 @@ def run_change(
     return Outcome(DONE, {}, change.counts, list(change.lines), details=change.details)
 
 
-def _raise_revision(run: Run, operation: str, subject: str, before: Revision) -> None:
+def _raise_revision(run: RunContext, operation: str, subject: str, before: Revision) -> None:
     is_raised = compare_and_set(
         run.control,
         table(run.settings.keyspace, TABLE),

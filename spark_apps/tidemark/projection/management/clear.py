@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.context import Outcome, Run
+from tidemark.context import Outcome, RunContext
 from tidemark.ledger.pieces import State
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
@@ -13,7 +13,7 @@ from tidemark.projection.planning.plan import ledger, require_rows
 from tidemark.text import counted
 
 
-def clear(run: Run, name: str, *, apply: bool) -> Outcome:
+def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
     """Forget offsets, cursors and skipped numbers, and plan every piece again.
 
     Pieces are not deleted: their attempts fence off dead runs, and those that are planned are
@@ -37,7 +37,7 @@ def clear(run: Run, name: str, *, apply: bool) -> Outcome:
     return run_change(run, "clear", definition, lambda: _plan(run, definition), apply=apply)
 
 
-def _plan(run: Run, definition: Definition) -> Change:
+def _plan(run: RunContext, definition: Definition) -> Change:
     control, settings = run.control, run.settings
     subject = definition.subject(settings.journal_keyspace)
     pieces_ledger = ledger(run, definition)

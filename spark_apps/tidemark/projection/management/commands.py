@@ -13,7 +13,7 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.frame import run_application
-from tidemark.context import Outcome, Run
+from tidemark.context import Outcome, RunContext
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.management.clear import clear as clear_projection
 from tidemark.projection.management.get_offset import get_offset as show_offset
@@ -235,7 +235,7 @@ def drop_release(
 
 
 def _run(
-    work: Callable[[Run], Outcome],
+    work: Callable[[RunContext], Outcome],
     run_id: str | None,
     report: Path | None,
     *,

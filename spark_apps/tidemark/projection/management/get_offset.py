@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tidemark.application import preflight
-from tidemark.context import DONE, Outcome, Run
+from tidemark.context import DONE, Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import Series, epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
@@ -20,7 +20,7 @@ from tidemark.window import from_millis, iso
 
 
 def get_offset(
-    run: Run,
+    run: RunContext,
     name: str,
     *,
     persistence_id: str | None,
@@ -63,7 +63,7 @@ def get_offset(
     return _summary(run, subject, slices, everything=everything)
 
 
-def _summary(run: Run, subject: str, slices: Sequence[int], *, everything: bool) -> Outcome:
+def _summary(run: RunContext, subject: str, slices: Sequence[int], *, everything: bool) -> Outcome:
     control, settings = run.control, run.settings
     if everything:
         for one in offsets.stream(control, settings, subject, slices):

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
@@ -38,7 +38,7 @@ class Lag:
     is_begun: bool = True
 
 
-def exact(run: Run, definition: Definition, first_bucket: int | None) -> dict[int, Lag]:
+def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> dict[int, Lag]:
     """The lag of each slice that is behind; reads the keys of the whole source.
 
     Args:
@@ -59,13 +59,13 @@ def exact(run: Run, definition: Definition, first_bucket: int | None) -> dict[in
     return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in found}
 
 
-def _event_numbers(run: Run, definition: Definition) -> DataFrame:
+def _event_numbers(run: RunContext, definition: Definition) -> DataFrame:
     index = registry.reader(definition.source).index(run.spark, run.settings)
     index = scope.of_types(index, definition)
     return _numbers(read.numbered(index))
 
 
-def _tag_numbers(run: Run, definition: Definition) -> DataFrame:
+def _tag_numbers(run: RunContext, definition: Definition) -> DataFrame:
     """The rows of the tag views, and the last ones that tag_write_progress knows."""
     is_ours = F.col("tag").isin(list(definition.tags or ()))
     keys = registry.reader(definition.source).index(run.spark, run.settings)

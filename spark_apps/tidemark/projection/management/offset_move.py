@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, InvalidInput
-from tidemark.journal.series import NO_TAG, Series, SeriesReader, Sighting, numbers
+from tidemark.journal.series import NO_TAG, EventRef, Series, SeriesReader, numbers
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
@@ -31,14 +31,14 @@ from tidemark.window import from_millis
 class Moving:
     """A series as it is now, and what moving it would do."""
 
-    run: Run
+    run: RunContext
     definition: Definition
     series: Series
     stored: Offset | None
     reader: SeriesReader
 
     @classmethod
-    def read(cls, run: Run, definition: Definition, series: Series) -> Moving:
+    def read(cls, run: RunContext, definition: Definition, series: Series) -> Moving:
         """Where the series is now.
 
         Raises:
@@ -63,7 +63,7 @@ class Moving:
     def _sequence_nr(self) -> int:
         return self.stored.sequence_nr if self.stored else 0
 
-    def _beyond(self, last: int | None = None) -> Iterator[Sighting]:
+    def _beyond(self, last: int | None = None) -> Iterator[EventRef]:
         """The events behind the frontier."""
         first, after = self.number + 1, self._sequence_nr
         if last is None:
@@ -181,7 +181,7 @@ class Moving:
 
         return Change(lines, {"events_restated": found, "buckets_restated": len(pieces)}, do)
 
-    def _offset(self, number: int, nearest: Sighting | None) -> Offset:
+    def _offset(self, number: int, nearest: EventRef | None) -> Offset:
         """Of the event with the number if that is what was found; else what is known for sure."""
         if nearest is not None and nearest.number == number:
             timestamp = nearest.timestamp
@@ -207,7 +207,7 @@ class Moving:
         check()
         offsets.write(self.run.control, self.run.settings, self.subject, offset)
 
-    def _quarantine(self, found: Sighting) -> None:
+    def _quarantine(self, found: EventRef) -> None:
         run = self.run
         record = {
             "source": registry.reader(self.definition.source).table(run.settings),

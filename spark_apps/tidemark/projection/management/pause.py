@@ -12,7 +12,7 @@ from tidemark import clock
 from tidemark.application import preflight
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, NOTHING, Outcome, Run
+from tidemark.context import DONE, NOTHING, Outcome, RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition import catalog
@@ -20,7 +20,7 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store.pause_state import TABLE, Standing, standing
 
 
-def set_paused(run: Run, names: Sequence[str], *, paused: bool) -> Outcome:
+def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcome:
     """Pause or resume projections; what stands so already is said and left alone.
 
     A run that is under way is not stopped: it finishes its pieces, the next one plans none.
@@ -51,7 +51,7 @@ def set_paused(run: Run, names: Sequence[str], *, paused: bool) -> Outcome:
     return Outcome(DONE if changed else NOTHING, counts={"changed": changed}, lines=lines)
 
 
-def _change(run: Run, definition: Definition, before: Standing, paused: bool) -> None:
+def _change(run: RunContext, definition: Definition, before: Standing, paused: bool) -> None:
     settings, subject = run.settings, definition.identity(run.settings.journal_keyspace)
     is_changed = compare_and_set(
         run.control,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tidemark.application import preflight
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, PLANNED, Outcome, Run
+from tidemark.context import DONE, PLANNED, Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
@@ -17,10 +17,10 @@ from tidemark.projection.offset_store import buckets as made
 from tidemark.projection.offset_store import missing_numbers, skips, slice_records
 from tidemark.projection.planning import live_release
 from tidemark.projection.planning.lock import lock_of
-from tidemark.projection.planning.plan import ledger, validated
+from tidemark.projection.planning.plan import ledger, validated_buckets
 
 
-def run_releases(run: Run, names: Sequence[str]) -> Outcome:
+def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
     """Say it of each blue/green projection. Spark is not started.
 
     Raises:
@@ -30,7 +30,7 @@ def run_releases(run: Run, names: Sequence[str]) -> Outcome:
     """
     definitions = catalog.select(run.settings.projections_dir, names)
     preflight.check_journal(run)
-    passed = validated(run, run.settings)
+    passed = validated_buckets(run, run.settings)
     lines, over = [], 0
     for definition in definitions:
         if not definition.is_blue_green:
@@ -53,7 +53,7 @@ def run_releases(run: Run, names: Sequence[str]) -> Outcome:
     return Outcome(DONE, counts={"projections": len(definitions), "over": over}, lines=lines)
 
 
-def drop(run: Run, name: str, version: int, *, apply: bool) -> Outcome:
+def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
     """Drop the table of a version that is not live, and what is stored about it.
 
     Args:
@@ -92,7 +92,7 @@ def drop(run: Run, name: str, version: int, *, apply: bool) -> Outcome:
     return Outcome(DONE, counts=counts, lines=[plan])
 
 
-def _versions(run: Run, definition: Definition) -> list[int]:
+def _versions(run: RunContext, definition: Definition) -> list[int]:
     """Those that have a table."""
     rows = run.control.execute(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
@@ -104,7 +104,7 @@ def _versions(run: Run, definition: Definition) -> list[int]:
     )
 
 
-def _require_not_live(run: Run, definition: Definition) -> None:
+def _require_not_live(run: RunContext, definition: Definition) -> None:
     now = live_release.live(run.control, run.settings, definition)
     if now is not None and now.table == definition.target:
         raise InvalidInput(
@@ -112,7 +112,7 @@ def _require_not_live(run: Run, definition: Definition) -> None:
         )
 
 
-def _delete(run: Run, definition: Definition) -> None:
+def _delete(run: RunContext, definition: Definition) -> None:
     """The table first: while the ledger knows the version, dropping it can be repeated."""
     control, keyspace = run.control, run.settings.keyspace
     subject = definition.subject(run.settings.journal_keyspace)

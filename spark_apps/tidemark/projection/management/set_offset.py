@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.context import Outcome, Run
+from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal.series import Series
 from tidemark.projection.definition import catalog
@@ -13,7 +13,7 @@ from tidemark.projection.management.offset_move import Moving
 
 
 def set_offset(
-    run: Run,
+    run: RunContext,
     name: str,
     persistence_id: str,
     tag: str | None,
@@ -61,7 +61,9 @@ def set_offset(
     return run_change(run, "set-offset", definition, plan, apply=apply)
 
 
-def skip(run: Run, name: str, persistence_id: str, tag: str | None, *, apply: bool) -> Outcome:
+def skip(
+    run: RunContext, name: str, persistence_id: str, tag: str | None, *, apply: bool
+) -> Outcome:
     """Skip the next number of a series, whether its event is there or missing.
 
     An event that is there goes to quarantine. Arguments and errors as those of `set_offset`;
@@ -77,7 +79,9 @@ def skip(run: Run, name: str, persistence_id: str, tag: str | None, *, apply: bo
     return run_change(run, "skip", definition, plan, apply=apply)
 
 
-def _named(run: Run, name: str, persistence_id: str, tag: str | None) -> tuple[Definition, Series]:
+def _named(
+    run: RunContext, name: str, persistence_id: str, tag: str | None
+) -> tuple[Definition, Series]:
     [definition] = catalog.select(run.settings.projections_dir, [name])
     return definition, series_of(definition, persistence_id, tag)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import NOTHING, PLANNED, Outcome, Run
+from tidemark.context import NOTHING, PLANNED, Outcome, RunContext
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import pause_state
 from tidemark.projection.planning.estimate import Estimate, Estimates
-from tidemark.projection.planning.limit import limited
+from tidemark.projection.planning.limit import limit_pieces
 from tidemark.projection.planning.plan import Work, plan
 from tidemark.projection.planning.saved_plan import SavedPlan, saved_work
 from tidemark.window import Window, from_millis, iso
@@ -23,7 +23,7 @@ SHOWN = 100
 
 
 def run_plan(
-    run: Run,
+    run: RunContext,
     window: Window,
     *,
     names: Sequence[str],
@@ -55,7 +55,7 @@ def run_plan(
     definitions = pause_state.unpaused(run, definitions, lines.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]
     if max_pieces is not None:
-        works = [limited(work, max_pieces) for work in works]
+        works = [limit_pieces(work, max_pieces) for work in works]
     works = [work for work in works if work.pieces]
     estimates = Estimates.read(run)
     for work in works:

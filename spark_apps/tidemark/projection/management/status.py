@@ -13,8 +13,8 @@ from typing import Any
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import DONE, Outcome, Run
-from tidemark.ledger.pieces import Entry, State
+from tidemark.context import DONE, Outcome, RunContext
+from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
@@ -23,7 +23,7 @@ from tidemark.projection.management.lag import Lag
 from tidemark.projection.offset_store import missing_numbers, pause_state
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.planning.estimate import Estimate, Estimates
-from tidemark.projection.planning.plan import ledger, passed
+from tidemark.projection.planning.plan import ledger, ready_buckets
 from tidemark.text import counted
 from tidemark.window import from_millis, iso, to_millis
 
@@ -53,7 +53,7 @@ class Progress:
 
 
 def progress(
-    entries: Sequence[Entry], fingerprint: str, validated: Collection[int], bucket_ms: int
+    entries: Sequence[PieceRow], fingerprint: str, validated: Collection[int], bucket_ms: int
 ) -> Progress:
     """Compare the ledger's rows of a projection with what it could have done. No I/O."""
     done = {entry.time_bucket for entry in entries if entry.is_done(fingerprint)}
@@ -77,11 +77,13 @@ def progress(
     )
 
 
-def _finished(entry: Entry) -> datetime:
+def _finished(entry: PieceRow) -> datetime:
     return entry.finished_at.replace(tzinfo=UTC) if entry.finished_at else _NEVER
 
 
-def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: int = 16) -> Outcome:
+def run_status(
+    run: RunContext, names: Sequence[str], *, exact: bool = False, ranges: int = 16
+) -> Outcome:
     """Say it of each projection. Nothing is written but Tidemark's own tables, if absent.
 
     Args:
@@ -109,7 +111,7 @@ def run_status(run: Run, names: Sequence[str], *, exact: bool = False, ranges: i
         stands = pause_state.standing(run.control, settings, definition)
         entries = ledger(run, definition).entries()
         oldest = entries[0].time_bucket if entries else now_ms
-        passed_by = passed(run, definition, oldest, now_ms)
+        passed_by = ready_buckets(run, definition, oldest, now_ms)
         ready |= passed_by if definition.source.is_pekko else set()
         now = progress(
             entries, definition.fingerprint, passed_by, settings.bucket_size.milliseconds
@@ -157,7 +159,7 @@ def _lines(now: Progress, behind: Estimate) -> list[str]:
     return lines
 
 
-def _missing(run: Run, definition: Definition, entries: Sequence[Entry]) -> list[Missing]:
+def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow]) -> list[Missing]:
     """What its held pieces wait for, each range once."""
     held = [entry.time_bucket for entry in entries if entry.has_gap]
     subject = definition.subject(run.settings.journal_keyspace)

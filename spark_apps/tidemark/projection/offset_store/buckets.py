@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import write_times
@@ -36,7 +36,7 @@ class Made:
     version: str
 
 
-def read(run: Run, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
+def read(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
     """Of those time buckets that have a result, made from the same source into the same target.
 
     Raises:
@@ -58,7 +58,7 @@ def read(run: Run, definition: Definition, time_buckets: Collection[int]) -> dic
     }
 
 
-def note(run: Run, definition: Definition, made: Mapping[int, Made]) -> None:
+def note(run: RunContext, definition: Definition, made: Mapping[int, Made]) -> None:
     """Write it, before the result is written and again when the offsets are.
 
     Raises:
@@ -82,7 +82,7 @@ def note(run: Run, definition: Definition, made: Mapping[int, Made]) -> None:
     )
 
 
-def unsettle(run: Run, definition: Definition, time_buckets: Collection[int]) -> None:
+def unsettle(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> None:
     """Before offsets go back: all events of those time buckets may be new again.
 
     Raises:
@@ -95,7 +95,7 @@ def unsettle(run: Run, definition: Definition, time_buckets: Collection[int]) ->
         )
 
 
-def forget(run: Run, definition: Definition) -> None:
+def forget(run: RunContext, definition: Definition) -> None:
     """With the target.
 
     Raises:
@@ -109,7 +109,7 @@ def forget(run: Run, definition: Definition) -> None:
     )
 
 
-def _key(run: Run, definition: Definition) -> tuple[str, str]:
+def _key(run: RunContext, definition: Definition) -> tuple[str, str]:
     return definition.subject(run.settings.journal_keyspace), str(run.settings.bucket_size)
 
 

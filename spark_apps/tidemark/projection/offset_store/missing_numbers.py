@@ -10,7 +10,7 @@ from pyspark.sql import Row
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal.series import numbers, series_name
 from tidemark.partitioning.keys import SliceRange, slice_of
 from tidemark.settings import Settings
@@ -57,7 +57,7 @@ def read(
 
 
 def replace(
-    run: Run, subject: str, slices: SliceRange, former: Sequence[int], rows: Iterable[Row]
+    run: RunContext, subject: str, slices: SliceRange, former: Sequence[int], rows: Iterable[Row]
 ) -> None:
     """Write what is missing now, and take away what is no longer.
 
@@ -95,7 +95,7 @@ def replace(
     )
 
 
-def forget(run: Run, subject: str, time_buckets: Collection[int]) -> None:
+def forget(run: RunContext, subject: str, time_buckets: Collection[int]) -> None:
     """With the pieces.
 
     Raises:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.projection.definition.model import Definition
 from tidemark.settings import Settings
 
@@ -47,7 +47,7 @@ def standing(control: Control, settings: Settings, definition: Definition) -> St
 
 
 def unpaused(
-    run: Run, definitions: Sequence[Definition], say: Callable[[str], None]
+    run: RunContext, definitions: Sequence[Definition], say: Callable[[str], None]
 ) -> list[Definition]:
     """The definitions that a run may process; of the others `say` gets a line each.
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.ledger.pieces import Entry, Piece, State
+from tidemark.ledger.pieces import Piece, PieceRow, State
 from tidemark.ledger.rollup import Standing
 from tidemark.partitioning import slice_ranges as slices
 from tidemark.partitioning.keys import SliceRange
@@ -134,7 +134,7 @@ def forget_buckets(
 
 
 def counting(
-    parts: Iterable[Part], entries: Mapping[int, Entry], version: str
+    parts: Iterable[Part], entries: Mapping[int, PieceRow], version: str
 ) -> dict[int, list[Part]]:
     """The parts that count, by time bucket. `entries` are the ledger's, by time bucket."""
     found: dict[int, list[Part]] = {}
@@ -147,7 +147,7 @@ def counting(
     return found
 
 
-def is_open(entry: Entry, version: str) -> bool:
+def is_open(entry: PieceRow, version: str) -> bool:
     """Whether parts of the piece can be done by this version of the definition."""
     return entry.state is not State.DONE and entry.definition_version == version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces, State
 
@@ -46,7 +46,7 @@ class Estimates:
         self._messages, self._tag_rows = messages, tag_rows
 
     @classmethod
-    def read(cls, run: Run) -> Estimates:
+    def read(cls, run: RunContext) -> Estimates:
         """From the ledger.
 
         Raises:

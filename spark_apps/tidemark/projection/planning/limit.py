@@ -8,7 +8,7 @@ from tidemark.ledger.pieces import Piece, Reason
 from tidemark.projection.planning.plan import Work
 
 
-def limited(work: Work, most: int) -> Work:
+def limit_pieces(work: Work, most: int) -> Work:
     """The oldest pieces, at most `most`; those that wait for validate are not counted.
 
     Pieces with a gap come after the others, those tried least first: should the gap never close,

@@ -9,7 +9,7 @@ from datetime import datetime
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.applications import PROJECT
-from tidemark.ledger.pieces import Entry, Pieces, State
+from tidemark.ledger.pieces import PieceRow, Pieces, State
 from tidemark.projection.definition.model import Definition
 from tidemark.settings import Settings
 from tidemark.text import counted
@@ -124,5 +124,5 @@ def building(definition: Definition, done: Collection[int], left: Collection[int
     )
 
 
-def _entries(control: Control, settings: Settings, subject: str) -> list[Entry]:
+def _entries(control: Control, settings: Settings, subject: str) -> list[PieceRow]:
     return Pieces.of(control, settings, PROJECT, subject).entries()

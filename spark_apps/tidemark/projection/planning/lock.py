@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.locks import Locks
 from tidemark.partitioning import slice_ranges
@@ -10,12 +10,12 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.definition.model import Definition
 
 
-def resource_of(run: Run, definition: Definition) -> str:
+def resource_of(run: RunContext, definition: Definition) -> str:
     """What is locked, of a blue/green projection for each version."""
     return f"{PROJECT}/{definition.subject(run.settings.journal_keyspace)}"
 
 
-def lock_of(run: Run, definition: Definition, own: SliceRange = slice_ranges.ALL) -> Locks:
+def lock_of(run: RunContext, definition: Definition, own: SliceRange = slice_ranges.ALL) -> Locks:
     """The locks of some slices; those of all slices are one, which excludes each of the others."""
     return Locks(
         run.control,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Entry, Piece, Pieces, State
+from tidemark.ledger.pieces import Piece, PieceRow, Pieces, State
 from tidemark.ledger.purged import emptied_buckets, removed
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
@@ -120,7 +120,7 @@ class Work:
         ]
 
 
-def ledger(run: Run, definition: Definition) -> Pieces:
+def ledger(run: RunContext, definition: Definition) -> Pieces:
     """The pieces of one projection on one journal: one for each time bucket."""
     return Pieces.of(
         run.control,
@@ -131,11 +131,11 @@ def ledger(run: Run, definition: Definition) -> Pieces:
     )
 
 
-def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Work:
+def plan(run: RunContext, definition: Definition, window: Window, *, force: bool) -> Work:
     """The projection's pieces in the window, and older ones left unfinished or never begun.
 
-    Never begun are those that `passed` has between the projection's first piece and the window:
-    their schedule was missed. A blue/green version begins where the live one did.
+    Never begun are those that `ready_buckets` has between the projection's first piece and the
+    window: their schedule was missed. A blue/green version begins where the live one did.
 
     A piece is held until its time bucket is among them. `force` runs those of the window all the
     same, and those that are done again.
@@ -156,7 +156,7 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     known = {entry.time_bucket for entry in entries}
     former = live_release.inherited(run.control, settings, definition)
     first = min(known | in_window | {bucket for bucket in former if bucket < end})
-    passed_by = passed(run, definition, first, end)
+    passed_by = ready_buckets(run, definition, first, end)
     scheduled = pieces_ledger.schedule(
         window, most=settings.catch_up_buckets, force=force, since=former, ready=passed_by
     )
@@ -179,13 +179,13 @@ def plan(run: Run, definition: Definition, window: Window, *, force: bool) -> Wo
     return replace(work, emptied=emptied(run, definition, work.time_buckets))
 
 
-def _is_beheaded(run: Run, first: int) -> bool:
+def _is_beheaded(run: RunContext, first: int) -> bool:
     span = removed(run.control, run.settings, to_millis(clock.now())).span()
     return span is not None and span[0] < first
 
 
 def emptied(
-    run: Run, definition: Definition, time_buckets: Collection[int]
+    run: RunContext, definition: Definition, time_buckets: Collection[int]
 ) -> dict[int, HistoryPurged]:
     """Those whose tag views were purged and not written again, with the error of each.
 
@@ -205,7 +205,7 @@ def emptied(
     return {bucket: error for bucket in time_buckets if bucket in gone}
 
 
-def require_rows(run: Run, definition: Definition, time_buckets: Collection[int]) -> None:
+def require_rows(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> None:
     """Refuse to plan emptied time buckets again.
 
     Raises:
@@ -221,7 +221,7 @@ def require_rows(run: Run, definition: Definition, time_buckets: Collection[int]
         )
 
 
-def passed(run: Run, definition: Definition, first: int, end: int) -> set[int]:
+def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> set[int]:
     """The time buckets from `first` to `end` (epoch ms) that may be processed.
 
     Of a Pekko journal those that validate is done with, older and younger ones among them. Nobody
@@ -231,18 +231,18 @@ def passed(run: Run, definition: Definition, first: int, end: int) -> set[int]:
         CassandraUnavailable: a statement failed.
     """
     if definition.source.is_pekko:
-        return validated(run, run.settings)
-    return over(run.settings, first, end, to_millis(clock.now()))
+        return validated_buckets(run, run.settings)
+    return ended_buckets(run.settings, first, end, to_millis(clock.now()))
 
 
-def over(settings: Settings, first: int, end: int, now: int) -> set[int]:
+def ended_buckets(settings: Settings, first: int, end: int, now: int) -> set[int]:
     """The time buckets from `first` to `end` that the replicator has left; all epoch ms."""
     size = settings.bucket_size.milliseconds
     newest = now - settings.kafka_journal_delay * 1000 - size
     return set(range(first, min(end, newest + 1), size))
 
 
-def validated(run: Run, settings: Settings) -> set[int]:
+def validated_buckets(run: RunContext, settings: Settings) -> set[int]:
     """The time buckets that validate is done with.
 
     Raises:
@@ -251,7 +251,7 @@ def validated(run: Run, settings: Settings) -> set[int]:
     return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
-def _require_new_version(definition: Definition, entries: Sequence[Entry]) -> None:
+def _require_new_version(definition: Definition, entries: Sequence[PieceRow]) -> None:
     """The version decides between two rows of one event, so it must tell them apart."""
     used = {
         entry.definition_version

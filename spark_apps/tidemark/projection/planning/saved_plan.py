@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.projection.offset_store import revision
 from tidemark.projection.planning.plan import Work
@@ -113,7 +113,7 @@ class SavedPlan:
                 do="set it, or make a new plan",
             )
 
-    def restricted(self, run: Run, work: Work) -> Work:
+    def restricted(self, run: RunContext, work: Work) -> Work:
         """What the plan has of a projection's present work; what came since is left out.
 
         Raises:
@@ -134,7 +134,7 @@ class SavedPlan:
         )
 
 
-def saved_work(run: Run, work: Work) -> SavedWork:
+def saved_work(run: RunContext, work: Work) -> SavedWork:
     """One projection's part of a plan, as it is now.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal.snapshots import require_snapshots
 from tidemark.kafka_journal.tables import require_kafka_journal
 from tidemark.projection.definition.model import Definition
@@ -13,7 +13,7 @@ _NAMED = 3
 """Unknown persistence ids that an error names."""
 
 
-def require(run: Run, definition: Definition) -> None:
+def require(run: RunContext, definition: Definition) -> None:
     """Refuse a source that cannot be read. That of a Pekko journal is checked by `preflight`.
 
     Raises:
@@ -38,7 +38,7 @@ def require(run: Run, definition: Definition) -> None:
             )
 
 
-def _is_known(run: Run, persistence_id: str) -> bool:
+def _is_known(run: RunContext, persistence_id: str) -> bool:
     """Its events begin in partition 0, unless some were deleted, which metadata knows."""
     settings = run.settings
     messages = table(settings.journal_keyspace, settings.journal_table)

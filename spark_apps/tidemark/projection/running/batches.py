@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.projection.planning.estimate import Estimates
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import registry, scope
@@ -69,7 +69,7 @@ class Bounds:
 class Batches:
     """The batches of one projection, one after the other."""
 
-    def __init__(self, run: Run, work: Work, *, whole: bool = False) -> None:
+    def __init__(self, run: RunContext, work: Work, *, whole: bool = False) -> None:
         """Estimate; with `whole`, or for a single time bucket, nothing is asked.
 
         Raises:
@@ -149,7 +149,7 @@ def part(
     )
 
 
-def _bounds(run: Run, work: Work) -> Bounds:
+def _bounds(run: RunContext, work: Work) -> Bounds:
     settings = run.settings
     bounds = Bounds(settings.project_max_rows, settings.project_max_bytes, _expected(run, work))
     sample = _payloads(run, work).take(_SAMPLE)
@@ -157,13 +157,13 @@ def _bounds(run: Run, work: Work) -> Bounds:
     return bounds
 
 
-def _payloads(run: Run, work: Work) -> DataFrame:
+def _payloads(run: RunContext, work: Work) -> DataFrame:
     """The payload sizes of the source's rows. Columns: size (int)."""
     rows = scope.planned_rows(run, work, registry.reader(work.definition.source))
     return rows.select(F.coalesce(F.length("event"), F.lit(0)).alias("size"))
 
 
-def _expected(run: Run, work: Work) -> dict[int, int]:
+def _expected(run: RunContext, work: Work) -> dict[int, int]:
     """Rows by time bucket as validate counted them, or counted by key where it has not."""
     known: dict[int, int] = {}
     if work.definition.source.is_pekko:

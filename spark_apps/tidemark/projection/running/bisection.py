@@ -23,7 +23,7 @@ from pyspark.errors import (
     SparkRuntimeException,
 )
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import (
     DefinitionError,
     HistoryPurged,
@@ -38,7 +38,7 @@ from tidemark.projection.acceptance.accept import Policy, late_pieces
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.running.batches import part
-from tidemark.projection.running.outcome import Done
+from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.text import counted
 from tidemark.window import from_millis
 
@@ -74,12 +74,12 @@ class Attempt(Protocol):
     def time_buckets(self) -> Sequence[int]:
         """Those planned, and once they are known the late ones."""
 
-    def run_all(self, policy: Policy, done: Done) -> tuple[int, int]:
+    def run_all(self, policy: Policy, done: ProjectionOutcome) -> tuple[int, int]:
         """Do it; how many events were read, and the bytes of their payloads."""
 
 
 @dataclass(frozen=True)
-class Halving:
+class Bisection:
     """The batches of one projection, and what is made of those that fail.
 
     Attributes:
@@ -90,10 +90,10 @@ class Halving:
         begin: makes an attempt.
     """
 
-    run: Run
+    run: RunContext
     claimed: Claim
     policy: Policy
-    done: Done
+    done: ProjectionOutcome
     begin: Callable[[Work], Attempt]
 
     def work_off(self, batch: Work) -> tuple[int, int]:
@@ -207,7 +207,9 @@ class Halving:
         return why
 
 
-def leave_out(claimed: Claim, done: Done, buckets: Mapping[int, HistoryPurged]) -> None:
+def leave_out(
+    claimed: Claim, done: ProjectionOutcome, buckets: Mapping[int, HistoryPurged]
+) -> None:
     """Record the pieces of time buckets that cannot be made again from what is there.
 
     Raises:
@@ -233,7 +235,7 @@ def is_of_events(error: Exception) -> bool:
     return isinstance(error, _SPARKS)
 
 
-def require_done(work: Work, done: Done) -> None:
+def require_done(work: Work, done: ProjectionOutcome) -> None:
     """Fail a projection of which pieces have failed, when all others are processed.
 
     Raises:
@@ -249,7 +251,7 @@ def require_done(work: Work, done: Done) -> None:
         raise together(what, done.statuses)
 
 
-def _beside_the_new(work: Work, done: Done) -> str:
+def _beside_the_new(work: Work, done: ProjectionOutcome) -> str:
     """Why there are more buckets than the window has."""
     earlier = sum(piece.reason in _EARLIER for piece in work.pieces)
     late = len((done.failed.keys() | done.counts.keys()) - set(work.time_buckets))
@@ -258,18 +260,18 @@ def _beside_the_new(work: Work, done: Done) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _given_up(done: Done) -> TidemarkError:
+def _given_up(done: ProjectionOutcome) -> TidemarkError:
     what = f"{counted(len(done.failed), 'bucket')}, and what is left was not tried"
     return together(f"{what}, {_first(done)}", done.statuses)
 
 
-def _first(done: Done) -> str:
+def _first(done: ProjectionOutcome) -> str:
     bucket, why = min(done.failed.items())
     first = "" if len(done.failed) == 1 else "the first is "
     return f"{first}{from_millis(bucket):%Y-%m-%d %H:%M}: {why}"
 
 
-def lines(name: str, done: Done) -> list[str]:
+def lines(name: str, done: ProjectionOutcome) -> list[str]:
     """The pieces that failed, for people."""
     shown = sorted(done.failed.items())[:_SHOWN]
     more = len(done.failed) - len(shown)

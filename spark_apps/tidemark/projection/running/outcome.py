@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from tidemark.errors import HistoryPurged
 from tidemark.projection.acceptance import accept
-from tidemark.projection.acceptance.accept import Intake
+from tidemark.projection.acceptance.accept import AcceptedEvents
 from tidemark.projection.transformation.result_checks import Finding
 
 COUNTS = ("events_read", "rows_written", "quarantined", "check_warnings", *accept.COUNTS)
 
 
 @dataclass
-class Done:
+class ProjectionOutcome:
     """What came of a projection so far, one batch after the other.
 
     Attributes:
@@ -59,7 +59,7 @@ class Done:
         self,
         counts: Mapping[int, Mapping[str, int]],
         totals: Mapping[str, int],
-        taken: Intake,
+        taken: AcceptedEvents,
         warnings: Sequence[Finding],
     ) -> None:
         """The end of a batch. What an earlier one held back and this one accepts is not rejected.

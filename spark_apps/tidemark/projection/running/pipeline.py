@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
 from tidemark.projection.acceptance import accept, rule
-from tidemark.projection.acceptance.accept import Intake, Policy
+from tidemark.projection.acceptance.accept import AcceptedEvents, Policy
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.offset_store import buckets, consumption, missing_numbers
 from tidemark.projection.offset_store.buckets import Made
@@ -25,18 +25,24 @@ from tidemark.projection.planning.limit import postpone
 from tidemark.projection.planning.lock import resource_of
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.running.batches import Batches
-from tidemark.projection.running.bisection import Halving, leave_out, require_done
-from tidemark.projection.running.outcome import Done
+from tidemark.projection.running.bisection import Bisection, leave_out, require_done
+from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.projection.running.undisturbed import Watch
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.transformation import fold as folding
 from tidemark.projection.writing import dead_letters
 from tidemark.projection.writing import write as modes
-from tidemark.projection.writing.mode import Batch, Counted
+from tidemark.projection.writing.mode import Counted, WriteRequest
 from tidemark.text import counted
 
 
-def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done) -> None:
+def process(
+    run: RunContext,
+    work: Work,
+    checked: AnalyzedDefinition | None,
+    policy: Policy,
+    done: ProjectionOutcome,
+) -> None:
     """Record the held pieces, do the others and those that turn out to be late, batch by batch.
 
     Args:
@@ -77,7 +83,7 @@ def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done:
     require_done(work, done)
 
 
-def _without_emptied(claimed: Claim, work: Work, policy: Policy, done: Done) -> Work:
+def _without_emptied(claimed: Claim, work: Work, policy: Policy, done: ProjectionOutcome) -> Work:
     """What is left when time buckets that purge has emptied are left as they are.
 
     Raises:
@@ -94,7 +100,12 @@ def _without_emptied(claimed: Claim, work: Work, policy: Policy, done: Done) -> 
 
 
 def process_claimed(
-    run: Run, claimed: Claim, work: Work, checked: Checked, policy: Policy, done: Done
+    run: RunContext,
+    claimed: Claim,
+    work: Work,
+    checked: AnalyzedDefinition,
+    policy: Policy,
+    done: ProjectionOutcome,
 ) -> None:
     """Do the pieces that are claimed, and those that turn out to be late; as `process` does.
 
@@ -102,7 +113,7 @@ def process_claimed(
     """
     # What is shared by several ranges of slices is in memory already.
     batches = Batches(run, work, whole=policy.strict or work.shared is not None)
-    halving = Halving(run, claimed, policy, done, partial(_Processing, run, claimed, checked))
+    halving = Bisection(run, claimed, policy, done, partial(_Processing, run, claimed, checked))
     for batch in batches.each(unsettled=done.gaps):
         batches.measured(*halving.work_off(batch))
 
@@ -110,7 +121,9 @@ def process_claimed(
 class _Processing:
     """One projection over one batch of the time buckets that it has claimed."""
 
-    def __init__(self, run: Run, claimed: Claim, checked: Checked, work: Work) -> None:
+    def __init__(
+        self, run: RunContext, claimed: Claim, checked: AnalyzedDefinition, work: Work
+    ) -> None:
         self._run, self._claimed, self._checked, self._work = run, claimed, checked, work
         self._time_buckets: Sequence[int] = work.time_buckets
         self._now = clock.now()
@@ -125,14 +138,14 @@ class _Processing:
     def _definition(self) -> Definition:
         return self._checked.definition
 
-    def run_all(self, policy: Policy, done: Done) -> tuple[int, int]:
+    def run_all(self, policy: Policy, done: ProjectionOutcome) -> tuple[int, int]:
         """Read, accept, decode, quarantine; then result, offsets, cursors, ledger.
 
         Returns how many events were read, and the bytes of their payloads.
         """
         self._say(f"reading the events of {counted(len(self._time_buckets), 'bucket')}")
         watch = Watch.begin(self._run, self._definition)
-        taken = accept.take(self._run, self._claimed, self._work, self._subject, policy)
+        taken = accept.accept(self._run, self._claimed, self._work, self._subject, policy)
         self._time_buckets = taken.time_buckets
         distinct = transform.single_events if taken.is_single else transform.distinct_events
         events = distinct(taken.rows)
@@ -172,12 +185,12 @@ class _Processing:
         return totals["events_read"], sum(row.bytes_read for row in by_bucket)
 
     def _quarantine(self, letters: DataFrame) -> None:
-        dead_letters.keep(letters, self._run, self._claimed, self._definition)
+        dead_letters.quarantine_events(letters, self._run, self._claimed, self._definition)
 
     def _folded(
         self,
         decoded: DataFrame,
-        taken: Intake,
+        taken: AcceptedEvents,
         policy: Policy,
         counts: dict[int, dict[str, int]],
         totals: dict[str, int],
@@ -197,7 +210,11 @@ class _Processing:
         return folded.states
 
     def _note_made(
-        self, taken: Intake, counts: Mapping[int, Mapping[str, int]], *, is_sure: bool = False
+        self,
+        taken: AcceptedEvents,
+        counts: Mapping[int, Mapping[str, int]],
+        *,
+        is_sure: bool = False,
     ) -> None:
         """Before the result, what it is made from; again when the offsets are written."""
         if not self._definition.mode.replaces_buckets:
@@ -213,19 +230,19 @@ class _Processing:
         buckets.note(self._run, self._definition, noted)
 
     def _write_result(
-        self, result: DataFrame, taken: Intake, counts: dict[int, dict[str, int]]
+        self, result: DataFrame, taken: AcceptedEvents, counts: dict[int, dict[str, int]]
     ) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
         made_again = self._made_again(taken)
-        batch = Batch(self._run, self._claimed, self._definition, made_again)
+        batch = WriteRequest(self._run, self._claimed, self._definition, made_again)
         stored = modes.write(batch, result, partial(self._note_made, taken, counts))
         if stored.by_bucket is not None:
             for bucket in made_again:
                 counts.setdefault(bucket, {})["rows_written"] = stored.by_bucket.get(bucket, 0)
         return stored
 
-    def _made_again(self, taken: Intake) -> Sequence[int]:
+    def _made_again(self, taken: AcceptedEvents) -> Sequence[int]:
         return [bucket for bucket in self._time_buckets if bucket not in taken.standing]
 
     def _write_offsets(self, decoded: DataFrame, reached: DataFrame) -> None:
@@ -237,7 +254,7 @@ class _Processing:
         self._claimed.check()
         consumption.write_cursors(run.control, settings, self._subject, newest, self._now)
 
-    def _write_missing(self, taken: Intake) -> None:
+    def _write_missing(self, taken: AcceptedEvents) -> None:
         new = {each.time_bucket for each in self._claimed.pieces if each.attempt == 1}
         former = [bucket for bucket in self._time_buckets if bucket not in new]
         self._claimed.check()

@@ -15,10 +15,10 @@ from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.likeness import create_like
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.live_release import TABLE, Live, building, live, standing, stored
 from tidemark.projection.planning.lock import lock_of
@@ -47,7 +47,7 @@ def require_in_place(
             )
 
 
-def require_table(run: Run, checked: Checked, *, create: bool) -> None:
+def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool) -> None:
     """Refuse a result that its table cannot hold; a version's own table is made if it is missing.
 
     Raises:
@@ -69,7 +69,7 @@ def require_table(run: Run, checked: Checked, *, create: bool) -> None:
 
 
 def settle(
-    run: Run, definitions: Sequence[Definition], passed: Collection[int]
+    run: RunContext, definitions: Sequence[Definition], passed: Collection[int]
 ) -> tuple[list[str], int]:
     """Swap to every version that has caught up; lines for people, and how many were swapped.
 
@@ -102,7 +102,9 @@ def settle(
     return lines, swapped
 
 
-def _swap(run: Run, definition: Definition, before: Live | None, passed: Collection[int]) -> None:
+def _swap(
+    run: RunContext, definition: Definition, before: Live | None, passed: Collection[int]
+) -> None:
     settings, projection = run.settings, definition.identity(run.settings.journal_keyspace)
     with lock_of(run, definition):
         done, left = standing(run.control, settings, definition, passed)

@@ -8,22 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, Run
+from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.errors import TidemarkError, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.offset_store import pause_state
-from tidemark.projection.planning.limit import limited
-from tidemark.projection.planning.plan import Work, plan, validated
+from tidemark.projection.planning.limit import limit_pieces
+from tidemark.projection.planning.plan import Work, plan, validated_buckets
 from tidemark.projection.planning.saved_plan import SavedPlan
 from tidemark.projection.running import bisection, releases, slices
-from tidemark.projection.running.outcome import COUNTS, Done
+from tidemark.projection.running.outcome import COUNTS, ProjectionOutcome
 from tidemark.projection.running.pipeline import process
 from tidemark.projection.testing.preview import sample
 from tidemark.projection.transformation import result_checks
@@ -61,7 +61,7 @@ class _Tally:
 
 
 def run_window(
-    run: Run,
+    run: RunContext,
     window: Window,
     *,
     names: Sequence[str],
@@ -132,7 +132,7 @@ def run_window(
 
 
 def _narrowed(
-    run: Run,
+    run: RunContext,
     works: Sequence[Work],
     slicing: Slicing | None,
     max_pieces: int | None,
@@ -142,14 +142,14 @@ def _narrowed(
     """What is to do of them, within the slices and the bounds of this run."""
     works = [slices.restricted(run, work, slicing, force=force) for work in works if work.pieces]
     if max_pieces is not None:
-        works = [limited(work, max_pieces) for work in works]
+        works = [limit_pieces(work, max_pieces) for work in works]
     return [work for work in works if work.pieces]
 
 
 def _planned(
-    run: Run,
+    run: RunContext,
     works: Sequence[Work],
-    checked: Mapping[str, Checked],
+    checked: Mapping[str, AnalyzedDefinition],
     show: int,
     left_out: Sequence[str],
 ) -> Outcome:
@@ -164,14 +164,16 @@ def _planned(
     return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
 
 
-def _settle(run: Run, definitions: Sequence[Definition]) -> tuple[list[str], int]:
+def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
     """What became of blue/green versions; nothing is asked without any."""
     if not any(definition.is_blue_green for definition in definitions):
         return [], 0
-    return releases.settle(run, definitions, validated(run, run.settings))
+    return releases.settle(run, definitions, validated_buckets(run, run.settings))
 
 
-def _check(run: Run, works: Sequence[Work], *, dry_run: bool) -> dict[str, Checked]:
+def _check(
+    run: RunContext, works: Sequence[Work], *, dry_run: bool
+) -> dict[str, AnalyzedDefinition]:
     """Those with something to process, by name. Without any, Spark is not started."""
     checked = {}
     for work in works:
@@ -185,8 +187,10 @@ def _check(run: Run, works: Sequence[Work], *, dry_run: bool) -> dict[str, Check
     return checked
 
 
-def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tally: _Tally) -> None:
-    done, failure, status = Done(), None, 1
+def _attempt(
+    run: RunContext, work: Work, checked: AnalyzedDefinition | None, policy: Policy, tally: _Tally
+) -> None:
+    done, failure, status = ProjectionOutcome(), None, 1
     try:
         if work.slicing is not None:
             slices.process(run, work, checked, policy, done)
@@ -213,7 +217,7 @@ def _attempt(run: Run, work: Work, checked: Checked | None, policy: Policy, tall
     tally.pieces["planned"] += len(work.postponed)
 
 
-def _lines(work: Work, done: Done) -> list[str]:
+def _lines(work: Work, done: ProjectionOutcome) -> list[str]:
     name = work.definition.name
     numbers = ", ".join(
         f"{number:,} {key.replace('_', ' ')}"
@@ -232,7 +236,7 @@ def _lines(work: Work, done: Done) -> list[str]:
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
-def _failed(work: Work, done: Done, tally: _Tally) -> None:
+def _failed(work: Work, done: ProjectionOutcome, tally: _Tally) -> None:
     failed = {piece.time_bucket for piece in work.pieces} | done.failed.keys()
     failed -= done.counts.keys()
     if done.counts or done.failed:

@@ -6,21 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import LockLost, TidemarkError, root_cause
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Entry, Piece, State
+from tidemark.ledger.pieces import Piece, PieceRow, State
 from tidemark.ledger.rollup import Standing, settle
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Portion, Slicing
 from tidemark.projection.acceptance.accept import Policy
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.offset_store import slice_records
 from tidemark.projection.offset_store.slice_records import Part
 from tidemark.projection.planning.plan import APPLICATION, Work
-from tidemark.projection.running.outcome import Done
+from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.projection.running.pipeline import process_claimed
 from tidemark.projection.sources import registry
 from tidemark.projection.sources.scope import Shared
@@ -68,7 +68,7 @@ class _RangeClaim(Claim):
 class Session:
     """One run's ranges, one after the other, under the locks of all of them."""
 
-    def __init__(self, run: Run, work: Work, locks: Locks) -> None:
+    def __init__(self, run: RunContext, work: Work, locks: Locks) -> None:
         self._run, self._work, self._locks = run, work, locks
         self._subject = work.definition.subject(run.settings.journal_keyspace)
         self._version = work.definition.fingerprint
@@ -109,7 +109,9 @@ class Session:
         slice_records.forget(self._run.control, self._run.settings, self._subject, again)
         _, self._parts = known(self._run, self._work)
 
-    def work_off(self, checked: Checked, policy: Policy, total: Done) -> None:
+    def work_off(
+        self, checked: AnalyzedDefinition, policy: Policy, total: ProjectionOutcome
+    ) -> None:
         """Process what is left of every time bucket; what came of it goes into `total`."""
         done = slice_records.done(self._parts)
         wanted = [each for each in self._work.time_buckets if each in self._pieces]
@@ -135,8 +137,8 @@ class Session:
         return Shared(self._run, self._work, registry.reader(self._work.definition.source))
 
     def _portion(
-        self, portion: Portion, shared: Shared | None, checked: Checked, policy: Policy
-    ) -> Done:
+        self, portion: Portion, shared: Shared | None, checked: AnalyzedDefinition, policy: Policy
+    ) -> ProjectionOutcome:
         self._run.say(f"{self._work.definition.name}: slices {slice_ranges.text(portion.slices)}")
         done = slice_records.done(self._parts)
         own = portion.slices
@@ -158,7 +160,7 @@ class Session:
             self._run.run_id,
             self._recorder(own),
         )
-        outcome = Done()
+        outcome = ProjectionOutcome()
         try:
             process_claimed(self._run, claimed, work, checked, policy, outcome)
         except BaseException as error:
@@ -229,7 +231,7 @@ class Session:
         slice_records.forget_buckets(self._run.control, settings, self._subject, whole)
 
 
-def known(run: Run, work: Work) -> tuple[dict[int, Entry], dict[int, list[Part]]]:
+def known(run: RunContext, work: Work) -> tuple[dict[int, PieceRow], dict[int, list[Part]]]:
     """The ledger's rows, and the parts that count, by time bucket."""
     entries = {entry.time_bucket: entry for entry in work.ledger.entries()}
     version = work.definition.fingerprint
@@ -239,7 +241,9 @@ def known(run: Run, work: Work) -> tuple[dict[int, Entry], dict[int, list[Part]]
     return entries, slice_records.counting(parts, entries, version)
 
 
-def _together(parts: Sequence[Done], wanted: set[int], total: Done) -> None:
+def _together(
+    parts: Sequence[ProjectionOutcome], wanted: set[int], total: ProjectionOutcome
+) -> None:
     """A time bucket is done if it is in each of the ranges."""
     for part in parts:
         total.totals.update(part.totals)

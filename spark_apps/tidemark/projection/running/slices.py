@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.slice_ranges import ALL, Slicing
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import slice_records
 from tidemark.projection.planning.limit import postpone
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.running.bisection import require_done
-from tidemark.projection.running.outcome import Done
+from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.projection.running.slice_session import Session, known
 
 
@@ -43,7 +43,7 @@ def require_independent(definitions: Sequence[Definition]) -> None:
             )
 
 
-def restricted(run: Run, work: Work, slicing: Slicing | None, *, force: bool) -> Work:
+def restricted(run: RunContext, work: Work, slicing: Slicing | None, *, force: bool) -> Work:
     """The work that is left in some slices.
 
     Without `slicing` it is all of it: as whole time buckets, unless slices of some are done.
@@ -71,7 +71,13 @@ def restricted(run: Run, work: Work, slicing: Slicing | None, *, force: bool) ->
     return replace(work, pieces=left, slicing=slicing)
 
 
-def process(run: Run, work: Work, checked: Checked | None, policy: Policy, done: Done) -> None:
+def process(
+    run: RunContext,
+    work: Work,
+    checked: AnalyzedDefinition | None,
+    policy: Policy,
+    done: ProjectionOutcome,
+) -> None:
     """As `process.process` does, for the work's slices alone.
 
     Disjoint ranges may be processed at the same time, by several runs.

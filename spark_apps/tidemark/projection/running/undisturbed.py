@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tidemark import clock
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import LockHeld
 from tidemark.journal import tables
 from tidemark.ledger.applications import RECONCILE
@@ -29,13 +29,13 @@ class Watch:
         known: what reconcile had done by then.
     """
 
-    run: Run
+    run: RunContext
     is_asked: bool
     day: str
     known: frozenset[UUID]
 
     @classmethod
-    def begin(cls, run: Run, definition: Definition) -> Watch:
+    def begin(cls, run: RunContext, definition: Definition) -> Watch:
         """Look before anything is read.
 
         Raises:
@@ -69,7 +69,7 @@ def _today() -> str:
     return f"{clock.now():%Y-%m-%d}"
 
 
-def _require_unlocked(run: Run) -> None:
+def _require_unlocked(run: RunContext) -> None:
     resource = tables.lock_of(run.settings)
     rows = run.control.execute(
         f"SELECT owner FROM {table(run.settings.keyspace, 'lock')} WHERE resource = ?", (resource,)
@@ -81,7 +81,7 @@ def _require_unlocked(run: Run) -> None:
         )
 
 
-def _operations(run: Run, days: set[str]) -> frozenset[UUID]:
+def _operations(run: RunContext, days: set[str]) -> frozenset[UUID]:
     """The audit rows of what reconcile has begun or ended on this journal on those days."""
     found = [
         row

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.projection.planning.plan import Work
 from tidemark.settings import Settings
 
@@ -20,13 +20,13 @@ class Reader(ABC):
         """The table that the events come from, as `keyspace.table`."""
 
     @abstractmethod
-    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
         """The source's rows in those time buckets; an event of several tags once for each.
 
         Columns: `read.COLUMNS` and `read.PAYLOAD`.
         """
 
-    def keys(self, run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+    def keys(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
         """The keys of the rows in those time buckets, where `rows` reads all of the source.
 
         Columns: what `rows_of` needs, and persistence_id and time_bucket (bigint).
@@ -36,7 +36,7 @@ class Reader(ABC):
         """
         return None
 
-    def rows_of(self, run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    def rows_of(self, run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
         """The same as `rows`, by the keys of these and other time buckets."""
         raise NotImplementedError
 
@@ -47,7 +47,9 @@ class Reader(ABC):
         Columns: at least persistence_id, sequence_nr, ticks and time_bucket (bigint).
         """
 
-    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    def unread(
+        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
+    ) -> DataFrame:
         """The keys of what lies behind the stored number of each persistence id, or of everything.
 
         Not of a source whose series are those of tags.
@@ -62,7 +64,7 @@ class Reader(ABC):
         """
         raise NotImplementedError
 
-    def written(self, run: Run) -> DataFrame | None:
+    def written(self, run: RunContext) -> DataFrame | None:
         """Up to which number a series was written, where numbers may be left out; else None.
 
         Columns: persistence_id, written_to (bigint).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import increments
 from tidemark.kafka_journal import frames
 from tidemark.projection.definition.source import KafkaJournal
@@ -29,7 +29,7 @@ class KafkaJournalReader(Reader):
         """That of kafka-journal's events."""
         return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
 
-    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
         """Found by a scan, restricted to the topic."""
         heads = self._heads(run.spark, run.settings)
         events = frames.events(heads, run.settings, self._topic)
@@ -39,11 +39,13 @@ class KafkaJournalReader(Reader):
         """By a scan."""
         return frames.events(self._heads(spark, settings), settings, self._topic)
 
-    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    def unread(
+        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
+    ) -> DataFrame:
         """Behind the stored numbers, or everything."""
         return scope.of_work(self._found(run, work, stored), work)
 
-    def written(self, run: Run) -> DataFrame | None:
+    def written(self, run: RunContext) -> DataFrame | None:
         """By the topic's heads."""
         return self._heads(run.spark, run.settings).select("persistence_id", "written_to")
 
@@ -52,7 +54,7 @@ class KafkaJournalReader(Reader):
         heads = self._heads(spark, settings).where(F.col("deleted_to") > 0)
         return heads.select("persistence_id", "deleted_to")
 
-    def _found(self, run: Run, work: Work, stored: DataFrame) -> DataFrame:
+    def _found(self, run: RunContext, work: Work, stored: DataFrame) -> DataFrame:
         """What lies behind the stored number of each persistence id; everything at the first run.
 
         Every persistence id has a head, so none is overlooked.
@@ -71,12 +73,12 @@ class KafkaJournalReader(Reader):
         after = work.definition.reset_after
         if after is not None:
             deleted = self.deleted(run.spark, run.settings)
-            beginnings = restarts.rewound(beginnings, stored, deleted, after, ask)
+            beginnings = restarts.rewound_to_restart(beginnings, stored, deleted, after, ask)
         found = increments.in_rounds(beginnings, ask, end_bucket=work.end).localCheckpoint()
         return found.unionByName(self._behind_jumps(run, work, beginnings, found))
 
     def _behind_jumps(
-        self, run: Run, work: Work, beginnings: DataFrame, found: DataFrame
+        self, run: RunContext, work: Work, beginnings: DataFrame, found: DataFrame
     ) -> DataFrame:
         """All events of the persistence ids that have some behind a number which is not there."""
         last = found.groupBy("persistence_id").agg(

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames, increments
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import restarts, scope
@@ -24,15 +24,15 @@ class MessagesReader(Reader):
         """That of all messages."""
         return f"{settings.journal_keyspace}.{settings.journal_table}"
 
-    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
         """Found by a scan, or by the index on their time."""
         return read.message_rows(run, time_buckets)
 
-    def keys(self, run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+    def keys(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
         """Without an index on their time."""
         return read.message_keys(run, time_buckets)
 
-    def rows_of(self, run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+    def rows_of(self, run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
         """By direct join."""
         return read.message_rows_of(run, keys, time_buckets)
 
@@ -40,7 +40,9 @@ class MessagesReader(Reader):
         """By a scan of the keys."""
         return frames.message_index(spark, settings)
 
-    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    def unread(
+        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
+    ) -> DataFrame:
         """Behind the stored numbers, if that finds every persistence id."""
         if not is_listed(run, stored):
             return scope.message_index(run, work)
@@ -50,7 +52,7 @@ class MessagesReader(Reader):
         known = known.unionByName(ids).groupBy("persistence_id").agg(
             F.max("known_to").alias("known_to")
         )  # fmt: skip
-        beginnings = scope.of_work(increments.beginnings(spark, settings, known), work)
+        beginnings = scope.of_work(increments.start_positions(spark, settings, known), work)
         after = work.definition.reset_after
         if after is not None:
 
@@ -58,7 +60,7 @@ class MessagesReader(Reader):
                 return increments.messages_in(frontier, width, settings)
 
             deleted = self.deleted(spark, settings)
-            beginnings = restarts.rewound(beginnings, stored, deleted, after, ask)
+            beginnings = restarts.rewound_to_restart(beginnings, stored, deleted, after, ask)
         # A batch must not follow the whole backlog behind it, or all batches together would
         # read it as often as there are batches.
         end = work.end if work.batch_end is None else work.batch_end
@@ -69,7 +71,7 @@ class MessagesReader(Reader):
         return frames.deleted(spark, settings)
 
 
-def is_listed(run: Run, stored: DataFrame) -> bool:
+def is_listed(run: RunContext, stored: DataFrame) -> bool:
     """Whether tails find every persistence id, and less than everything."""
     settings = run.settings
     name = settings.all_persistence_ids_table

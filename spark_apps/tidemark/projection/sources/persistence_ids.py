@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.planning.plan import Work
@@ -27,7 +27,7 @@ class PersistenceIdsReader(Reader):
         """That of all messages."""
         return f"{settings.journal_keyspace}.{settings.journal_table}"
 
-    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
         """Of the persistence ids, whatever the time bucket, and then of those."""
         found = self._messages(run.spark, run.settings, *read.PAYLOAD)
         return read.by_sequence_nr(found, time_buckets)
@@ -36,7 +36,9 @@ class PersistenceIdsReader(Reader):
         """By direct joins."""
         return self._messages(spark, settings)
 
-    def unread(self, run: Run, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    def unread(
+        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
+    ) -> DataFrame:
         """Everything of the persistence ids."""
         return scope.of_work(self._messages(run.spark, run.settings), work)
 

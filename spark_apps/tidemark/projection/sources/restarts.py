@@ -14,7 +14,7 @@ from tidemark.projection.sources import rows as read
 _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS
 
 
-def began_anew(seen: DataFrame, stored: DataFrame, deleted: DataFrame, after: int) -> DataFrame:
+def restarted_ids(seen: DataFrame, stored: DataFrame, deleted: DataFrame, after: int) -> DataFrame:
     """The series that began anew; usually none.
 
     Args:
@@ -40,7 +40,7 @@ def began_anew(seen: DataFrame, stored: DataFrame, deleted: DataFrame, after: in
     return anew.select(*SERIES, "former_ticks").distinct()
 
 
-def rewound(
+def rewound_to_restart(
     beginnings: DataFrame,
     stored: DataFrame,
     deleted: DataFrame,
@@ -51,7 +51,7 @@ def rewound(
 
     Args:
         beginnings: persistence_id, first_nr, and more.
-        stored: as for `began_anew`.
+        stored: as for `restarted_ids`.
         deleted: persistence_id, deleted_to.
         after: seconds.
         ask: as `journal.tails.in_rounds` takes it.
@@ -63,7 +63,7 @@ def rewound(
         "persistence_id", (F.coalesce("deleted_to", F.lit(0)) + 1).alias("first_nr")
     ).localCheckpoint()
     found = read.numbered(ask(lowest, 1))
-    anew = began_anew(found, stored, deleted, after).select("persistence_id")
+    anew = restarted_ids(found, stored, deleted, after).select("persistence_id")
     firsts = lowest.join(anew, on="persistence_id", how="left_semi").withColumnRenamed(
         "first_nr", "lowest_nr"
     )

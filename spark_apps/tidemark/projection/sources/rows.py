@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames, tables
 from tidemark.journal.series import NO_TAG
 from tidemark.partitioning import columns
@@ -40,7 +40,7 @@ _FEW = 0.2
 _MOST_RANGES = 16
 
 
-def message_rows(run: Run, time_buckets: Sequence[int]) -> DataFrame:
+def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
     """All messages in those time buckets. Columns: COLUMNS and PAYLOAD.
 
     By a scan of all messages, or, where they are few among all and there is an index on their time,
@@ -61,7 +61,7 @@ def message_rows(run: Run, time_buckets: Sequence[int]) -> DataFrame:
     return by_sequence_nr(messages, time_buckets)
 
 
-def message_keys(run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
+def message_keys(run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
     """Where the messages in those time buckets are, by a scan; None if an index knows it.
 
     Columns: persistence_id, partition_nr, sequence_nr, time_bucket (bigint).
@@ -76,7 +76,7 @@ def message_keys(run: Run, time_buckets: Sequence[int]) -> DataFrame | None:
     return wanted.select("persistence_id", "partition_nr", "sequence_nr", "time_bucket")
 
 
-def message_rows_of(run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+def message_rows_of(run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
     """The same as `message_rows`, by direct join with those of `message_keys`.
 
     Raises:
@@ -87,7 +87,7 @@ def message_rows_of(run: Run, keys: DataFrame, time_buckets: Sequence[int]) -> D
     return by_sequence_nr(frames.messages_of(wanted, run.settings, *PAYLOAD), time_buckets)
 
 
-def _are_few(run: Run, time_buckets: Sequence[int]) -> bool:
+def _are_few(run: RunContext, time_buckets: Sequence[int]) -> bool:
     if not tables.has_time_index(run.control, run.settings):
         return False
     known = Estimates.read(run).by_bucket(is_by_tag=False)

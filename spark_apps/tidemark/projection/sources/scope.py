@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
@@ -50,12 +50,14 @@ def _is_inside(number: Column, slices: SliceRange) -> Column:
     return number.between(slices.first, slices.last)
 
 
-def source_rows(run: Run, work: Work, reader: Reader, time_buckets: Sequence[int]) -> DataFrame:
+def source_rows(
+    run: RunContext, work: Work, reader: Reader, time_buckets: Sequence[int]
+) -> DataFrame:
     """The source's rows of the work in those time buckets, see `Reader.rows`."""
     return of_work(reader.rows(run, time_buckets), work)
 
 
-def planned_rows(run: Run, work: Work, reader: Reader) -> DataFrame:
+def planned_rows(run: RunContext, work: Work, reader: Reader) -> DataFrame:
     """The same of the time buckets to process."""
     if work.keys is not None:
         return of_work(reader.rows_of(run, work.keys, work.time_buckets), work)
@@ -65,7 +67,7 @@ def planned_rows(run: Run, work: Work, reader: Reader) -> DataFrame:
     return work.shared.of(work.shared.rows, work.slices).where(is_planned)
 
 
-def message_index(run: Run, work: Work) -> DataFrame:
+def message_index(run: RunContext, work: Work) -> DataFrame:
     """The keys of every message of the work.
 
     Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), time_bucket (bigint).
@@ -81,7 +83,7 @@ class Shared:
     An event that appears after that is one that the run has not seen; the next one finds it.
     """
 
-    def __init__(self, run: Run, work: Work, reader: Reader) -> None:
+    def __init__(self, run: RunContext, work: Work, reader: Reader) -> None:
         """Nothing is read before it is needed. `work` is that of all the ranges."""
         self._run, self._work, self._reader = run, work, reader
         self._cached: list[DataFrame] = []

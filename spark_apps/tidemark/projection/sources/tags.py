@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.projection.definition.source import Tags
 from tidemark.projection.sources import rows as read
@@ -25,7 +25,7 @@ class TagsReader(Reader):
         """That of the tag views."""
         return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
 
-    def rows(self, run: Run, time_buckets: Sequence[int]) -> DataFrame:
+    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
         """Of exactly the tags' time buckets."""
         return read.tag_view_rows(run.spark, run.settings, self._tags, time_buckets, *read.PAYLOAD)
 

@@ -22,7 +22,7 @@ from tidemark.errors import TidemarkError
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.envelope import IS_SNAPSHOT
@@ -87,7 +87,7 @@ def failed_checks(
     return {found.check.text: found.failing for found in _findings(checked, rows)}
 
 
-def _findings(checked: Checked, rows: DataFrame) -> list[Finding]:
+def _findings(checked: AnalyzedDefinition, rows: DataFrame) -> list[Finding]:
     definition = checked.definition
     return result_checks.examine(rows, definition.checks, list(HANDLINGS[definition.mode].required))
 
@@ -97,7 +97,7 @@ def _result(
     events: Iterable[Event],
     bucket_size: BucketSize | str,
     spark: SparkSession | None,
-) -> tuple[Checked, DataFrame, list[str]]:
+) -> tuple[AnalyzedDefinition, DataFrame, list[str]]:
     """The checked definition, the rows to store, and those of their columns that it selects."""
     checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
     result, failed = evaluate.result(checked, decoded)
@@ -140,7 +140,7 @@ def _decoded(
     events: Iterable[Event],
     bucket_size: BucketSize | str,
     spark: SparkSession | None,
-) -> tuple[Checked, DataFrame, Sequence[int]]:
+) -> tuple[AnalyzedDefinition, DataFrame, Sequence[int]]:
     """The checked definition, the events as `transform.decode` makes them, their time buckets."""
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.errors import TidemarkError
 from tidemark.projection.analysis import analyze
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Mode
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.transformation import fold_frame
@@ -17,11 +17,11 @@ from tidemark.projection.transformation import fold_frame
 CAUSE = ("persistence_id", "sequence_nr", "cause")
 
 
-def result(checked: Checked, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
+def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
     """The result, a fold beginning without a state; and what a run would quarantine.
 
-    Columns in: those of `transform.decode`. Columns out: of the first those of `Checked.result`, of
-    the second CAUSE.
+    Columns in: those of `transform.decode`. Columns out: of the first those of
+    `AnalyzedDefinition.result`, of the second CAUSE.
     """
     events = transform.readable(decoded)
     unreadable = transform.unreadable(decoded).select(*CAUSE)
@@ -33,7 +33,9 @@ def result(checked: Checked, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
     return fold_frame.states(folded), unreadable.unionByName(fold_frame.failures(folded))
 
 
-def require_same_in_parts(checked: Checked, decoded: DataFrame, states: DataFrame) -> None:
+def require_same_in_parts(
+    checked: AnalyzedDefinition, decoded: DataFrame, states: DataFrame
+) -> None:
     """Fold the events one at a time as well: how many come in one call must not matter.
 
     Args:

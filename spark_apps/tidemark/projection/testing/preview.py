@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.projection.acceptance import snapshots
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import registry, scope
 from tidemark.projection.testing import evaluate
@@ -21,7 +21,7 @@ _CAUSES = 5
 _WIDTH = 40
 
 
-def sample(run: Run, work: Work, checked: Checked | None, rows: int) -> list[str]:
+def sample(run: RunContext, work: Work, checked: AnalyzedDefinition | None, rows: int) -> list[str]:
     """The first rows of the result over a sample of one time bucket, as a table for people.
 
     The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
@@ -66,7 +66,7 @@ def _unreadable(failed: DataFrame) -> list[str]:
     ]
 
 
-def _failing(run: Run, work: Work, result: DataFrame) -> list[str]:
+def _failing(run: RunContext, work: Work, result: DataFrame) -> list[str]:
     definition = work.definition
     key = modes.key_columns(run.control, definition)
     rows = modes.HANDLINGS[definition.mode].rows_of(result, definition)

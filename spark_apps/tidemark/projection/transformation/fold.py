@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.context import Run
-from tidemark.projection.acceptance.accept import Intake
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.context import RunContext
+from tidemark.projection.acceptance.accept import AcceptedEvents
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
 from tidemark.projection.transformation import events as transform
@@ -21,7 +21,7 @@ class Folded:
     """What came of it.
 
     Attributes:
-        states: the rows to store; columns are those of `Checked.result`.
+        states: the rows to store; columns are those of `AnalyzedDefinition.result`.
         letters: the events that could not be folded, or of a history not be read; columns are
             those of `transform.unreadable`.
         cached: what both are made from, in memory.
@@ -33,7 +33,12 @@ class Folded:
 
 
 def fold(
-    run: Run, checked: Checked, decoded: DataFrame, taken: Intake, *, accept_purged: bool
+    run: RunContext,
+    checked: AnalyzedDefinition,
+    decoded: DataFrame,
+    taken: AcceptedEvents,
+    *,
+    accept_purged: bool,
 ) -> Folded:
     """Fold what a run has accepted.
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.query import Function
 from tidemark.projection.envelope import IS_SNAPSHOT, STATE_KEY
 from tidemark.projection.transformation.fold_worker import FAILURES, Fold
@@ -18,7 +18,7 @@ _FOLDED_TO = "_folded_to"
 
 
 def folded(
-    events: DataFrame, states: DataFrame, checked: Checked, *, in_parts: bool = False
+    events: DataFrame, states: DataFrame, checked: AnalyzedDefinition, *, in_parts: bool = False
 ) -> DataFrame:
     """The new state of each persistence id that has events above its state's sequence nr.
 
@@ -48,13 +48,13 @@ def folded(
     )
 
 
-def no_states(events: DataFrame, checked: Checked) -> DataFrame:
+def no_states(events: DataFrame, checked: AnalyzedDefinition) -> DataFrame:
     """The states of persistence ids that were never seen."""
     return events.sparkSession.createDataFrame([], checked.result)
 
 
 def states(folded: DataFrame) -> DataFrame:
-    """The rows of `folded` to store; columns are those of `Checked.result`."""
+    """The rows of `folded` to store; columns are those of `AnalyzedDefinition.result`."""
     return folded.where(F.col(_SEQUENCE_NR).isNotNull()).drop(FAILURES)
 
 
@@ -64,7 +64,7 @@ def failures(folded: DataFrame) -> DataFrame:
     return folded.where(F.col(FAILURES).isNotNull()).select(_PERSISTENCE_ID, F.inline(listed))
 
 
-def _fold(checked: Checked, in_parts: bool) -> Fold:
+def _fold(checked: AnalyzedDefinition, in_parts: bool) -> Fold:
     body = checked.definition.body
     assert isinstance(body, Function)  # noqa: S101 - the mode has a function
     fields = T.StructType(checked.result.fields[len(STATE_KEY) :])

@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import frames
 from tidemark.projection.acceptance import snapshots
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import MAX_VERSION, Definition
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
@@ -29,7 +29,7 @@ class Ground:
     """What the events of a run are folded upon; all in memory.
 
     Attributes:
-        states: the stored states of this version; columns are those of `Checked.result`.
+        states: the stored states of this version; columns are those of `AnalyzedDefinition.result`.
         begun: persistence_id, reached_number: without such a state, and the run's own events are
             not all that are accepted of them, or all behind a snapshot.
     """
@@ -38,7 +38,9 @@ class Ground:
     begun: DataFrame
 
 
-def ground(run: Run, checked: Checked, decoded: DataFrame, reached: DataFrame) -> Ground:
+def ground(
+    run: RunContext, checked: AnalyzedDefinition, decoded: DataFrame, reached: DataFrame
+) -> Ground:
     """Read the stored states of the persistence ids in `decoded`, by direct join.
 
     Args:
@@ -71,7 +73,7 @@ def ground(run: Run, checked: Checked, decoded: DataFrame, reached: DataFrame) -
 
 
 def events_of(
-    run: Run,
+    run: RunContext,
     definition: Definition,
     begun: DataFrame,
     skipped: Sequence[Skip],
@@ -118,7 +120,7 @@ def events_of(
     return events.unionByName(first).localCheckpoint()
 
 
-def _stored(checked: Checked, ids: DataFrame) -> DataFrame:
+def _stored(checked: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
     definition = checked.definition
     found = connector.read_partitions(
         ids,
@@ -132,7 +134,7 @@ def _stored(checked: Checked, ids: DataFrame) -> DataFrame:
     return found.where("write_time IS NOT NULL").select(*columns, "write_time").localCheckpoint()
 
 
-def _require_ours(run: Run, definition: Definition, stored: DataFrame) -> None:
+def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) -> None:
     """A row that was written by hand hides the states that would be written, whatever they are."""
     is_ours = F.call_function("div", F.col("write_time"), F.lit(MAX_VERSION + 1)) == F.col(
         "sequence_nr"

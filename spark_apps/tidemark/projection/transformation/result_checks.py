@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.errors import WrongData
-from tidemark.projection.analysis.analyze import Checked, refused, unresolved
-from tidemark.projection.definition.checks import Check
+from tidemark.projection.analysis.analyze import AnalyzedDefinition, refused, unresolved
+from tidemark.projection.definition.checks import ResultCheck
 from tidemark.projection.definition.model import Definition
 
 _FAILS, _ROW = "_fails_{}", "_row"
@@ -34,7 +34,7 @@ class Finding:
         example: of one such row, `column=value` of its key and of what the check names.
     """
 
-    check: Check
+    check: ResultCheck
     failing: int
     rows: int
     example: str
@@ -45,7 +45,7 @@ class Finding:
         return f"{what}, such as {self.example}" if self.example else what
 
 
-def analyze(spark: SparkSession, checked: Checked) -> None:
+def analyze(spark: SparkSession, checked: AnalyzedDefinition) -> None:
     """Refuse checks that Spark cannot evaluate; nothing is read.
 
     Raises:
@@ -69,7 +69,7 @@ def analyze(spark: SparkSession, checked: Checked) -> None:
             raise unresolved(definition, what, columns, error, *place) from None
 
 
-def examine(rows: DataFrame, checks: Sequence[Check], key: Sequence[str]) -> list[Finding]:
+def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) -> list[Finding]:
     """The checks that fail, in one job.
 
     Args:
@@ -119,14 +119,14 @@ def require(definition: Definition, found: Sequence[Finding]) -> list[Finding]:
     return [each for each in found if not each.check.is_blocking]
 
 
-def _fails(check: Check) -> Column:
+def _fails(check: ResultCheck) -> Column:
     if check.is_unique:
         alike = Window.partitionBy(F.expr(check.sql))
         return F.count(F.lit(1)).over(alike) > 1
     return ~F.coalesce(F.expr(check.sql), F.lit(True))
 
 
-def _named(rows: DataFrame, check: Check, key: Sequence[str]) -> list[str]:
+def _named(rows: DataFrame, check: ResultCheck, key: Sequence[str]) -> list[str]:
     """The columns of an example: the key's and the check's; Spark orders no maps."""
     plan = rows.select(F.expr(check.sql))._jdf.queryExecution().analyzed()
     references = plan.references().toSeq()

@@ -11,7 +11,7 @@ from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Batch, Counted, Handling
+from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Counted, WriteMode, WriteRequest
 
 _EVENT = tuple(EVENT_KEY)
 
@@ -55,13 +55,13 @@ def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) 
     return Counted(int(found.rows or 0))
 
 
-def _write(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     if counted.rows:
         batch.claimed.check()
         tables.write_events(rows, batch.definition)
 
 
-HANDLING = Handling(
+HANDLING = WriteMode(
     required=EVENT_KEY,
     purpose="says which event it is",
     key_problem=key_problem,

@@ -12,7 +12,7 @@ from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import write_times
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import Batch, Counted, Handling, as_selected
+from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest, as_selected
 from tidemark.window import from_millis, iso
 
 
@@ -49,7 +49,7 @@ def count_by_bucket(
     return Counted(sum(by_bucket.values()), by_bucket)
 
 
-def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     settings, control = batch.run.settings, batch.run.control
     batch.claimed.check()
     write_time = write_times.next_write_time(control, settings, batch.subject)
@@ -59,7 +59,7 @@ def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
     tables.delete_older_rows(control, batch.definition, batch.time_buckets, write_time)
 
 
-HANDLING = Handling(
+HANDLING = WriteMode(
     required={"time_bucket": T.LongType()},
     purpose="says which time bucket it belongs to",
     key_problem=key_problem,

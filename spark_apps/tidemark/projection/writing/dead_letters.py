@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
@@ -13,7 +13,9 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.sources import registry
 
 
-def keep(letters: DataFrame, run: Run, claimed: Claim, definition: Definition) -> None:
+def quarantine_events(
+    letters: DataFrame, run: RunContext, claimed: Claim, definition: Definition
+) -> None:
     """Write them to quarantine; then go on or stop, as the definition's on-error says.
 
     Columns in: those of `transform.unreadable`; at least one row.

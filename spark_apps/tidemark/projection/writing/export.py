@@ -11,12 +11,12 @@ from pyspark.sql import types as T
 from tidemark.projection.writing import export_files
 from tidemark.projection.writing.bucket import count_by_bucket
 from tidemark.projection.writing.export_directory import resolve
-from tidemark.projection.writing.mode import Batch, Counted, Handling, as_selected
+from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest, as_selected
 
 _NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
 
 
-def batch_id(batch: Batch) -> str:
+def batch_id(batch: WriteRequest) -> str:
     """The name of what one run writes: version of the definition, and the run by a hash.
 
     A run that is repeated is another one: what the first left behind is not built upon, but
@@ -54,7 +54,7 @@ def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
     """The target is no table."""
 
 
-def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     settings, definition = batch.run.settings, batch.definition
     directory = resolve(definition, settings)
     files = export_files.open_files(
@@ -78,7 +78,7 @@ def _replace(batch: Batch, rows: DataFrame, counted: Counted) -> None:
     export_files.remove_batches(files)
 
 
-HANDLING = Handling(
+HANDLING = WriteMode(
     required={"time_bucket": T.LongType()},
     purpose="names the directory",
     key_problem=no_table,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.transformation.result_checks import Finding
@@ -22,7 +22,7 @@ ONE_ROW = "select the events' own persistence_id and sequence_nr, one row for ea
 
 
 @dataclass(frozen=True)
-class Batch:
+class WriteRequest:
     """One result on its way to its target.
 
     Attributes:
@@ -32,7 +32,7 @@ class Batch:
         time_buckets: those whose events were read.
     """
 
-    run: Run
+    run: RunContext
     claimed: Claim
     definition: Definition
     time_buckets: Sequence[int]
@@ -53,7 +53,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Handling:
+class WriteMode:
     """One mode.
 
     Attributes:
@@ -70,7 +70,7 @@ class Handling:
     key_problem: Callable[[Sequence[str], Sequence[str]], str | None]
     rows_of: Callable[[DataFrame, Definition], DataFrame]
     count: Callable[[DataFrame, Definition, Sequence[int]], Counted]
-    store: Callable[[Batch, DataFrame, Counted], None]
+    store: Callable[[WriteRequest, DataFrame, Counted], None]
 
 
 def as_selected(result: DataFrame, definition: Definition) -> DataFrame:

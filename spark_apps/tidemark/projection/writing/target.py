@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
-from tidemark.projection.analysis.analyze import Checked
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.writing import export
 from tidemark.projection.writing.write import HANDLINGS
@@ -31,7 +31,7 @@ _CQL_TYPES: dict[str, tuple[str, ...]] = {
 }
 
 
-def require_target(control: Control, checked: Checked) -> None:
+def require_target(control: Control, checked: AnalyzedDefinition) -> None:
     """Refuse a result that its target cannot hold; columns that it leaves out are welcome.
 
     Raises:
@@ -76,7 +76,7 @@ def _require_key(definition: Definition, actual: list[str]) -> None:
         )
 
 
-def require_columns(checked: Checked) -> None:
+def require_columns(checked: AnalyzedDefinition) -> None:
     """Refuse a result that no target of its mode can hold, whatever the table.
 
     Raises:
@@ -89,7 +89,7 @@ def require_columns(checked: Checked) -> None:
     _refuse(checked, problems, f"change {checked.definition.body}")
 
 
-def _refuse(checked: Checked, problems: Sequence[str], do: str) -> None:
+def _refuse(checked: AnalyzedDefinition, problems: Sequence[str], do: str) -> None:
     if problems:
         definition = checked.definition
         raise SchemaMismatch(
@@ -100,7 +100,7 @@ def _refuse(checked: Checked, problems: Sequence[str], do: str) -> None:
         )
 
 
-def _combined(checked: Checked) -> Iterator[str]:
+def _combined(checked: AnalyzedDefinition) -> Iterator[str]:
     """A row of several events would be another one in a run that reads others of them."""
     if checked.definition.mode is Mode.APPEND and checked.combining:
         yield (
@@ -109,7 +109,7 @@ def _combined(checked: Checked) -> Iterator[str]:
         )
 
 
-def _missing(checked: Checked, key: list[str]) -> Iterator[str]:
+def _missing(checked: AnalyzedDefinition, key: list[str]) -> Iterator[str]:
     handling = HANDLINGS[checked.definition.mode]
     for name in dict.fromkeys([*handling.required, *key]):
         if name not in checked.result.names:

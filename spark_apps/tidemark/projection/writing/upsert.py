@@ -11,7 +11,7 @@ from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.writing import tables
-from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Batch, Counted, Handling
+from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Counted, WriteMode, WriteRequest
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
@@ -47,13 +47,13 @@ def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) 
     return Counted(int(found.rows))
 
 
-def _write(batch: Batch, rows: DataFrame, counted: Counted) -> None:
+def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     if counted.rows:
         batch.claimed.check()
         tables.write_newest(rows, batch.definition)
 
 
-HANDLING = Handling(
+HANDLING = WriteMode(
     required=EVENT_KEY,
     purpose="decides which row is newer",
     key_problem=key_problem,

@@ -12,9 +12,9 @@ from tidemark.cassandra.control import Control
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.transformation import result_checks
 from tidemark.projection.writing import append, bucket, export, fold, upsert
-from tidemark.projection.writing.mode import Batch, Counted, Handling
+from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest
 
-HANDLINGS: Mapping[Mode, Handling] = {
+HANDLINGS: Mapping[Mode, WriteMode] = {
     Mode.BUCKET: bucket.HANDLING,
     Mode.UPSERT: upsert.HANDLING,
     Mode.FOLD: fold.HANDLING,
@@ -23,7 +23,7 @@ HANDLINGS: Mapping[Mode, Handling] = {
 }
 
 
-def write(batch: Batch, result: DataFrame, announce: Callable[[], None]) -> Counted:
+def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) -> Counted:
     """Check a result by the rules of its mode and by its own, and store it.
 
     Args:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal.ids_by_key import Entity, read_entities
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.find import ViewRow
@@ -68,7 +68,7 @@ class Doomed:
         return Plan(counts, lines)
 
 
-def of_ids(run: Run, scope: Scope, *, thorough: bool) -> Doomed:
+def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
     """The rows of the scope's persistence ids, of all tags or of the scope's.
 
     Raises:
@@ -112,7 +112,7 @@ def of_ids(run: Run, scope: Scope, *, thorough: bool) -> Doomed:
     )
 
 
-def of_tags(run: Run, tags: Collection[str], *, thorough: bool) -> Doomed:
+def of_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Doomed:
     """Everything of those tags, partition by partition.
 
     The scanning of the persistence ids goes too, so that actors look at all their events again:
@@ -150,7 +150,7 @@ def of_tags(run: Run, tags: Collection[str], *, thorough: bool) -> Doomed:
 
 
 def _require_known(
-    run: Run, scope: Scope, entities: Iterable[Entity], rows: Iterable[ViewRow]
+    run: RunContext, scope: Scope, entities: Iterable[Entity], rows: Iterable[ViewRow]
 ) -> None:
     """Search only for what was not met on the way."""
     tags = {row.tag for row in rows}
@@ -162,7 +162,7 @@ def _require_known(
 
 
 def _up_to_the_first_events(
-    run: Run, partitions: Sequence[tuple[str, int]], entities: Iterable[Entity]
+    run: RunContext, partitions: Sequence[tuple[str, int]], entities: Iterable[Entity]
 ) -> list[tuple[str, int]]:
     """Rows of deleted events lie before the first event that is left, but for the writers' clocks.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import tag_views as retention_store
 from tidemark.reconciliation.delete import plan as delete_plan
@@ -51,7 +51,7 @@ class _Delete:
         self._scope, self._thorough = scope, thorough
         self._doomed = delete_plan.Doomed()
 
-    def plan(self, run: Run) -> Plan:
+    def plan(self, run: RunContext) -> Plan:
         scope = self._scope
         if scope.persistence_ids is None and scope.tags is not None:
             self._doomed = delete_plan.of_tags(run, scope.tags, thorough=self._thorough)
@@ -59,7 +59,7 @@ class _Delete:
             self._doomed = delete_plan.of_ids(run, scope, thorough=self._thorough)
         return self._doomed.as_plan()
 
-    def apply(self, run: Run, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         control, settings, doomed = run.control, run.settings, self._doomed
         check()
         # Pekko numbers what is left of an id anew: what is known of it would contradict that.

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.ledger.purged import emptied_buckets, time_to_live
 from tidemark.partitioning import keys
 from tidemark.spark.local_rows import local_rows
@@ -39,7 +39,7 @@ class Bounds:
     window: Window | None = None
 
     @classmethod
-    def of(cls, run: Run, window: Window | None) -> Bounds:
+    def of(cls, run: RunContext, window: Window | None) -> Bounds:
         """The bounds as of now; taken before anything is read.
 
         Raises:

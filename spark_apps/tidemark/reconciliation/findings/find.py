@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import rows as compare
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import rows_of_deleted_events
-from tidemark.reconciliation.findings.read import Kept, read_keys
+from tidemark.reconciliation.findings.read import FrameCache, read_keys
 from tidemark.reconciliation.findings.scope import Scope
 
 
@@ -30,7 +30,7 @@ class Found:
     read: dict[str, int]
 
 
-def find(run: Run, scope: Scope, kept: Kept) -> Found:
+def find(run: RunContext, scope: Scope, kept: FrameCache) -> Found:
     """Compare; nothing is written.
 
     Raises:

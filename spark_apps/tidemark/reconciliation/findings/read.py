@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.reconciliation.findings.expected import removed_ids
 from tidemark.reconciliation.findings.scope import Scope
@@ -23,7 +23,7 @@ from tidemark.tagging import events, numbering, rules
 
 
 @dataclass(frozen=True)
-class Keys:
+class JournalKeys:
     """What messages and tag views hold, without payloads; the columns are those of `frames`.
 
     Attributes:
@@ -41,7 +41,7 @@ class Keys:
     deleted: DataFrame
 
 
-class Kept:
+class FrameCache:
     """Frames in memory, each read when it is added; let go together."""
 
     def __init__(self) -> None:
@@ -65,7 +65,9 @@ class Kept:
         self._frames = []
 
 
-def read_keys(run: Run, scope: Scope, kept: Kept) -> tuple[Keys, dict[str, int]]:
+def read_keys(
+    run: RunContext, scope: Scope, kept: FrameCache
+) -> tuple[JournalKeys, dict[str, int]]:
     """All keys of the scope's persistence ids and tags, and how many were read.
 
     Raises:
@@ -93,7 +95,7 @@ def read_keys(run: Run, scope: Scope, kept: Kept) -> tuple[Keys, dict[str, int]]
         "tag_rows_checked": row_count,
         "removed_ids": removed_count,
     }
-    return Keys(index, rows, progress, scanning, deleted), counts
+    return JournalKeys(index, rows, progress, scanning, deleted), counts
 
 
 def _only(column: str, names: frozenset[str] | None) -> Callable[[DataFrame], DataFrame]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from tidemark.cassandra.schema import table
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import tables, tag_views
 from tidemark.window import Window
@@ -79,7 +79,7 @@ def _some(names: frozenset[str], limit: int = 10) -> str:
     return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-def require_known(run: Run, scope: Scope) -> None:
+def require_known(run: RunContext, scope: Scope) -> None:
     """Refuse persistence ids and tags that occur nowhere, before anything is touched.
 
     A persistence id is known by its messages, metadata, progress, scanning or tag-view rows; a tag
@@ -94,7 +94,7 @@ def require_known(run: Run, scope: Scope) -> None:
     _refuse(run, "tag", _unknown_tags(run, scope.tags or frozenset()))
 
 
-def _refuse(run: Run, kind: str, unknown: Iterable[str]) -> None:
+def _refuse(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
     if names := frozenset(unknown):
         raise InvalidInput(
             f"no such {kind} in messages: {_some(names)}",
@@ -103,7 +103,7 @@ def _refuse(run: Run, kind: str, unknown: Iterable[str]) -> None:
         )
 
 
-def _unknown_ids(run: Run, ids: Iterable[str]) -> list[str]:
+def _unknown_ids(run: RunContext, ids: Iterable[str]) -> list[str]:
     settings = run.settings
     messages = f"{table(settings.journal_keyspace, settings.journal_table)} WHERE partition_nr ="
     probes = [
@@ -123,7 +123,7 @@ def _unknown_ids(run: Run, ids: Iterable[str]) -> list[str]:
     return [one for one in unknown if not _has_tag_view_rows(run, one)]
 
 
-def _has_tag_view_rows(run: Run, persistence_id: str) -> bool:
+def _has_tag_view_rows(run: RunContext, persistence_id: str) -> bool:
     views = table(run.settings.journal_keyspace, run.settings.events_by_tag_table)
     probe = (
         f"SELECT persistence_id FROM {views} WHERE tag_name = ? AND timebucket = ?"
@@ -136,7 +136,7 @@ def _has_tag_view_rows(run: Run, persistence_id: str) -> bool:
     return False
 
 
-def _unknown_tags(run: Run, tags: Iterable[str]) -> list[str]:
+def _unknown_tags(run: RunContext, tags: Iterable[str]) -> list[str]:
     # Imported here, like what follows.
     from tidemark.tagging import rules
 
@@ -144,7 +144,7 @@ def _unknown_tags(run: Run, tags: Iterable[str]) -> list[str]:
     return sorted(tag for tag in unknown if not _is_given(run, tag))
 
 
-def _is_given(run: Run, tag: str) -> bool:
+def _is_given(run: RunContext, tag: str) -> bool:
     # Imported here: an operation that finds its tag in the tag views starts no Spark.
     from pyspark.sql import functions as F
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames
 from tidemark.journal import tag_views as retention_store
@@ -81,7 +81,7 @@ class _Propagate:
         self._scope, self._beyond_search_limit = scope, beyond_search_limit
         self._judged: DataFrame | None = None
 
-    def plan(self, run: Run) -> Plan:
+    def plan(self, run: RunContext) -> Plan:
         require_known(run, self._scope)
         run.say("comparing the tag views with what was deleted")
         judged = propagate_rows.judged(
@@ -102,14 +102,14 @@ class _Propagate:
             is_empty=not counts.get(propagate_rows.GOES),
         )
 
-    def apply(self, run: Run, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         check()
         if self._judged is not None:
             doomed = self._judged.where(F.col("verdict") == propagate_rows.GOES)
             propagate_store.delete_rows(doomed, run.settings)
         return plan.counts
 
-    def _rows_of_deleted_events(self, run: Run) -> DataFrame:
+    def _rows_of_deleted_events(self, run: RunContext) -> DataFrame:
         spark, settings = run.spark, run.settings
         rows, deleted = frames.tag_view_keys(spark, settings), frames.deleted(spark, settings)
         if self._scope.tags is not None:
@@ -120,13 +120,13 @@ class _Propagate:
         return propagate_rows.rows_of_deleted_events(rows, index, deleted)
 
 
-def _first_young(run: Run) -> int:
+def _first_young(run: RunContext) -> int:
     """The start of the time bucket before this one: a live reader looks back as far as that."""
     size = run.settings.bucket_size
     return keys.time_bucket(to_millis(clock.now()), size) - size.milliseconds
 
 
-def _needed_from(run: Run) -> dict[str, int]:
+def _needed_from(run: RunContext) -> dict[str, int]:
     """By tag the first time bucket with rows that some projection has not consumed."""
     tags_of: dict[int, list[str]] = defaultdict(list)
     for tag, time_bucket in retention_store.partitions(run.control, run.settings):

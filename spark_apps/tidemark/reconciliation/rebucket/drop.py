@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tidemark.cassandra.schema import identifier
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journal import bucket_size
 from tidemark.reconciliation.operation import Operation, Plan
@@ -31,7 +31,7 @@ def operation(old_table: str) -> Operation[Plan]:
     )
 
 
-def _plan(run: Run, old_table: str) -> Plan:
+def _plan(run: RunContext, old_table: str) -> Plan:
     settings = run.settings
     new = settings.events_by_tag_table
     _require_switched(run, old_table)
@@ -57,7 +57,9 @@ def _plan(run: Run, old_table: str) -> Plan:
     )
 
 
-def _apply(run: Run, plan: Plan, check: Callable[[], None], old_table: str) -> Mapping[str, int]:
+def _apply(
+    run: RunContext, plan: Plan, check: Callable[[], None], old_table: str
+) -> Mapping[str, int]:
     check()
     rebucket_store.drop_table(run.control, run.settings, old_table)
     check()
@@ -65,7 +67,7 @@ def _apply(run: Run, plan: Plan, check: Callable[[], None], old_table: str) -> M
     return plan.counts
 
 
-def _require_switched(run: Run, old_table: str) -> None:
+def _require_switched(run: RunContext, old_table: str) -> None:
     """The configured table must have been made from the old one, in its bucket size."""
     settings = run.settings
     new = settings.events_by_tag_table

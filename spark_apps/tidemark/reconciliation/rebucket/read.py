@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from tidemark.cassandra import connector
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import tag_views as retention_store
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.rebucket.compare import KEY
@@ -22,13 +22,13 @@ def settings_of(settings: Settings, table_name: str, size: BucketSize) -> Settin
     return settings.model_copy(update=changed)
 
 
-def keys(run: Run, views: Settings) -> DataFrame:
+def keys(run: RunContext, views: Settings) -> DataFrame:
     """The keys of all rows. Columns: KEY."""
     _await(run, views)
     return connector.read(run.spark, views.journal_keyspace, views.events_by_tag_table, *KEY)
 
 
-def _await(run: Run, views: Settings) -> None:
+def _await(run: RunContext, views: Settings) -> None:
     """Until the connector knows a table that was just made; its rows are as large as the old."""
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
     connector.await_table(run.spark, keyspace, name)
@@ -37,7 +37,7 @@ def _await(run: Run, views: Settings) -> None:
 
 
 def rows(
-    run: Run, views: Settings, first_bucket: int | None, *, with_ttl: bool = False
+    run: RunContext, views: Settings, first_bucket: int | None, *, with_ttl: bool = False
 ) -> DataFrame:
     """Whole rows, of all time buckets or of those from `first_bucket` (epoch ms) on.
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.cassandra.schema import identifier
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError, WrongData
 from tidemark.journal import bucket_size
 from tidemark.partitioning import keys
@@ -63,7 +63,7 @@ class _Rebucket:
         self._first_ms: int | None = None
         self._end_ms = 0
 
-    def plan(self, run: Run) -> Plan:
+    def plan(self, run: RunContext) -> Plan:
         source, target = run.settings, self._target(run)
         delay = source.events_by_tag_eventual_consistency_delay
         self._end_ms = to_millis(clock.now()) - round(delay * 1000)
@@ -86,7 +86,7 @@ class _Rebucket:
             is_empty=exists and is_verified and not totals.differing,
         )
 
-    def apply(self, run: Run, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         source, target = run.settings, self._target(run)
         done = Counter(plan.counts)
         found = self._found
@@ -114,7 +114,7 @@ class _Rebucket:
         )
 
     def _put_right(
-        self, run: Run, target: Settings, found: Difference, check: Callable[[], None]
+        self, run: RunContext, target: Settings, found: Difference, check: Callable[[], None]
     ) -> None:
         verdict = F.col("verdict")
         run.say(f"putting {found.totals.differing:,} rows right")
@@ -125,14 +125,14 @@ class _Rebucket:
         rows = self._source_rows(run).join(wanted, on=rebucket_rows.KEY, how="left_semi")
         rebucket_store.copy_rows(rows, target)
 
-    def _compare(self, run: Run, target: Settings) -> Difference:
+    def _compare(self, run: RunContext, target: Settings) -> Difference:
         run.say("comparing both tables, row for row")
         stored = rebucket_read.rows(run, target, self._first_ms)
         return rebucket_rows.compare(
             self._source_rows(run).drop("ttl"), stored.where(rebucket_rows.before(self._end_ms))
         )
 
-    def _require_no_newer_rows(self, run: Run, target: Settings, found: Difference) -> None:
+    def _require_no_newer_rows(self, run: RunContext, target: Settings, found: Difference) -> None:
         """Refuse to delete rows that came after the last of the source.
 
         Raises:
@@ -145,11 +145,11 @@ class _Rebucket:
         if newest > rebucket_rows.newest_ticks(self._source_rows(run)):
             raise _in_use(run, target, "it has rows that are newer than all of")
 
-    def _source_rows(self, run: Run) -> DataFrame:
+    def _source_rows(self, run: RunContext) -> DataFrame:
         rows = rebucket_read.rows(run, run.settings, self._first_ms, with_ttl=True)
         return rebucket_rows.rebucketed(rows.where(rebucket_rows.before(self._end_ms)), self._to)
 
-    def _target(self, run: Run) -> Settings:
+    def _target(self, run: RunContext) -> Settings:
         settings = run.settings
         name = self._table_name or f"{settings.events_by_tag_table}_{self._to.value.lower()}"
         if settings.bucket_size is self._to or settings.events_by_tag_table == name:
@@ -180,7 +180,7 @@ class _Rebucket:
         return first - LOOK_BACK_BUCKETS * size.milliseconds
 
 
-def _require_not_used(run: Run, target: Settings) -> None:
+def _require_not_used(run: RunContext, target: Settings) -> None:
     """Refuse to bring tag views up to others that nobody writes any more.
 
     Raises:
@@ -192,7 +192,7 @@ def _require_not_used(run: Run, target: Settings) -> None:
         raise _in_use(run, target, "tag-write or reconcile wrote to it later than to")
 
 
-def _in_use(run: Run, target: Settings, evidence: str) -> WrongData:
+def _in_use(run: RunContext, target: Settings, evidence: str) -> WrongData:
     old, new = run.settings.events_by_tag_table, target.events_by_tag_table
     return WrongData(
         f"{new} is in use: {evidence} {old}, and those rows would be deleted",
@@ -203,7 +203,7 @@ def _in_use(run: Run, target: Settings, evidence: str) -> WrongData:
     )
 
 
-def _exists(run: Run, target: Settings) -> bool:
+def _exists(run: RunContext, target: Settings) -> bool:
     columns = run.control.table_columns(target.journal_keyspace, target.events_by_tag_table)
     return columns is not None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -48,13 +48,13 @@ def operation(scope: Scope) -> Operation[Plan]:
         return Operation("rebuild", str(scope), _plan_everything, _rebuild_everything)
     deleting = delete.operation(scope, thorough=True)
 
-    def plan(run: Run) -> Plan:
+    def plan(run: RunContext) -> Plan:
         bucket_size.require_partition_size(run.control, run.settings)
         rules.load(run.settings.tagging_dir)
         found = deleting.plan(run)
         return Plan(found.counts, [*found.lines, "and writes them anew from messages", STOPPED])
 
-    def apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    def apply(run: RunContext, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         _record(run, _rules_of(run, scope))
         deleting.apply(run, planned, check)
         return _write(run, scope, check)
@@ -62,20 +62,22 @@ def operation(scope: Scope) -> Operation[Plan]:
     return Operation("rebuild", str(scope), plan, apply)
 
 
-def _plan_everything(run: Run) -> Plan:
+def _plan_everything(run: RunContext) -> Plan:
     rules.load(run.settings.tagging_dir)
     found = truncate.plan(run)
     return Plan(found.counts, [*found.lines, "and writes all of it anew from messages"])
 
 
-def _rebuild_everything(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+def _rebuild_everything(
+    run: RunContext, planned: Plan, check: Callable[[], None]
+) -> Mapping[str, int]:
     run.start_spark()
     _record(run, rules.load(run.settings.tagging_dir))
     truncate.truncate(run, check)
     return _write(run, Scope(), check)
 
 
-def _record(run: Run, tag_rules: list[Rule]) -> None:
+def _record(run: RunContext, tag_rules: list[Rule]) -> None:
     """Before the first write: what the rows that follow are written with."""
     if tag_rules:  # Without any there is no need to wait for Spark.
         rules.check(run.spark, tag_rules)
@@ -83,19 +85,19 @@ def _record(run: Run, tag_rules: list[Rule]) -> None:
     rules.record(run.control, run.settings, tag_rules)
 
 
-def _rules_of(run: Run, scope: Scope) -> list[Rule]:
+def _rules_of(run: RunContext, scope: Scope) -> list[Rule]:
     """The rules of the tags that are rebuilt for all persistence ids."""
     if scope.persistence_ids is not None or scope.tags is None:
         return []
     return [rule for rule in rules.load(run.settings.tagging_dir) if rule.tag in scope.tags]
 
 
-def _write(run: Run, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
+def _write(run: RunContext, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
     tag_rules = rules.load(run.settings.tagging_dir)
     return write_series(run, _messages(run, scope), tag_rules, scope.tags, check)
 
 
-def _messages(run: Run, scope: Scope) -> DataFrame:
+def _messages(run: RunContext, scope: Scope) -> DataFrame:
     spark, settings = run.spark, run.settings
     if scope.persistence_ids is None:
         return frames.message_index(spark, settings, *PAYLOAD_COLUMNS)

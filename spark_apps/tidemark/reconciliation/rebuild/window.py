@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.errors import JournalDamaged
 from tidemark.journal import tag_views as retention_store
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -24,7 +24,7 @@ from tidemark.window import to_millis
 def operation(scope: Scope) -> Operation[Plan]:
     """Drop the partitions of the window's time buckets, of all tags or those named; write them."""
 
-    def plan(run: Run) -> Plan:
+    def plan(run: RunContext) -> Plan:
         require_known(run, scope)
         rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
         doomed = _partitions(run, scope)
@@ -35,7 +35,7 @@ def operation(scope: Scope) -> Operation[Plan]:
         ]
         return Plan({"partitions": len(doomed)}, lines)
 
-    def apply(run: Run, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+    def apply(run: RunContext, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         rows = _rows(run, scope)
         doomed = _partitions(run, scope)
         check()
@@ -55,7 +55,7 @@ def _bounds(scope: Scope) -> tuple[int, int]:
     return to_millis(scope.window.start), to_millis(scope.window.end)
 
 
-def _partitions(run: Run, scope: Scope) -> list[tuple[str, int]]:
+def _partitions(run: RunContext, scope: Scope) -> list[tuple[str, int]]:
     first, end = _bounds(scope)
     return [
         (tag, bucket)
@@ -64,7 +64,7 @@ def _partitions(run: Run, scope: Scope) -> list[tuple[str, int]]:
     ]
 
 
-def _rows(run: Run, scope: Scope) -> DataFrame:
+def _rows(run: RunContext, scope: Scope) -> DataFrame:
     """The rows of the window, numbered as tag-write numbers them.
 
     Raises:

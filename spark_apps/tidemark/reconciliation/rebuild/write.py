@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
@@ -24,7 +24,7 @@ COUNTED = ("cause", YOUNG, PURGED, *PAYLOAD_COLUMNS)
 
 
 def write_series(
-    run: Run,
+    run: RunContext,
     messages: DataFrame,
     tag_rules: Sequence[Rule],
     tags: frozenset[str] | None,
@@ -125,7 +125,7 @@ def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
     return series, found
 
 
-def _is_young(run: Run) -> Column:
+def _is_young(run: RunContext) -> Column:
     delay = timedelta(seconds=run.settings.events_by_tag_eventual_consistency_delay)
     return F.col("ticks") >= keys.epoch_ms_ticks(to_millis(clock.now() - delay))
 
@@ -149,7 +149,7 @@ def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
 
 
 def _write_scanning(
-    run: Run, series: DataFrame, version: str, stamp: int, check: Callable[[], None]
+    run: RunContext, series: DataFrame, version: str, stamp: int, check: Callable[[], None]
 ) -> None:
     # Not from the progress: what has no tag is complete as well.
     number = F.struct("tag", "tag_pid_sequence_nr")

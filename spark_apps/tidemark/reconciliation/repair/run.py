@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import Run
+from tidemark.context import RunContext
 from tidemark.journal import bucket_size, messages_by_key
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Found, find
-from tidemark.reconciliation.findings.read import Kept
+from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.repair import store as repair_store
@@ -53,7 +53,7 @@ class RepairPlan(Plan):
     """A plan with what it found, in memory until it is applied."""
 
     found: Found
-    kept: Kept
+    kept: FrameCache
 
 
 def operation(scope: Scope) -> Operation[RepairPlan]:
@@ -93,10 +93,10 @@ def scanning_rows(found: DataFrame) -> DataFrame:
     return found.select("persistence_id", F.col("expected_sequence_nr").alias("sequence_nr"))
 
 
-def _plan(run: Run, scope: Scope) -> RepairPlan:
+def _plan(run: RunContext, scope: Scope) -> RepairPlan:
     require_known(run, scope)
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
-    kept = Kept()
+    kept = FrameCache()
     found = find(run, scope, kept)
     [counts] = found.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
@@ -111,7 +111,7 @@ def _plan(run: Run, scope: Scope) -> RepairPlan:
     )
 
 
-def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str, int]:
+def _apply(run: RunContext, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str, int]:
     settings, found = run.settings, plan.found
     tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
@@ -139,13 +139,13 @@ def _apply(run: Run, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str
     return plan.counts
 
 
-def _forget(run: Run, found: DataFrame) -> None:
+def _forget(run: RunContext, found: DataFrame) -> None:
     ids = found.select("persistence_id").distinct().limit(FORGOTTEN_BY_ID + 1).collect()
     names = frozenset(row["persistence_id"] for row in ids)
     completeness.forget(run.control, run.settings, names if len(names) <= FORGOTTEN_BY_ID else None)
 
 
-def _messages(run: Run, found: Found, part: DataFrame) -> DataFrame:
+def _messages(run: RunContext, found: Found, part: DataFrame) -> DataFrame:
     wanted = part.select(
         *messages_by_key.MESSAGE, F.col("expected_time_bucket").alias("time_bucket")
     )
