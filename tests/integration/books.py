@@ -20,7 +20,7 @@ def fold(
     """A definition. An event whose kind is poison raises; a snapshot is the number -1."""
     anew = _ANEW if start == "snapshot" else ""
     return f'''\
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 
 @projection(

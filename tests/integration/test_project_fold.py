@@ -23,7 +23,7 @@ from tests.integration.support import Result
 SUMS = """\
 from pyspark.sql import functions as F
 
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 
 @F.udf("int")

@@ -117,7 +117,7 @@ _ROW = "SELECT persistence_id, sequence_nr, kind, amount FROM events\n"
 _FOLD = """\
 import json
 
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 
 @projection(

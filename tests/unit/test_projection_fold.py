@@ -55,7 +55,7 @@ STATE = T.StructType(
     [T.StructField("total", T.IntegerType()), T.StructField("seen", T.ArrayType(T.IntegerType()))]
 )
 DEFINITION = """\
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 
 @projection(

@@ -22,7 +22,7 @@ GOOD = '''\
 """What it is for."""
 
 import no_such_module
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 
 @projection(
@@ -41,7 +41,7 @@ def fold(state, events, unused=None):
 '''
 FRAME = """\
 from pyspark.sql import functions as F
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 @projection(name="sums", version=1, source="messages", mode="bucket", target="flights.sums",
             event="amount INT")

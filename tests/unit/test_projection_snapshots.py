@@ -235,7 +235,7 @@ def decode(payloads):
     return payloads.map(lambda payload: {"kind": "state", "amount": int(payload)})
 """
 FOLD = """\
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 
 @projection(

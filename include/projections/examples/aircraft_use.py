@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 MINUTE = timedelta(minutes=1)
 NEVER_FLOWN = {"departures": 0, "arrivals": 0, "minutes_flown": 0, "minutes_on_ground": 0}

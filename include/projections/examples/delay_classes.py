@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.projection.python import projection
+from tidemark.projection import projection
 
 LIMITS = (0, 15, 60, 180)
 """Minutes; each class reaches up to its limit."""

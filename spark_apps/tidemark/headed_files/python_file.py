@@ -15,7 +15,7 @@ from pathlib import Path
 from tidemark.headed_files.sql_file import Headed, Header, Value, error_in, utf8_text
 
 DECORATOR = "projection"
-MODULE = "tidemark.projection.python"
+MODULE = "tidemark.projection"
 _FORM = f"write `@{DECORATOR}(name=..., version=1, ...)` above one function"
 _QUOTE = re.compile(r"""[rRuU]?('{3}|"{3}|'|")""")
 
