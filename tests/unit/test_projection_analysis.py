@@ -217,7 +217,7 @@ def test_require_target_compares_the_key_that_is_stated(
     table = Table(
         {"time_bucket": "bigint", "kind": "text", "n": "bigint"}, (["time_bucket"], ["kind"])
     )
-    right = define(sql, event=f"{EVENT}\n-- key: time_bucket, kind\n-- guarantee: exactly-once")
+    right = define(sql, event=f"{EVENT}\n-- key: time_bucket, kind")
     target.require_target(table, analyze.check(spark, right))  # type: ignore[arg-type]
     wrong = analyze.check(spark, define(sql, event=f"{EVENT}\n-- key: {stated}"))
     with pytest.raises(DefinitionError) as refused:

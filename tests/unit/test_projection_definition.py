@@ -37,7 +37,7 @@ FROM events;
 KNOWN_MODES = "known are bucket, upsert, fold, append, export"
 KNOWN_HEADERS = (
     "known are name, version, source, mode, target, event, start, decoder, on-error, state,"
-    " accept-sequence-number-reset-after, look-back, checks, release, key, guarantee"
+    " accept-sequence-number-reset-after, look-back, checks, release, key"
 )
 ADD_MODE = "add a line such as `-- mode: bucket`"
 HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
@@ -214,10 +214,10 @@ def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
     assert [check.text for check in definition.checks] == ["mark = ';'", "not null time_bucket"]
 
 
-def test_key_and_guarantee_are_stated_and_change_nothing(write: Path) -> None:
+def test_key_is_stated_and_changes_nothing(write: Path) -> None:
     write.write_text(GOOD)
     without = read(write)
-    stated = "-- key: time_bucket,\n--      mark\n-- guarantee: exactly-once\n"
+    stated = "-- key: time_bucket,\n--      mark\n"
     write.write_text(GOOD.replace("-- event:", f"{stated}-- event:"))
     definition = read(write)
     assert without.key is None
@@ -292,13 +292,6 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
             ":5:9",
             "mode export writes files, which have no key",
             "leave it out",
-        ),
-        (
-            "-- event",
-            "-- guarantee: at-least-once\n-- event",
-            ":6:15",
-            "there is no guarantee 'at-least-once', every mode keeps exactly-once",
-            "write `exactly-once`, or leave it out",
         ),
         (
             "mode: bucket",

@@ -50,7 +50,7 @@ def sums(events):
 """
 HEADER = (
     "name, version, source, mode, target, event, start, decoder, on_error, state,"
-    " accept_sequence_number_reset_after, look_back, checks, release, key, guarantee"
+    " accept_sequence_number_reset_after, look_back, checks, release, key"
 )
 
 
@@ -103,12 +103,6 @@ def test_fingerprint_covers_the_file(tmp_path: Path) -> None:
         ("mode=", "modus=", ":11", f"unknown argument modus ({{}}:11); known are {HEADER}"),
         ("mode=", "name=", ":11", "the argument name is given twice"),
         ('"fold"', '"merge"', ":11", "unknown mode 'merge'"),
-        (
-            "version=2",
-            "version=2, guarantee='at-most-once'",
-            ":9:27",
-            "there is no guarantee 'at-most-once', every mode keeps exactly-once",
-        ),
         ("version=2", 'version=2, key="a,, b"', ":9:23", "the key cannot be read"),
         ("version=2", "version=True", ":9", "the argument version is not a literal"),
         ("version=2", "version=V", ":9", "the argument version is not a literal"),

@@ -46,10 +46,9 @@ _DEFAULTS = {
     "checks": checks.NONE,
     "release": "in-place",
     "key": target_key.NO_KEY,
-    "guarantee": target_key.EXACTLY_ONCE,
 }
 """The headers that may be left out, with the value that they have then."""
-_BESIDE = ("checks", "release", "look-back", "key", "guarantee")
+_BESIDE = ("checks", "release", "look-back", "key")
 """The headers that do not change the result."""
 MAX_LOOK_BACK = 10_000
 """Time buckets: more of them are better searched by the gap that a late event leaves."""
@@ -74,7 +73,6 @@ def read(file: Path) -> Definition:
     decoders = parse(file, values["decoder"])
     runs_python = mode is Mode.FOLD or any(rule.kind is Kind.PYTHON for rule in decoders)
     _require_foldable(file, values, mode, source)
-    target_key.require_guarantee(file, values["guarantee"])
     return Definition(
         file=file,
         name=_name(file, values["name"].text.strip(), values["name"].line, "name"),

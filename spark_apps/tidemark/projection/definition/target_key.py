@@ -1,7 +1,4 @@
-"""The headers `key` and `guarantee`: what a definition says of its target and of its exactness.
-
-Both state what is so anyway and are only checked: neither changes the result.
-"""
+"""The header `key`: what a definition says of its target. It is only checked, and changes nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from tidemark.projection.definition.tokens import UnclosedQuote, Word
 
 NO_KEY = "by the table"
 """The value of the header key of a definition that leaves it to the table."""
-EXACTLY_ONCE = "exactly-once"
-"""The guarantee that every mode keeps; docs/projection-modes.md says how."""
 _FORM = "write the columns of the table's primary key in order, with commas between them"
 
 
@@ -82,16 +77,3 @@ def _columns(file: Path, value: Value) -> Iterator[Word]:
 
 def _refused(file: Path, value: Value, offset: int, what: str) -> Exception:
     return error_in(file, what, _FORM, *tokens.place(value, offset))
-
-
-def require_guarantee(file: Path, value: Value) -> None:
-    """Refuse a guarantee that no mode gives.
-
-    Raises:
-        DefinitionError: naming line and column and what would be right.
-    """
-    text = value.text.strip()
-    if text != EXACTLY_ONCE:
-        what = f"there is no guarantee {text!r}, every mode keeps {EXACTLY_ONCE}"
-        place = tokens.place(value, len(value.text) - len(value.text.lstrip()))
-        raise error_in(file, what, f"write `{EXACTLY_ONCE}`, or leave it out", *place)
