@@ -50,9 +50,10 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 	@$(PY) -m embedded jars
 
-lint: $(VENV)  ## ruff: style and format, nothing is changed
+lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)
 	@.venv/bin/ruff format --check $(CHECKED)
+	@PYTHONPATH=spark_apps:plugins .venv/bin/lint-imports --no-logo --no-timing
 
 fmt: $(VENV)  ## ruff: put style and format right
 	@.venv/bin/ruff check --fix $(CHECKED)

@@ -1,4 +1,4 @@
-"""The header `key`: what a definition says of its target. It is only checked, and changes nothing."""
+"""The header `key`: what a definition says of its target. It is only checked."""
 
 from __future__ import annotations
 

@@ -1,0 +1,40 @@
+"""The floor plan: few modules in a room, none too long. Who may import whom is in .importlinter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARY = ROOT / "spark_apps" / "tidemark"
+MODULES_IN_A_ROOM = 15
+"""Beside `__init__`."""
+LINES_OF_A_MODULE = 350
+DEPTH = 3
+"""Rooms below the library."""
+
+
+def test_no_room_is_crowded() -> None:
+    crowded = {
+        str(room.relative_to(ROOT)): len(modules)
+        for room in [LIBRARY, *LIBRARY.rglob("*/")]
+        if len(modules := [file for file in room.glob("*.py") if file.stem != "__init__"])
+        > MODULES_IN_A_ROOM
+    }
+    assert crowded == {}
+
+
+def test_no_module_is_long() -> None:
+    lines = {file: len(file.read_text().splitlines()) for file in LIBRARY.rglob("*.py")}
+    long = {str(file.relative_to(ROOT)): n for file, n in lines.items() if n > LINES_OF_A_MODULE}
+    assert long == {}
+
+
+def test_no_room_lies_deeper_than_it_can_be_found() -> None:
+    deep = [file for file in LIBRARY.rglob("*.py") if len(file.relative_to(LIBRARY).parts) > DEPTH]
+    assert deep == []
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    rooms = {file.parent for file in LIBRARY.rglob("*.py")}
+    silent = [room for room in rooms if not (room / "__init__.py").read_text().strip()]
+    assert silent == []
