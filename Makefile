@@ -53,7 +53,7 @@ jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)
 	@.venv/bin/ruff format --check $(CHECKED)
-	@PYTHONPATH=spark_apps:plugins .venv/bin/lint-imports --no-logo --no-timing
+	@PYTHONPATH=spark_apps:plugins .venv/bin/lint-imports --no-logo
 
 fmt: $(VENV)  ## ruff: put style and format right
 	@.venv/bin/ruff check --fix $(CHECKED)
