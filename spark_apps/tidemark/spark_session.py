@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from tidemark.cassandra import connector
 from tidemark.errors import InvalidInput
 from tidemark.settings import REPOSITORY, Settings
+from tidemark.spark import gateway
 
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
 _NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
@@ -106,7 +107,7 @@ def remember_classes(spark: SparkSession) -> None:
     For a bare name the gateway tries every imported package, and each miss goes through all of
     Spark's jars: a third of the driver's CPU, where plans are large and data is small.
     """
-    view = spark._jvm
+    view = gateway.jvm(spark)
     for name in _NAMED_OFTEN:
         setattr(view, name, getattr(view, name))
 

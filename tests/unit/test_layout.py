@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,3 +39,13 @@ def test_every_room_says_what_it_is_for() -> None:
     rooms = {file.parent for file in LIBRARY.rglob("*.py")}
     silent = [room for room in rooms if not (room / "__init__.py").read_text().strip()]
     assert silent == []
+
+
+def test_one_room_knows_what_spark_hides() -> None:
+    hidden = re.compile(r"\._(jvm|jdf|jsparkSession|jsc|gateway)\b")
+    named = [
+        str(file.relative_to(ROOT))
+        for file in LIBRARY.rglob("*.py")
+        if file.parent.name != "spark" and hidden.search(file.read_text())
+    ]
+    assert named == []

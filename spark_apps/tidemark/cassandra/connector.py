@@ -166,7 +166,7 @@ def require_pushed(frame: DataFrame, condition: str) -> None:
 
 
 def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
-    if expected not in str(frame._jdf.queryExecution().executedPlan().toString()):
+    if expected not in gateway.executed_plan(frame):
         raise CassandraUnavailable(
             f"the plan scans the whole table instead of reading {wanted}",
             do="this is a defect of Tidemark; please report it with the connector's version",
@@ -243,13 +243,15 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
     """
     session = keys.sparkSession
     connector = gateway.named(session, "com.datastax.spark.connector")
-    conf = session.sparkContext._jsc.sc().getConf()
+    conf = gateway.context_of(session).sc().getConf()
     converters = gateway.named(session, "scala.collection.JavaConverters")
-    settings = converters.mapAsJavaMapConverter(session._jsparkSession.conf().getAll()).asJava()
+    settings = converters.mapAsJavaMapConverter(
+        gateway.session_of(session).conf().getAll()
+    ).asJava()
     for key, value in settings.items():
         if key.startswith("spark.cassandra."):
             conf.set(key, value)
-    connector.RDDFunctions(keys._jdf.rdd()).deleteFromCassandra(
+    connector.RDDFunctions(gateway.dataset(keys).rdd()).deleteFromCassandra(
         keyspace,
         table,
         _columns(session, []),

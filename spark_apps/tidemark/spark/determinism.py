@@ -5,9 +5,10 @@ What is processed again after a crash must have the same rows, and an event must
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame
+
+from tidemark.spark import gateway
+from tidemark.spark.gateway import each
 
 _OF_THE_RUN = {
     "CurrentDate",
@@ -29,21 +30,21 @@ def unrepeatable(frame: DataFrame) -> list[str]:
 
     Such as `rand`, `uuid` or `current_timestamp`, by Spark's names, each once.
     """
-    jvm: Any = frame.sparkSession._jvm
+    jvm = gateway.jvm(frame.sparkSession)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     random = loader.loadClass(_RANDOM)
     subquery = loader.loadClass(_SUBQUERY)
     found = set[str]()
-    plans = [frame._jdf.queryExecution().analyzed()]
+    plans = [gateway.analyzed_plan(frame)]
     while plans:
         plan = plans.pop()
-        plans += _each(plan.children())
+        plans += each(plan.children())
         if (name := str(plan.nodeName())) in _PLANS:
             found.add(name.lower())
-        expressions = _each(plan.expressions())
+        expressions = each(plan.expressions())
         while expressions:
             one = expressions.pop()
-            expressions += _each(one.children())
+            expressions += each(one.children())
             if subquery.isInstance(one):
                 plans.append(one.plan())
             kind = one.getClass().getSimpleName()
@@ -51,7 +52,3 @@ def unrepeatable(frame: DataFrame) -> list[str]:
             if is_udf or kind in _OF_THE_RUN or random.isInstance(one):
                 found.add(str(one.name() if is_udf else one.prettyName()))
     return sorted(found)
-
-
-def _each(sequence: Any) -> list[Any]:
-    return [sequence.apply(index) for index in range(sequence.size())]

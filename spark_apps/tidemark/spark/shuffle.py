@@ -26,11 +26,11 @@ def shuffled_once(frame: DataFrame, key: str) -> DataFrame:
     # An adaptive plan does not tell how its rows are partitioned.
     spark.conf.set(_ADAPTIVE, "false")
     try:
-        shuffled = frame.repartition(key)._jdf
+        shuffled = gateway.dataset(frame.repartition(key))
         rows = shuffled.queryExecution().toRdd()
     finally:
         spark.conf.set(_ADAPTIVE, str(adaptive))
     relation = gateway.named(spark, "org.apache.spark.sql.execution.LogicalRDD$")
     plan = relation.fromDataset(rows, shuffled, False)
     datasets = gateway.named(spark, "org.apache.spark.sql.Dataset$")
-    return DataFrame(datasets.ofRows(spark._jsparkSession, plan), spark)
+    return DataFrame(datasets.ofRows(gateway.session_of(spark), plan), spark)

@@ -27,6 +27,7 @@ from tidemark.projection.envelope import (
     STATE_KEY,
     UNREADABLE_COLUMN,
 )
+from tidemark.spark import gateway
 from tidemark.spark.determinism import unrepeatable
 
 EVENTS = "events"
@@ -121,12 +122,10 @@ def _fields(
     spark: SparkSession, definition: Definition, key: str, ddl: str, reserved: set[str]
 ) -> T.StructType:
     """The fields that a header states."""
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a session has one until it is stopped
     remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
     line = definition.header_lines[key]
     try:
-        found = jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)
+        found = gateway.named(spark, "org.apache.spark.sql.types.StructType").fromDDL(ddl)
     except PySparkException as error:
         raise refused(definition, f"the {key}'s fields", error, remedy, line) from None
     fields = T.StructType.fromJson(json.loads(found.json()))
@@ -147,7 +146,7 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
     line = body.line
     try:
         # By itself first: in parentheses a syntax error would be described by them.
-        spark._jsparkSession.sessionState().sqlParser().parsePlan(body.sql)
+        gateway.session_of(spark).sessionState().sqlParser().parsePlan(body.sql)
         return apply(definition, spark.createDataFrame([], schema))
     except ParseException as error:
         raise refused(definition, "the SQL", error, "correct it", line) from None
@@ -177,12 +176,11 @@ def unresolved(
 
 
 def _combining(frame: DataFrame) -> tuple[str, ...]:
-    found, plans = set(), [frame._jdf.queryExecution().analyzed()]
+    found, plans = set(), [gateway.analyzed_plan(frame)]
     while plans:
         plan = plans.pop()
         found.add(str(plan.nodeName()))
-        children = plan.children()
-        plans += [children.apply(index) for index in range(children.size())]
+        plans += gateway.each(plan.children())
     return tuple(sorted(found & _COMBINING))
 
 

@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
 from tidemark.errors import InvalidInput, root_cause
+from tidemark.spark import gateway
 
 _MARK = "tidemark_readable"
 _LENGTH_LIMITS = ("bytes.maxLength", "string.maxLength", "collectionItems.maxLength")
@@ -58,8 +59,7 @@ def load(spark: SparkSession, text: str) -> Avro:
         BadSchema: it is no schema, or not that of a record.
         InvalidInput: the session has no spark-avro.
     """
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a session has one until it is stopped
+    jvm = gateway.jvm(spark)
     converters = jvm.org.apache.spark.sql.avro.SchemaConverters
     if isinstance(converters, JavaPackage):
         raise InvalidInput(

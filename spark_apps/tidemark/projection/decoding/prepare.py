@@ -18,11 +18,13 @@ from tidemark.projection.decoding.ship_library import ship_library
 from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.definition.on_error import SKIP, OnError
 from tidemark.projection.definition.user_modules import sources_in
+from tidemark.spark import gateway
 
 _OPEN = (Kind.JSON, Kind.JACKSON_JSON, Kind.JACKSON_CBOR, Kind.PYTHON)
 """The kinds whose payloads may have any field."""
 _INTEGERS = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _WHOLE = {Kind.STRING: T.StringType(), Kind.BYTES: T.BinaryType()}
+_CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 
 @dataclass(frozen=True)
@@ -176,8 +178,6 @@ def _require_fitting(
 
 def _fits(spark: SparkSession, found: T.DataType, declared: T.DataType) -> bool:
     """Whether every value of one type is a value of the other."""
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a session has one until it is stopped
-    session = spark._jsparkSession
+    session = gateway.session_of(spark)
     types = (session.parseDataType(json.dumps(one.jsonValue())) for one in (found, declared))
-    return bool(jvm.org.apache.spark.sql.catalyst.expressions.Cast.canUpCast(*types))
+    return bool(gateway.named(spark, _CAST).canUpCast(*types))

@@ -13,6 +13,7 @@ from tidemark.projection.testing import evaluate
 from tidemark.projection.transformation import events as transform
 from tidemark.projection.transformation import result_checks
 from tidemark.projection.writing import write as modes
+from tidemark.spark import gateway
 from tidemark.window import from_millis
 
 SAMPLE = 1000
@@ -77,5 +78,5 @@ def _failing(run: RunContext, work: Work, result: DataFrame) -> list[str]:
 
 
 def _table(result: DataFrame, rows: int) -> list[str]:
-    text: str = result._jdf.showString(rows, _WIDTH, False)
+    text: str = gateway.dataset(result).showString(rows, _WIDTH, False)
     return text.splitlines()

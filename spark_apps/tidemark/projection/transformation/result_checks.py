@@ -18,6 +18,7 @@ from tidemark.errors import WrongData
 from tidemark.projection.analysis.analyze import AnalyzedDefinition, refused, unresolved
 from tidemark.projection.definition.checks import ResultCheck
 from tidemark.projection.definition.model import Definition
+from tidemark.spark import gateway
 
 _FAILS, _ROW = "_fails_{}", "_row"
 _WIDTH = 40
@@ -128,9 +129,8 @@ def _fails(check: ResultCheck) -> Column:
 
 def _named(rows: DataFrame, check: ResultCheck, key: Sequence[str]) -> list[str]:
     """The columns of an example: the key's and the check's; Spark orders no maps."""
-    plan = rows.select(F.expr(check.sql))._jdf.queryExecution().analyzed()
-    references = plan.references().toSeq()
-    used = [str(references.apply(index).name()) for index in range(references.size())]
+    plan = gateway.analyzed_plan(rows.select(F.expr(check.sql)))
+    used = [str(one.name()) for one in gateway.each(plan.references().toSeq())]
     ordered = {
         field.name
         for field in rows.schema.fields

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.errors import TidemarkError, root_cause
 from tidemark.projection.writing.export_directory import LOCAL
+from tidemark.spark import gateway
 
 _BATCH = "_batch-"
 
@@ -35,13 +36,13 @@ class Files:
 
     directory: str
     stem: str
-    gateway: Any
+    connection: Any
     system: Any
 
     @property
     def hadoop(self) -> Any:
         """The JVM's package of file systems."""
-        return self.gateway.jvm.org.apache.hadoop.fs
+        return self.connection.jvm.org.apache.hadoop.fs
 
     def visible(self, time_bucket: int) -> Any:
         """The one file of a time bucket, as a Hadoop path."""
@@ -70,16 +71,16 @@ def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
     Raises:
         TidemarkError: Hadoop cannot open the file system; or it is the directory.
     """
-    gateway: Any = spark.sparkContext._gateway
-    configuration = spark.sparkContext._jsc.hadoopConfiguration()
+    connection = gateway.connection(spark.sparkContext)
+    configuration = gateway.context_of(spark).hadoopConfiguration()
     try:
-        system = gateway.jvm.org.apache.hadoop.fs.Path(directory).getFileSystem(configuration)
+        system = connection.jvm.org.apache.hadoop.fs.Path(directory).getFileSystem(configuration)
     except Py4JJavaError as error:
         raise TidemarkError(
             f"the file system of {directory} cannot be opened: {root_cause(error)}",
             do="correct the target, TIDEMARK_EXPORT_DIR or Hadoop's configuration",
         ) from None
-    files = Files(directory, stem, gateway, system)
+    files = Files(directory, stem, connection, system)
     if files.beside is None:
         raise TidemarkError(
             f"the target {directory} is a whole file system", do="choose a directory in it"
@@ -170,7 +171,7 @@ def _sync(path: Path) -> None:
 def _replace_by_rename(files: Files, source: Any, target: Any) -> None:
     """By the rename with overwrite, which HDFS does in one step."""
     rename = files.hadoop.Options.Rename
-    overwrite = files.gateway.new_array(rename, 1)
+    overwrite = files.connection.new_array(rename, 1)
     overwrite[0] = rename.OVERWRITE
     context = files.hadoop.FileContext.getFileContext(target.toUri(), files.system.getConf())
     context.rename(source, target, overwrite)
