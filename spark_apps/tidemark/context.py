@@ -66,7 +66,6 @@ class RunContext:
 
         Raises:
             InvalidInput: jars or Java are missing.
-            CassandraUnavailable: a statement failed.
         """
         return self._open_spark() if self._opening is None else self._opening.result()
 

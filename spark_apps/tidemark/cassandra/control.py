@@ -41,7 +41,11 @@ class _NotResent(RetryPolicy):  # type: ignore[misc]
 
 
 class Control:
-    """A session for DDL, locks, the ledger and other single statements. Rows come as dicts."""
+    """A session for DDL, locks, the ledger and other single statements. Rows come as dicts.
+
+    Whatever asks Cassandra raises CassandraUnavailable when a statement fails or times out; the
+    functions that go through this class do not say so again.
+    """
 
     def __init__(self, settings: Settings) -> None:
         """Connect.

@@ -91,7 +91,6 @@ def look_at(
 
     Raises:
         DefinitionError: a tag rule cannot be used.
-        CassandraUnavailable: a statement failed.
     """
     tag_rules = rules.load(run.settings.tagging_dir)
     rules.check(run.spark, tag_rules)

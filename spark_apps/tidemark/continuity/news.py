@@ -64,9 +64,6 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Coll
         run: the application's frame.
         pieces: what is planned.
         passed: the time buckets that have passed before, epoch ms.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     if not tables.has_time_index(run.control, run.settings):
         return "messages has no index on its timestamp"
@@ -93,9 +90,6 @@ def look(
         buckets: time buckets without one between them that has passed, epoch ms.
         tag_rules: the tag rules.
         owed: what tag-write owes.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     spark, settings = run.spark, run.settings
     progress = frames.placed_progress(spark, settings).localCheckpoint()

@@ -32,9 +32,6 @@ def passed(
     """The time buckets that have passed, by epoch ms, as pieces that may be begun again.
 
     Without those that are planned, and those that tag-write owes something.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     others = {piece.time_bucket for piece in planned} | set(owed)
     return {
@@ -71,9 +68,6 @@ def owed_by_tag_write(run: RunContext) -> Owed:
     """What tag-write owes: until its next runs have come, tagged events without rows are no loss.
 
     Where it never ran, since Pekko writes the tags, it owes nothing.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     settings = run.settings
     entries = Pieces.of(run.control, settings, applications.TAG_WRITE).entries()
@@ -91,9 +85,6 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
 
     The ledger's own times stand in for those of the older findings: a run ends a piece after it
     has written its findings. So a clock behind that of the run before cannot hide what is new.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     buckets = [piece.time_bucket for piece in pieces]
     ended = [

@@ -48,9 +48,6 @@ def with_rule_tags(
     """The tags that rules give, where tag-write has written by these rules; elsewhere the stored.
 
     Columns in: those of `journal.frames.message_index` and `events.READ`; out: without these.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     settings = run.settings
     ledger = Pieces.of(

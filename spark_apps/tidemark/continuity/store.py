@@ -34,11 +34,7 @@ def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time
 def delete_older(
     control: Control, settings: Settings, buckets: Iterable[int], write_time: int
 ) -> None:
-    """Second: the findings of those time buckets that were written before `write_time`.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Second: the findings of those time buckets that were written before `write_time`."""
     control.execute_many(
         f"DELETE FROM {table(settings.keyspace, FINDING)} USING TIMESTAMP ?"
         " WHERE journal_keyspace = ? AND time_bucket = ?",

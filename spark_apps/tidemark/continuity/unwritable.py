@@ -92,9 +92,6 @@ def settled_events(absent: DataFrame, control: Control, settings: Settings) -> D
     """What operators have settled, by hand and so one by one.
 
     Columns: persistence_id, sequence_nr, timestamp (timeuuid text).
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     rows = control.execute(
         "SELECT persistence_id, sequence_nr, timestamp FROM"

@@ -59,7 +59,6 @@ def require_partition_size(control: Control, settings: Settings) -> None:
 
     Raises:
         InvalidInput: a row lies elsewhere.
-        CassandraUnavailable: a statement failed.
     """
     messages = table(settings.journal_keyspace, settings.journal_table)
     found = control.execute(
@@ -84,11 +83,7 @@ def require_partition_size(control: Control, settings: Settings) -> None:
 
 
 def record_bucket_size(control: Control, *written: Settings) -> None:
-    """Store the bucket size of tag views, all at one time, before their first row is written.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Store the bucket size of tag views, all at one time, before their first row is written."""
     now = clock.now()
     control.execute_many(
         f"INSERT INTO {table(written[0].keyspace, TABLE)}"
@@ -101,21 +96,13 @@ def record_bucket_size(control: Control, *written: Settings) -> None:
 
 
 def recorded_bucket_size(control: Control, settings: Settings) -> BucketSize | None:
-    """The bucket size that was stored for the tag views' table.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The bucket size that was stored for the tag views' table."""
     row = _recorded(control, settings)
     return BucketSize.parse(row["bucket_size"]) if row else None
 
 
 def recorded_at(control: Control, settings: Settings) -> datetime | None:
-    """When tag-write or reconcile last wrote to the tag views' table, or rebucket made it.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """When tag-write or reconcile last wrote to the tag views' table, or rebucket made it."""
     row = _recorded(control, settings)
     return row["recorded_at"].replace(tzinfo=UTC) if row else None
 
@@ -132,11 +119,7 @@ def _recorded(control: Control, settings: Settings) -> Row | None:
 
 
 def forget_bucket_size(control: Control, settings: Settings, tag_views_table: str) -> None:
-    """Delete what was stored for a table that is gone.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Delete what was stored for a table that is gone."""
     control.execute(
         f"DELETE FROM {table(settings.keyspace, TABLE)}"
         " WHERE journal_keyspace = ? AND tag_views_table = ?",

@@ -45,11 +45,7 @@ class Entity:
 def read_entities(
     control: Control, settings: Settings, persistence_ids: Iterable[str]
 ) -> list[Entity]:
-    """What the journal says about each of them, in order of their names.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """What the journal says about each of them, in order of their names."""
     ids = sorted(persistence_ids)
     deleted = lookup(control, settings, settings.metadata_table, "deleted_to", ids)
     progress = lookup(control, settings, tables.TAG_WRITE_PROGRESS, "tag", ids)
@@ -75,11 +71,7 @@ def read_entities(
 def lookup(
     control: Control, settings: Settings, name: str, column: str, ids: Sequence[str]
 ) -> dict[str, list[Row]]:
-    """That column of a table keyed by persistence id, the rows of each id.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """That column of a table keyed by persistence id, the rows of each id."""
     rows = control.execute_many(
         f"SELECT {column} FROM {table(settings.journal_keyspace, name)} WHERE persistence_id = ?",
         [(one,) for one in ids],

@@ -24,9 +24,6 @@ def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> 
         number_of_messages: how many there are in all.
 
     Columns out: those of `journal.frames.message_index`, and the payload columns.
-
-    Raises:
-        CassandraUnavailable: Cassandra did not answer.
     """
     wanted = events.select(*MESSAGE).distinct()
     number = wanted.count()

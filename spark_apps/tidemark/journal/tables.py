@@ -100,11 +100,7 @@ def lock_of(settings: Settings) -> str:
 
 
 def has_time_index(control: Control, settings: Settings) -> bool:
-    """Whether messages has a storage-attached index on its timestamp.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Whether messages has a storage-attached index on its timestamp."""
     rows = control.execute(
         "SELECT options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?",
         (settings.journal_keyspace, settings.journal_table),

@@ -13,11 +13,7 @@ _KEYS = 5000
 
 
 def partitions(control: Control, settings: Settings) -> Iterator[tuple[str, int]]:
-    """Every (tag_name, timebucket) that has rows in tag_views; partition keys only are read.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Every (tag_name, timebucket) that has rows in tag_views; partition keys only are read."""
     rows = control.stream(
         "SELECT DISTINCT tag_name, timebucket FROM "
         + table(settings.journal_keyspace, settings.events_by_tag_table),
@@ -29,11 +25,7 @@ def partitions(control: Control, settings: Settings) -> Iterator[tuple[str, int]
 def delete_partitions(
     control: Control, settings: Settings, doomed: Iterable[tuple[str, int]]
 ) -> None:
-    """Delete whole partitions of tag_views: one statement and one tombstone each.
-
-    Raises:
-        CassandraUnavailable: a statement failed; those before it are done.
-    """
+    """Delete whole partitions of tag_views: one statement and one tombstone each."""
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ?",

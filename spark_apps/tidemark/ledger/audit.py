@@ -28,9 +28,6 @@ def record(
         lines: what was to be touched, for people.
         counts: what was touched, by kind.
         dry_run: True if nothing was to be touched.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     run.control.execute(
         f"INSERT INTO {table(run.settings.keyspace, 'audit')} (day, at, application, operation,"

@@ -184,7 +184,6 @@ class Locks:
 
         Raises:
             LockLost: somebody else has one.
-            CassandraUnavailable: a statement failed; those before it are done.
         """
         taken = sorted(self._renewed.copy(), key=self._renewed.__getitem__)
         for first in range(0, len(taken), _TOGETHER):

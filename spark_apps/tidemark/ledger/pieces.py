@@ -73,9 +73,6 @@ class Pieces:
 
         Time buckets of which only rows of other bucket sizes speak are among them, see
         `rebucketed`.
-
-        Raises:
-            CassandraUnavailable: the statement failed.
         """
         low = -(2**63) if first is None else first
         high = 2**63 - 1 if before is None else before
@@ -119,9 +116,6 @@ class Pieces:
 
         By lightweight transactions, as they were written: a plain delete carries the time of our
         clock, and one that is ahead would hide what is written afterwards.
-
-        Raises:
-            CassandraUnavailable: a statement failed.
         """
         for size in BucketSize:
             rows = self._stored(size, -(2**63), 2**63 - 1)
@@ -133,11 +127,7 @@ class Pieces:
             )
 
     def done(self) -> set[int]:
-        """The time buckets that are done, by this version of the definition.
-
-        Raises:
-            CassandraUnavailable: the statement failed.
-        """
+        """The time buckets that are done, by this version of the definition."""
         return {entry.time_bucket for entry in self.entries() if entry.is_done(self._version)}
 
     def plan(self, buckets: Iterable[int], *, force: bool = False) -> list[Piece]:
@@ -149,9 +139,6 @@ class Pieces:
         Args:
             buckets: the time buckets of the window, epoch milliseconds.
             force: do those of the window again even if they are done.
-
-        Raises:
-            CassandraUnavailable: the statement failed.
         """
         wanted = set(buckets)
         if not wanted:
@@ -184,9 +171,6 @@ class Pieces:
             since: time buckets that somebody else began, epoch ms: none from the first of them on
                 may be left out.
             ready: if given, nothing else is taken for missed.
-
-        Raises:
-            CassandraUnavailable: the statement failed.
         """
         return schedule.scheduled(
             list(window.buckets(self._size)),
@@ -200,11 +184,7 @@ class Pieces:
         )
 
     def note(self, pieces: Iterable[Piece]) -> None:
-        """Write pieces as planned unless they are known: a later run takes them up.
-
-        Raises:
-            CassandraUnavailable: a statement failed.
-        """
+        """Write pieces as planned unless they are known: a later run takes them up."""
         wanted = list(pieces)
         if not wanted:
             return
@@ -239,7 +219,6 @@ class Pieces:
 
         Raises:
             LockLost: another run has started one of them since it was read.
-            CassandraUnavailable: a statement failed.
         """
         self._note_never_started(pieces)
         now = clock.now()
@@ -253,7 +232,6 @@ class Pieces:
 
         Raises:
             LockLost: another run started one of them since it was planned.
-            CassandraUnavailable: a statement failed.
         """
         self._note_never_started(pieces)
         now = clock.now()
@@ -287,7 +265,6 @@ class Pieces:
 
         Raises:
             LockLost: another run has started one of them since.
-            CassandraUnavailable: a statement failed.
         """
         now = clock.now()
         ended = [

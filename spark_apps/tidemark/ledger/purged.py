@@ -32,20 +32,12 @@ class Removed:
 
 
 def purged_buckets(control: Control, settings: Settings) -> frozenset[int]:
-    """The time buckets that purge has begun to delete, whether it came to its end or not.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The time buckets that purge has begun to delete, whether it came to its end or not."""
     return frozenset(_begun(control, settings))
 
 
 def emptied_buckets(control: Control, settings: Settings) -> frozenset[int]:
-    """The purged time buckets that tag-write has not written again since.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The purged time buckets that tag-write has not written again since."""
     written = {
         entry.time_bucket: entry.finished_at
         for entry in _entries(control, settings, applications.TAG_WRITE)
@@ -67,9 +59,6 @@ def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
         control: the control plane.
         settings: where the journal is.
         now_ms: the present, epoch ms.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     begun = purged_buckets(control, settings)
     ttl = time_to_live(control, settings)
@@ -81,9 +70,6 @@ def time_to_live(control: Control, settings: Settings) -> int:
 
     The table's default holds for what Pekko writes, `TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE` for what
     tag-write does; nobody can tell from a row that is gone who wrote it.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     rows = control.execute(
         "SELECT default_time_to_live FROM system_schema.tables"

@@ -51,9 +51,6 @@ def write_one(
         record: source, application, persistence_id, sequence_nr, timestamp (timeuuid), cause,
             ser_id, ser_manifest, event.
         run_id: the run.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
     """
     row = {**record, "run_id": run_id, "found_at": clock.now()}
     control.execute(

@@ -37,9 +37,6 @@ def settle(
     """Write the pieces as they stand, but for those that have moved on since.
 
     DONE raises the attempt, so that nobody who knew less can take it back.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     now = clock.now()
     apply_each(

@@ -18,11 +18,7 @@ def write_report(
     started_at: datetime,
     finished_at: datetime,
 ) -> None:
-    """Store a report under its run id.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Store a report under its run id."""
     control.execute(
         f"INSERT INTO {table(keyspace, 'run')}"
         " (run_id, application, state, report, started_at, finished_at) VALUES (?, ?, ?, ?, ?, ?)",

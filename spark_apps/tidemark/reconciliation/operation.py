@@ -97,10 +97,6 @@ def record(
     *,
     dry_run: bool,
 ) -> None:
-    """Append a row to the audit table.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Append a row to the audit table."""
     subject = f"{run.settings.journal_keyspace}: {subject}"
     audit.record(run, operation, subject, lines, counts, dry_run=dry_run)

@@ -18,11 +18,7 @@ def operation() -> Operation[Plan]:
 
 
 def plan(run: RunContext) -> Plan:
-    """How many partitions there are, and what cannot be had back.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """How many partitions there are, and what cannot be had back."""
     settings = run.settings
     # Counted as they come: a journal has millions of persistence ids.
     partitions = Counter(tag for tag, _ in tag_views.partitions(run.control, settings))
@@ -48,7 +44,6 @@ def truncate(run: RunContext, check: Callable[[], None]) -> None:
 
     Raises:
         LockLost: the run must not write any more.
-        CassandraUnavailable: a statement failed.
     """
     settings = run.settings
     for name in (tables.TAG_SCANNING, tables.TAG_WRITE_PROGRESS, settings.events_by_tag_table):
@@ -59,11 +54,7 @@ def truncate(run: RunContext, check: Callable[[], None]) -> None:
 
 
 def empty_table(run: RunContext, name: str) -> None:
-    """One TRUNCATE.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """One TRUNCATE."""
     run.control.execute_ddl(f"TRUNCATE {table(run.settings.journal_keyspace, name)}")
 
 

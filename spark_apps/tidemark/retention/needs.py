@@ -21,7 +21,6 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
     Raises:
         InvalidInput: there is no directory of projection files.
         DefinitionError: a projection file cannot be used, so that its needs are unknown.
-        CassandraUnavailable: a statement failed.
     """
     needs = []
     for definition in catalog.load(settings.projections_dir):
@@ -44,7 +43,6 @@ def absent_projections(control: Control, settings: Settings) -> list[Need]:
     Raises:
         InvalidInput: there is no directory of projection files.
         DefinitionError: a projection file cannot be used, so that its needs are unknown.
-        CassandraUnavailable: a statement failed.
     """
     prefix = f"{settings.journal_keyspace}/"
     known = {definition.name for definition in catalog.load(settings.projections_dir)}

@@ -51,11 +51,7 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
 
 
 def forget(control: Control, settings: Settings, persistence_ids: frozenset[str] | None) -> None:
-    """Void what is known of those persistence ids, or of all: their tag views are about to change.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Void what is known of those persistence ids, or of all: their tag views will change."""
     tail = table(settings.keyspace, TABLE)
     if persistence_ids is None:
         # Other journals lose theirs too: they are read whole once more, and nothing else.

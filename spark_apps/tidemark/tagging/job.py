@@ -109,7 +109,6 @@ class Work:
 
         Raises:
             LockLost: the run must not write any more.
-            CassandraUnavailable: a statement failed.
             TidemarkError: events were deleted before their rows were written.
         """
         run = self._run

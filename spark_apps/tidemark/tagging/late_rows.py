@@ -30,11 +30,7 @@ def partitions(marked: DataFrame) -> DataFrame:
 
 
 def record(control: Control, settings: Settings, found: Iterable[tuple[int, str]]) -> None:
-    """Write those (time bucket, tag), before their rows.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Write those (time bucket, tag), before their rows."""
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, TABLE)}"
         " (journal_keyspace, bucket_size, time_bucket, tag) VALUES (?, ?, ?, ?)",

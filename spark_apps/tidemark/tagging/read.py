@@ -65,11 +65,7 @@ class Numbered:
 def source(
     run: RunContext, pieces: Sequence[Piece], tag_rules: Sequence[Rule], requested: Strategy | None
 ) -> Source:
-    """Choose the strategy and read.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Choose the strategy and read."""
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
     known = completeness.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
@@ -87,11 +83,7 @@ def source(
 
 
 def all_of(run: RunContext, tag_rules: Sequence[Rule]) -> Source:
-    """Every message, numbered from the progress only, whatever is known.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Every message, numbered from the progress only, whatever is known."""
     progress = frames.write_progress(run.spark, run.settings).localCheckpoint()
     known = completeness.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
     return _scan(run, "asked for", progress, known, _seen(run, progress, known))

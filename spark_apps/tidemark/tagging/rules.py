@@ -173,11 +173,7 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[Rule])
 
 
 def record(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
-    """Store which rule each tag is written with, before the first row is written.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Store which rule each tag is written with, before the first row is written."""
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, 'tag_rule')}"
         " (journal_keyspace, tag, fingerprint, applied_at) VALUES (?, ?, ?, ?)",
@@ -218,9 +214,6 @@ def written_tags(control: Control, settings: Settings, tags: Collection[str]) ->
     """Those of the tags that have rows of the tag views or of their progress.
 
     Row by row, and no more of them than are needed: a journal has progress for each id and tag.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     if not tags:
         return set()

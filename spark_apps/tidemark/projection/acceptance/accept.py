@@ -183,11 +183,7 @@ def _warnings(unprocessed: int) -> list[str]:
 
 
 def late_pieces(work: Work, late: Collection[int]) -> list[Piece]:
-    """The pieces of time buckets that are done, to be done again since late events are in them.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The pieces of time buckets that are done, to be done again since late events are in them."""
     known = {entry.time_bucket: entry.attempt for entry in work.ledger.entries()}
     return [Piece(each, Reason.LATE, known[each]) for each in late]
 

@@ -53,7 +53,6 @@ def require_whole(
 
     Raises:
         BucketsLost: events that the result of one of them was made from are not in `judged`.
-        CassandraUnavailable: a statement failed.
     """
     before = buckets.read(run, definition, time_buckets)
     if not any(one.events for one in before.values()):

@@ -40,7 +40,6 @@ def get_offset(
 
     Raises:
         InvalidInput: the projection or tag is unknown, or the options contradict each other.
-        CassandraUnavailable: a statement failed.
     """
     [definition] = catalog.select(run.settings.projections_dir, [name])
     if persistence_id is None and tag is not None:

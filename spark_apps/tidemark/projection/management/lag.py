@@ -46,9 +46,6 @@ def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> 
         definition: the projection.
         first_bucket: its first time bucket, epoch ms; what is older is not its business. None if
             it never ran.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     subject = definition.subject(run.settings.journal_keyspace)
     stored = consumption.stored_offsets(run.spark, run.settings, subject, ALL)

@@ -39,11 +39,7 @@ class Moving:
 
     @classmethod
     def read(cls, run: RunContext, definition: Definition, series: Series) -> Moving:
-        """Where the series is now.
-
-        Raises:
-            CassandraUnavailable: the statement failed.
-        """
+        """Where the series is now."""
         subject = definition.subject(run.settings.journal_keyspace)
         stored = offsets.read(run.control, run.settings, subject, series)
         reader = SeriesReader(run.control, run.settings, series)
@@ -222,11 +218,7 @@ class Moving:
 
 
 def restated(pieces_ledger: Pieces, time_buckets: Collection[int] | None = None) -> list[Piece]:
-    """The pieces of those time buckets that are done, to be done again; None means all of them.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The pieces of those time buckets that are done, to be done again; None means all of them."""
     return [
         Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
         for entry in pieces_ledger.entries()

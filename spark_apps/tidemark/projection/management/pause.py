@@ -34,7 +34,6 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         InvalidInput: a projection is unknown.
         DefinitionError: a projection file cannot be used.
         TidemarkError: somebody else changed one of them meanwhile.
-        CassandraUnavailable: a statement failed.
     """
     definitions = catalog.select(run.settings.projections_dir, names)
     preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))

@@ -26,7 +26,6 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
     Raises:
         InvalidInput: a projection is unknown.
         DefinitionError: a projection file cannot be used.
-        CassandraUnavailable: a statement failed.
     """
     definitions = catalog.select(run.settings.projections_dir, names)
     preflight.check_journal(run)
@@ -65,7 +64,6 @@ def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
     Raises:
         InvalidInput: there is no such projection or version, or it is the live one.
         LockHeld: a run works on it.
-        CassandraUnavailable: a statement failed.
     """
     (definition,) = catalog.select(run.settings.projections_dir, [name])
     preflight.check_journal(run)

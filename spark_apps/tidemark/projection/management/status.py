@@ -96,7 +96,6 @@ def run_status(
         InvalidInput: a projection is unknown, or the number of ranges is no power of two.
         DefinitionError: a projection file cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
-        CassandraUnavailable: a statement failed.
     """
     settings = run.settings
     shown = slice_ranges(ranges)

@@ -37,11 +37,7 @@ class Made:
 
 
 def read(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
-    """Of those time buckets that have a result, made from the same source into the same target.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Of those time buckets that have a result, made from the same source into the same target."""
     if not time_buckets:
         return {}
     rows = run.control.execute(
@@ -59,11 +55,7 @@ def read(run: RunContext, definition: Definition, time_buckets: Collection[int])
 
 
 def note(run: RunContext, definition: Definition, made: Mapping[int, Made]) -> None:
-    """Write it, before the result is written and again when the offsets are.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Write it, before the result is written and again when the offsets are."""
     if not made:
         return
     subject, size = _key(run, definition)
@@ -83,11 +75,7 @@ def note(run: RunContext, definition: Definition, made: Mapping[int, Made]) -> N
 
 
 def unsettle(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> None:
-    """Before offsets go back: all events of those time buckets may be new again.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Before offsets go back: all events of those time buckets may be new again."""
     if definition.mode.replaces_buckets:
         known = read(run, definition, time_buckets)
         note(
@@ -96,11 +84,7 @@ def unsettle(run: RunContext, definition: Definition, time_buckets: Collection[i
 
 
 def forget(run: RunContext, definition: Definition) -> None:
-    """With the target.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """With the target."""
     subject, _ = _key(run, definition)
     run.control.execute_many(
         f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"

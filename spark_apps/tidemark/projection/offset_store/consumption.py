@@ -69,11 +69,7 @@ def write_cursors(
     newest: Mapping[int, int],
     now: datetime,
 ) -> None:
-    """After the offsets: the newest event time (epoch ms) by slice, where it moves forward.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """After the offsets: the newest event time (epoch ms) by slice, where it moves forward."""
     name = table(settings.keyspace, _CURSOR)
     stored = {
         row["slice"]: to_millis(row["timestamp"].replace(tzinfo=UTC))

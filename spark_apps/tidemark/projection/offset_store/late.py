@@ -30,9 +30,6 @@ def unconsumed(
         subject: the projection's name in the ledger.
         tags: what it reads.
         done: the time buckets that it is done with, epoch ms.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     recorded = control.execute(
         f"SELECT time_bucket, tag FROM {table(settings.keyspace, _TABLE)}"

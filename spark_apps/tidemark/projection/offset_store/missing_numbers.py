@@ -36,11 +36,7 @@ class Missing:
 def read(
     control: Control, settings: Settings, subject: str, time_buckets: Sequence[int]
 ) -> dict[int, list[Missing]]:
-    """What those time buckets wait for; without those that wait for nothing.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """What those time buckets wait for; without those that wait for nothing."""
     found = control.execute_many(
         "SELECT persistence_id, tag, first_number, last_number FROM"
         f" {table(settings.keyspace, _TABLE)} WHERE projection = ? AND time_bucket = ?",
@@ -67,9 +63,6 @@ def replace(
         slices: what was processed; the rows of others stay.
         former: the time buckets that were processed and may have rows.
         rows: as `gaps.missing` has them.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     name, now = table(run.settings.keyspace, _TABLE), clock.now()
     found = {
@@ -96,11 +89,7 @@ def replace(
 
 
 def forget(run: RunContext, subject: str, time_buckets: Collection[int]) -> None:
-    """With the pieces.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """With the pieces."""
     run.control.execute_many(
         f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
         " WHERE projection = ? AND time_bucket = ?",

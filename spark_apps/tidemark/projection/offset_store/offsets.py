@@ -48,21 +48,13 @@ class Offset:
 
 
 def read(control: Control, settings: Settings, subject: str, series: Series) -> Offset | None:
-    """The offset of one series; None if nothing of it was consumed.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The offset of one series; None if nothing of it was consumed."""
     found = [one for one in of_id(control, settings, subject, series) if one.series == series]
     return found[0] if found else None
 
 
 def of_id(control: Control, settings: Settings, subject: str, series: Series) -> list[Offset]:
-    """The offsets of a series' persistence id, whatever the tag.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The offsets of a series' persistence id, whatever the tag."""
     rows = control.execute(
         f"SELECT {_COLUMNS} FROM {table(settings.keyspace, _OFFSET)}"
         " WHERE projection = ? AND slice = ? AND persistence_id = ?",
@@ -74,11 +66,7 @@ def of_id(control: Control, settings: Settings, subject: str, series: Series) ->
 def stream(
     control: Control, settings: Settings, subject: str, slices: Iterable[int]
 ) -> Iterator[Offset]:
-    """All offsets of some slices, a page of them in memory.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """All offsets of some slices, a page of them in memory."""
     name = table(settings.keyspace, _OFFSET)
     for number in slices:
         for row in control.stream(
@@ -93,11 +81,7 @@ def series_by_slice(
     subject: str,
     slices: Iterable[int] = range(NUMBER_OF_SLICES),
 ) -> dict[int, int]:
-    """How many series have an offset, by slice; without those that have none.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """How many series have an offset, by slice; without those that have none."""
     wanted = list(slices)
     counted = control.execute_many(
         f"SELECT count(*) AS series FROM {table(settings.keyspace, _OFFSET)}"
@@ -111,11 +95,7 @@ def series_by_slice(
 
 
 def cursors(control: Control, settings: Settings, subject: str) -> dict[int, datetime]:
-    """The newest event time consumed, by slice.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The newest event time consumed, by slice."""
     rows = control.execute(
         f"SELECT slice, timestamp FROM {table(settings.keyspace, _CURSOR)} WHERE projection = ?",
         (subject,),
@@ -127,7 +107,6 @@ def write(control: Control, settings: Settings, subject: str, offset: Offset) ->
     """Say how far a series is consumed, forward or back; with number 0 it is forgotten.
 
     Raises:
-        CassandraUnavailable: a statement failed.
         TidemarkError: the row is not what was written: an older write has a later time.
     """
     name, series = table(settings.keyspace, _OFFSET), offset.series
@@ -164,11 +143,7 @@ def write(control: Control, settings: Settings, subject: str, offset: Offset) ->
 def forget_offsets(
     control: Control, settings: Settings, subject: str, slices: Iterable[int]
 ) -> None:
-    """Delete all offsets of some slices.
-
-    Raises:
-        CassandraUnavailable: a statement failed; those before it are done.
-    """
+    """Delete all offsets of some slices."""
     control.execute_many(
         f"DELETE FROM {table(settings.keyspace, _OFFSET)} WHERE projection = ? AND slice = ?",
         [(subject, number) for number in slices],
@@ -176,11 +151,7 @@ def forget_offsets(
 
 
 def forget_cursors(control: Control, settings: Settings, subject: str) -> None:
-    """Delete all cursors of a projection.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Delete all cursors of a projection."""
     name = table(settings.keyspace, _CURSOR)
     control.execute(f"DELETE FROM {name} WHERE projection = ?", (subject,))
 

@@ -33,11 +33,7 @@ class Standing:
 
 
 def standing(control: Control, settings: Settings, definition: Definition) -> Standing:
-    """How a projection stands.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """How a projection stands."""
     rows = control.execute(
         "SELECT paused, revision, owner, last_updated"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
@@ -49,11 +45,7 @@ def standing(control: Control, settings: Settings, definition: Definition) -> St
 def unpaused(
     run: RunContext, definitions: Sequence[Definition], say: Callable[[str], None]
 ) -> list[Definition]:
-    """The definitions that a run may process; of the others `say` gets a line each.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The definitions that a run may process; of the others `say` gets a line each."""
     going = []
     for definition in definitions:
         now = standing(run.control, run.settings, definition)

@@ -30,11 +30,7 @@ class Revision:
 
 
 def revision(control: Control, settings: Settings, definition: Definition) -> Revision:
-    """Where a projection stands.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Where a projection stands."""
     rows = control.execute(
         "SELECT revision, operation, owner, changed_at"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",

@@ -28,11 +28,7 @@ class Skip:
 
 
 def stored(control: Control, settings: Settings, subject: str) -> list[Skip]:
-    """What was skipped of a projection; as much as people have typed.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """What was skipped of a projection; as much as people have typed."""
     rows = control.execute(
         "SELECT persistence_id, tag, first_number, last_number"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
@@ -45,11 +41,7 @@ def stored(control: Control, settings: Settings, subject: str) -> list[Skip]:
 
 
 def add(control: Control, settings: Settings, subject: str, skip: Skip, owner: str) -> None:
-    """Skip a range.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Skip a range."""
     control.execute(
         f"INSERT INTO {table(settings.keyspace, TABLE)} (projection, persistence_id, tag,"
         " first_number, last_number, owner, skipped_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -68,11 +60,7 @@ def add(control: Control, settings: Settings, subject: str, skip: Skip, owner: s
 def cut(
     control: Control, settings: Settings, subject: str, series: Series, above: int, owner: str
 ) -> None:
-    """Forget what was skipped of a series above a number.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Forget what was skipped of a series above a number."""
     for skip in stored(control, settings, subject):
         if skip.series != series or skip.last_number <= above:
             continue
@@ -87,11 +75,7 @@ def cut(
 
 
 def forget(control: Control, settings: Settings, subject: str) -> None:
-    """Forget all that was skipped of a projection.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Forget all that was skipped of a projection."""
     name = table(settings.keyspace, TABLE)
     control.execute(f"DELETE FROM {name} WHERE projection = ?", (subject,))
 

@@ -39,11 +39,7 @@ class Part:
 def read(
     control: Control, settings: Settings, subject: str, time_buckets: Iterable[int]
 ) -> list[Part]:
-    """Every part of some of a projection's pieces, the outdated ones included.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Every part of some of a projection's pieces, the outdated ones included."""
     found = control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
         f" error, finished_at FROM {table(settings.keyspace, _TABLE)}"
@@ -75,11 +71,7 @@ def record(
     owner: str,
     run_id: str,
 ) -> None:
-    """Write how work on some ranges ended, after their results and offsets.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Write how work on some ranges ended, after their results and offsets."""
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, _TABLE)} (projection, bucket_size, time_bucket,"
         " first_slice, last_slice, attempt, definition_version, state, counts, error, owner,"
@@ -106,11 +98,7 @@ def record(
 
 
 def forget(control: Control, settings: Settings, subject: str, parts: Iterable[Part]) -> None:
-    """Delete parts: their slices are to be done again.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Delete parts: their slices are to be done again."""
     control.execute_many(
         f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND bucket_size = ?"
         " AND time_bucket = ? AND first_slice = ? AND last_slice = ?",
@@ -121,11 +109,7 @@ def forget(control: Control, settings: Settings, subject: str, parts: Iterable[P
 def forget_buckets(
     control: Control, settings: Settings, subject: str, time_buckets: Collection[int]
 ) -> None:
-    """Delete all parts of time buckets: they are done as a whole, or to be done anew.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Delete all parts of time buckets: they are done as a whole, or to be done anew."""
     control.execute_many(
         f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND bucket_size = ?"
         " AND time_bucket = ?",

@@ -14,9 +14,6 @@ def next_write_time(control: Control, settings: Settings, subject: str) -> int:
     """A write timestamp (microseconds) above all that this projection used; stored before use.
 
     It grows even if the clock goes back, and if the run that took the last one died.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     name = table(settings.keyspace, _CONTROL)
     rows = control.execute(

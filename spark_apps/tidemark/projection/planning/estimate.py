@@ -47,11 +47,7 @@ class Estimates:
 
     @classmethod
     def read(cls, run: RunContext) -> Estimates:
-        """From the ledger.
-
-        Raises:
-            CassandraUnavailable: a statement failed.
-        """
+        """From the ledger."""
         messages: dict[int, int] = {}
         tag_rows: dict[int, int] = {}
         settings = run.settings

@@ -34,7 +34,6 @@ def postpone(work: Work, owner: str) -> None:
 
     Raises:
         LockLost: another run has started one of these pieces.
-        CassandraUnavailable: a statement failed.
     """
     work.ledger.note(piece for piece in work.postponed if piece.reason is Reason.NEW)
     again = (Reason.CHANGED, Reason.FORCED)

@@ -42,11 +42,7 @@ class Live:
 
 
 def live(control: Control, settings: Settings, definition: Definition) -> Live | None:
-    """What is live; None if the projection was never processed.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """What is live; None if the projection was never processed."""
     if (released := stored(control, settings, definition)) is not None:
         return released
     in_place = definition.identity(settings.journal_keyspace)
@@ -60,11 +56,7 @@ def live(control: Control, settings: Settings, definition: Definition) -> Live |
 
 
 def stored(control: Control, settings: Settings, definition: Definition) -> Live | None:
-    """The release that readers look up, if there is one.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The release that readers look up, if there is one."""
     rows = control.execute(
         "SELECT live_version, live_table, since, owner"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
@@ -77,11 +69,7 @@ def stored(control: Control, settings: Settings, definition: Definition) -> Live
 
 
 def inherited(control: Control, settings: Settings, definition: Definition) -> set[int]:
-    """The time buckets that the live version has processed and a new one has to.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The time buckets that the live version has processed and a new one has to."""
     if not definition.is_blue_green:
         return set()
     now = live(control, settings, definition)
@@ -106,9 +94,6 @@ def standing(
 
     Those are what the live version has processed, and its own pieces that are not done, as far as
     validate has passed them.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     entries = _entries(control, settings, definition.subject(settings.journal_keyspace))
     done = {entry.time_bucket for entry in entries if entry.is_done(definition.fingerprint)}

@@ -143,7 +143,6 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     Raises:
         SchemaMismatch, InvalidInput: as `source_check.require` raises them.
         DefinitionError: a projection of mode upsert or append changed without a higher version.
-        CassandraUnavailable: a statement failed.
     """
     settings = run.settings
     source_check.require(run, definition)
@@ -190,9 +189,6 @@ def emptied(
     """Those whose tag views were purged and not written again, with the error of each.
 
     They read as empty: the result would be replaced by nothing, or never be made.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     if definition.tags is None or not time_buckets:
         return {}
@@ -210,7 +206,6 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
 
     Raises:
         HistoryPurged: the tag views of one of them were purged and not written again.
-        CassandraUnavailable: a statement failed.
     """
     if gone := emptied(run, definition, time_buckets):
         raise HistoryPurged(
@@ -226,9 +221,6 @@ def ready_buckets(run: RunContext, definition: Definition, first: int, end: int)
 
     Of a Pekko journal those that validate is done with, older and younger ones among them. Nobody
     validates kafka-journal's: those that ended longer ago than the delay.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     if definition.source.is_pekko:
         return validated_buckets(run, run.settings)
@@ -243,11 +235,7 @@ def ended_buckets(settings: Settings, first: int, end: int, now: int) -> set[int
 
 
 def validated_buckets(run: RunContext, settings: Settings) -> set[int]:
-    """The time buckets that validate is done with.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The time buckets that validate is done with."""
     return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 

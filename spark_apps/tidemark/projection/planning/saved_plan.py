@@ -135,11 +135,7 @@ class SavedPlan:
 
 
 def saved_work(run: RunContext, work: Work) -> SavedWork:
-    """One projection's part of a plan, as it is now.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """One projection's part of a plan, as it is now."""
     return SavedWork(
         work.definition.name,
         work.definition.fingerprint,

@@ -20,7 +20,6 @@ def require(run: RunContext, definition: Definition) -> None:
         DefinitionError: a persistence id is neither in the journal, nor deleted from it.
         SchemaMismatch: kafka-journal's tables, or that of the snapshots, are missing or of
             another shape.
-        CassandraUnavailable: a statement failed.
     """
     source = definition.source
     if isinstance(source, KafkaJournal):

@@ -70,11 +70,7 @@ class Batches:
     """The batches of one projection, one after the other."""
 
     def __init__(self, run: RunContext, work: Work, *, whole: bool = False) -> None:
-        """Estimate; with `whole`, or for a single time bucket, nothing is asked.
-
-        Raises:
-            CassandraUnavailable: a statement failed.
-        """
+        """Estimate; with `whole`, or for a single time bucket, nothing is asked."""
         self._run, self._work = run, work
         self._bounds = None if whole or len(work.time_buckets) == 1 else _bounds(run, work)
 

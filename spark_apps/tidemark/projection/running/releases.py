@@ -33,7 +33,6 @@ def require_in_place(
 
     Raises:
         DefinitionError: a projection that was released blue/green is not any more.
-        CassandraUnavailable: a statement failed.
     """
     for definition in definitions:
         if definition.is_blue_green:
@@ -52,7 +51,6 @@ def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool)
 
     Raises:
         SchemaMismatch: naming every difference at once.
-        CassandraUnavailable: a statement failed.
     """
     definition = checked.definition
     if (
@@ -81,7 +79,6 @@ def settle(
     Raises:
         LockHeld: another run works on the new version.
         TidemarkError: somebody else changed what is live meanwhile.
-        CassandraUnavailable: a statement failed.
     """
     lines, swapped = [], 0
     for definition in definitions:

@@ -47,9 +47,6 @@ def restricted(run: RunContext, work: Work, slicing: Slicing | None, *, force: b
     """The work that is left in some slices.
 
     Without `slicing` it is all of it: as whole time buckets, unless slices of some are done.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     if slicing is None and (force or not work.definition.mode.is_by_persistence_id):
         return work

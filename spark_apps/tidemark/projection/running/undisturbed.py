@@ -40,7 +40,6 @@ class Watch:
 
         Raises:
             LockHeld: reconcile is at work.
-            CassandraUnavailable: a statement failed.
         """
         day, is_asked = _today(), definition.tags is not None
         if is_asked:
@@ -52,7 +51,6 @@ class Watch:
 
         Raises:
             LockHeld: reconcile is at work, or was.
-            CassandraUnavailable: a statement failed.
         """
         if not self.is_asked:
             return

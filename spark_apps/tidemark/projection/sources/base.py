@@ -30,9 +30,6 @@ class Reader(ABC):
         """The keys of the rows in those time buckets, where `rows` reads all of the source.
 
         Columns: what `rows_of` needs, and persistence_id and time_bucket (bigint).
-
-        Raises:
-            CassandraUnavailable: a statement failed.
         """
         return None
 

@@ -45,9 +45,6 @@ def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
 
     By a scan of all messages, or, where they are few among all and there is an index on their time,
     by that.
-
-    Raises:
-        CassandraUnavailable: a statement failed, or the index is not used.
     """
     spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
     ranges = _ranges(set(time_buckets), size)
@@ -65,9 +62,6 @@ def message_keys(run: RunContext, time_buckets: Sequence[int]) -> DataFrame | No
     """Where the messages in those time buckets are, by a scan; None if an index knows it.
 
     Columns: persistence_id, partition_nr, sequence_nr, time_bucket (bigint).
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     if tables.has_time_index(run.control, run.settings):
         return None

@@ -31,11 +31,7 @@ def write_bucket_rows(
 def delete_older_rows(
     control: Control, definition: Definition, time_buckets: Iterable[int], write_time: int
 ) -> None:
-    """Second of a bucket's replacement: everything in it that is older than the new rows.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Second of a bucket's replacement: everything in it that is older than the new rows."""
     control.execute_many(
         f"DELETE FROM {table(definition.keyspace, definition.table)}"
         " USING TIMESTAMP ? WHERE time_bucket = ?",

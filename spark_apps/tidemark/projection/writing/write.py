@@ -35,7 +35,6 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
         LockLost: our lock ran out while we worked.
         WrongData: a blocking check fails.
         TidemarkError: the result contradicts the rules.
-        CassandraUnavailable: a statement failed.
     """
     handling = HANDLINGS[batch.definition.mode]
     rows = handling.rows_of(result, batch.definition)
@@ -53,11 +52,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
 
 
 def key_columns(control: Control, definition: Definition) -> list[str]:
-    """What tells a row of the result from others, for people.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """What tells a row of the result from others, for people."""
     required = list(HANDLINGS[definition.mode].required)
     if not definition.checks or not definition.table:
         return required

@@ -37,11 +37,7 @@ class ViewRow(NamedTuple):
 def rows_of_events(
     control: Control, settings: Settings, entities: Iterable[Entity], tags: Collection[str] | None
 ) -> Iterator[ViewRow]:
-    """The rows under the keys of their events, whatever their numbers; all tags, or only those.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The rows under the keys of their events, whatever their numbers; all tags, or only those."""
     wanted = [
         (tag, bucket, timestamps[start : start + KEYS_PER_QUERY], entity.persistence_id)
         for entity in entities
@@ -67,11 +63,7 @@ def rows_in_partitions(
     partitions: Iterable[tuple[str, int]],
     persistence_ids: Iterable[str],
 ) -> Iterator[ViewRow]:
-    """Every row of those persistence ids in those partitions; the server goes through each whole.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Every row of those persistence ids in those partitions; the server reads each whole."""
     ids = sorted(persistence_ids)
     wanted = [
         (*partition, ids[start : start + KEYS_PER_QUERY])
@@ -94,21 +86,13 @@ def rows_in_partitions(
 def partitions_of(
     control: Control, settings: Settings, tags: Collection[str] | None
 ) -> list[tuple[str, int]]:
-    """The partitions (tag, time bucket) that have rows, of all tags or only those, in order.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The partitions (tag, time bucket) that have rows, of all tags or only those, in order."""
     found = retention_store.partitions(control, settings)
     return sorted(one for one in found if tags is None or one[0] in tags)
 
 
 def ids_with_progress(control: Control, settings: Settings, tag: str) -> list[str]:
-    """The persistence ids with a row in tag_write_progress for the tag, in order.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """The persistence ids with a row in tag_write_progress for the tag, in order."""
     rows = control.stream(
         f"SELECT persistence_id FROM {table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)}"
         " WHERE tag = ? ALLOW FILTERING",
@@ -120,11 +104,7 @@ def ids_with_progress(control: Control, settings: Settings, tag: str) -> list[st
 def ids_in_partitions(
     control: Control, settings: Settings, partitions: Iterable[tuple[str, int]]
 ) -> set[str]:
-    """The persistence ids with a row in one of those partitions.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """The persistence ids with a row in one of those partitions."""
     found: set[str] = set()
     for partition in partitions:
         rows = control.stream(
@@ -140,11 +120,7 @@ def ids_in_partitions(
 def ids_with_scanning(
     control: Control, settings: Settings, persistence_ids: Iterable[str]
 ) -> list[str]:
-    """Those with a row in tag_scanning, in order.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Those with a row in tag_scanning, in order."""
     ids = sorted(persistence_ids)
     found = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
     return [one for one in ids if found[one]]

@@ -73,7 +73,6 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
 
     Raises:
         InvalidInput: a persistence id or a tag occurs nowhere.
-        CassandraUnavailable: a statement failed.
     """
     control, settings = run.control, run.settings
     entities = read_entities(control, settings, scope.persistence_ids or ())
@@ -120,7 +119,6 @@ def of_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Doomed
 
     Raises:
         InvalidInput: a tag occurs nowhere.
-        CassandraUnavailable: a statement failed.
     """
     control, settings = run.control, run.settings
     partitions = delete_find.partitions_of(control, settings, tags)

@@ -22,11 +22,7 @@ _BYTES_PER_DELETE = 200
 
 
 def delete_scanning(control: Control, settings: Settings, persistence_ids: Iterable[str]) -> None:
-    """First: the rows of tag_scanning.
-
-    Raises:
-        CassandraUnavailable: a statement failed; those before it are done.
-    """
+    """First: the rows of tag_scanning."""
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, tables.TAG_SCANNING)}"
         " WHERE persistence_id = ?",
@@ -35,11 +31,7 @@ def delete_scanning(control: Control, settings: Settings, persistence_ids: Itera
 
 
 def delete_progress(control: Control, settings: Settings, keys: Iterable[tuple[str, str]]) -> None:
-    """Second: the rows of tag_write_progress with these (persistence id, tag).
-
-    Raises:
-        CassandraUnavailable: a statement failed; those before it are done.
-    """
+    """Second: the rows of tag_write_progress with these (persistence id, tag)."""
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)}"
         " WHERE persistence_id = ? AND tag = ?",

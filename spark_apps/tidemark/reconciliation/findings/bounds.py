@@ -40,11 +40,7 @@ class Bounds:
 
     @classmethod
     def of(cls, run: RunContext, window: Window | None) -> Bounds:
-        """The bounds as of now; taken before anything is read.
-
-        Raises:
-            CassandraUnavailable: a statement failed.
-        """
+        """The bounds as of now; taken before anything is read."""
         settings = run.settings
         now = to_millis(clock.now())
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)

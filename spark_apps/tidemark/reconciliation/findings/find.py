@@ -36,7 +36,6 @@ def find(run: RunContext, scope: Scope, kept: FrameCache) -> Found:
     Raises:
         InvalidInput: the directory of the tag rules does not exist.
         DefinitionError: a tag rule cannot be used.
-        CassandraUnavailable: Cassandra did not answer.
     """
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")

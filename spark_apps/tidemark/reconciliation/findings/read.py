@@ -73,7 +73,6 @@ def read_keys(
     Raises:
         InvalidInput: the directory of the tag rules does not exist.
         DefinitionError: a tag rule cannot be used.
-        CassandraUnavailable: Cassandra did not answer.
     """
     spark, settings = run.spark, run.settings
     of_ids, of_tags = _only("persistence_id", scope.persistence_ids), _only("tag", scope.tags)

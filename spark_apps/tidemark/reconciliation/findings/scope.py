@@ -88,7 +88,6 @@ def require_known(run: RunContext, scope: Scope) -> None:
 
     Raises:
         InvalidInput: naming those that are unknown.
-        CassandraUnavailable: a statement failed.
     """
     _refuse(run, "persistence id", _unknown_ids(run, scope.persistence_ids or frozenset()))
     _refuse(run, "tag", _unknown_tags(run, scope.tags or frozenset()))

@@ -19,9 +19,6 @@ def store(findings: DataFrame, settings: Settings, run_id: str) -> None:
     """Write them under the run's id; they expire by the table's TTL.
 
     Columns in: `kinds.COLUMNS`.
-
-    Raises:
-        CassandraUnavailable: Cassandra did not answer.
     """
     rows = findings.withColumns(
         {

@@ -32,9 +32,6 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
     """First: store both bucket sizes and where the new table comes from, then make it.
 
     In this order a table that is there and not in our records is somebody else's.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
     """
     # At one time: `layout.recorded_at` of one is later than the other's only once it is used.
     bucket_size.record_bucket_size(control, target, source)
@@ -69,11 +66,7 @@ def copy_rows(rows: DataFrame, target: Settings) -> None:
 
 
 def write_verified(control: Control, target: Settings, verified_to: datetime) -> None:
-    """Fourth: how far both tables were found equal.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Fourth: how far both tables were found equal."""
     control.execute(
         f"UPDATE {table(target.keyspace, TABLE)} SET verified_to = ?"
         " WHERE journal_keyspace = ? AND target = ?",
@@ -82,11 +75,7 @@ def write_verified(control: Control, target: Settings, verified_to: datetime) ->
 
 
 def read_state(control: Control, target: Settings) -> State | None:
-    """Where the target's rows come from; None if it was not made by rebucket.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Where the target's rows come from; None if it was not made by rebucket."""
     rows = control.execute(
         f"SELECT source, verified_to FROM {table(target.keyspace, TABLE)}"
         " WHERE journal_keyspace = ? AND target = ?",
@@ -99,21 +88,13 @@ def read_state(control: Control, target: Settings) -> State | None:
 
 
 def drop_table(control: Control, settings: Settings, name: str) -> None:
-    """Drop tag views, and then forget their bucket size.
-
-    Raises:
-        CassandraUnavailable: a statement failed.
-    """
+    """Drop tag views, and then forget their bucket size."""
     control.execute_ddl(f"DROP TABLE IF EXISTS {table(settings.journal_keyspace, name)}")
     bucket_size.forget_bucket_size(control, settings, name)
 
 
 def forget(control: Control, target: Settings) -> None:
-    """Forget where the target's rows came from, once the source is gone.
-
-    Raises:
-        CassandraUnavailable: the statement failed.
-    """
+    """Forget where the target's rows came from, once the source is gone."""
     control.execute(
         f"DELETE FROM {table(target.keyspace, TABLE)} WHERE journal_keyspace = ? AND target = ?",
         (target.journal_keyspace, target.events_by_tag_table),
