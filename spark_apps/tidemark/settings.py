@@ -302,7 +302,7 @@ def parse_hosts(text: str) -> list[tuple[str, int]]:
 def parse_first_time_bucket(text: str) -> int:
     """`yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, as epoch milliseconds.
 
-    Source: Pekko's EventsByTagSettings (facts: pekko-cassandra §10).
+    Source: Pekko's EventsByTagSettings (docs/real-systems.md, "Settings").
 
     Raises:
         ValueError: the text has none of these forms.

@@ -1,6 +1,6 @@
 """The checks of sequence continuity: what each of them holds to be a finding, and why.
 
-Sources are sections of facts: pekko-cassandra; "reader" is Pekko's EventsByTagStage.
+The rules follow from docs/real-systems.md; "reader" is Pekko's EventsByTagStage.
 """
 
 from __future__ import annotations
@@ -8,31 +8,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SEQUENCE_NR_GAP = "sequence_nr_gap"
-"""Numbers are missing between two events of a persistence id, above deleted_to (§1, §6 Cleanup)."""
+"""Numbers are missing between two events of a persistence id, above deleted_to."""
 
 SEQUENCE_NR_MISSING_HEAD = "sequence_nr_missing_head"
-"""The lowest sequence nr is above deleted_to + 1; deleted_to is 0 without a row (§1, §6)."""
+"""The lowest sequence nr is above deleted_to + 1; deleted_to is 0 without a row."""
 
 SEQUENCE_NR_DUPLICATE = "sequence_nr_duplicate"
-"""One sequence nr has two events, in two timestamps or partitions: two writers (§1, §2)."""
+"""One sequence nr has two events, in two timestamps or partitions: two writers."""
 
 SEQUENCE_NR_LOST_TAIL = "sequence_nr_lost_tail"
-"""tag_write_progress or tag_scanning, which may lag but never lead, is past messages (§3)."""
+"""tag_write_progress or tag_scanning, which may lag but never lead, is past messages."""
 
 TAG_PID_SEQUENCE_NR_GAP = "tag_pid_sequence_nr_gap"
-"""Numbers are missing between two rows of a (persistence id, tag): a reader fails there (§5.5)."""
+"""Numbers are missing between two rows of a (persistence id, tag): a reader fails there."""
 
 TAG_PID_SEQUENCE_NR_MISSING_HEAD = "tag_pid_sequence_nr_missing_head"
-"""The lowest number of a (persistence id, tag) is above 1: readers search for the rest (§5.4)."""
+"""The lowest number of a (persistence id, tag) is above 1: readers search for the rest."""
 
 TAG_PID_SEQUENCE_NR_DUPLICATE = "tag_pid_sequence_nr_duplicate"
-"""One number on two rows, which a reader drops, or one event under two numbers (§5.5, §8)."""
+"""One number on two rows, which a reader drops, or one event under two numbers."""
 
 TAG_PID_SEQUENCE_NR_LOST_TAIL = "tag_pid_sequence_nr_lost_tail"
-"""tag_write_progress counts more rows than the highest number in tag_views (§3, §4)."""
+"""tag_write_progress counts more rows than the highest number in tag_views."""
 
 UNTAGGED_EVENT = "untagged_event"
-"""An event that carries a tag has no row under it: no reader of that tag ever sees it (§4)."""
+"""An event that carries a tag has no row under it: no reader of that tag ever sees it."""
 
 UNWRITABLE_EVENT = "unwritable_event"
 """A tagged event without a row that no reader could read, so that tag-write will not write it."""

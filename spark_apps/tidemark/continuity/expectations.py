@@ -1,7 +1,7 @@
 """Great Expectations judges the counts of findings, and publishes them as Data Docs.
 
 It is given one row for each time bucket and one column for each check, never the events: one
-expectation in GX costs several passes over its data (facts: spark-cassandra-bulk §6).
+expectation in GX costs several passes over its data.
 """
 
 from __future__ import annotations

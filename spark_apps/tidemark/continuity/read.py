@@ -2,7 +2,7 @@
 
 The journal may be alive. Pekko writes messages, then tag_views, then tag_write_progress, and
 metadata before it deletes; so we read progress first, then messages, then tag_views, and last
-what excuses absence (facts: pekko-cassandra §3, §6).
+what excuses absence (docs/real-systems.md, "What an actor writes" and "Deletes and tools").
 """
 
 from __future__ import annotations

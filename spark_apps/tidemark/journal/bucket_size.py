@@ -1,7 +1,8 @@
 """Which bucket and partition sizes a journal was built with. Pekko never stores nor checks them.
 
 A reader whose bucket size differs from the writer's sees nothing, without an error
-(facts: pekko-cassandra §7), so we compare with what we stored and with the rows themselves.
+(docs/real-systems.md, "How a reader reads"), so we compare with what we stored and with the rows
+themselves.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def require_partition_size(control: Control, settings: Settings) -> None:
 
     Messages are looked up by it: with another one they would be there, and not be found. Of the
     highest of up to 1,000 partitions the last row is read; it lies in the partition of its
-    sequence nr or in the next one (facts: pekko-cassandra §2).
+    sequence nr or in the next one (docs/real-systems.md, "Partitions").
 
     Raises:
         InvalidInput: a row lies elsewhere.

@@ -88,8 +88,8 @@ def _events(
 ) -> list[Row]:
     """Its events from partition 0 on, until two partitions in a row are empty.
 
-    An event lies in the partition of its sequence nr or in the next one (facts: pekko-cassandra
-    §2), so two empty ones end the series, unless they lie at a front that is deleted.
+    An event lies in the partition of its sequence nr or in the next one (docs/real-systems.md,
+    "Partitions"), so two empty ones end the series, unless they lie at a front that is deleted.
     """
     partition = deleted_to // settings.target_partition_size + 2
     parts = _partitions(control, settings, [(persistence_id, nr) for nr in range(partition)])

@@ -46,7 +46,8 @@ def after(
 ) -> DataFrame:
     """The messages at and after `first_nr`, by direct joins whose number doubles each round.
 
-    A row may lie one partition beyond the formula (facts: pekko-cassandra §2), so both are asked.
+    A row may lie one partition beyond the formula (docs/real-systems.md, "Partitions"), so both are
+    asked.
 
     Args:
         beginning: persistence_id, first_nr; unique.

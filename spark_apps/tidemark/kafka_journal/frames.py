@@ -22,7 +22,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
 
     Columns: persistence_id (the key's id), topic, segment_size (int), deleted_to (bigint, 0 if
     nothing is), written_to (bigint: everything up to this seq_nr that was appended is in journal,
-    since the replicator writes it before the head; facts: kafka-journal §3.2).
+    since the replicator writes it before the head; docs/real-systems.md, "Order of writes").
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -40,7 +40,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
         "delete_to",
         "seq_nr",
     )
-    # As upstream's reader does (facts: kafka-journal §1).
+    # As upstream's reader does (docs/real-systems.md, "Tables").
     size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
     return found.select(
         F.col("id").alias("persistence_id"),
@@ -55,7 +55,7 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
     """The events of a topic, by a scan of journal.
 
     An event without a head, or at or below its `deleted_to`, is one that a purge or a deletion left
-    behind: no reader sees it (facts: kafka-journal §3.3, §4).
+    behind: no reader sees it (docs/real-systems.md, "Order of writes").
 
     Args:
         heads: as `heads` makes it.

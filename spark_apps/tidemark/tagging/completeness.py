@@ -18,7 +18,8 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
     """How far each persistence id is complete.
 
     A row that was written under other tag rules is void; so is one ahead of tag_scanning, which
-    whoever deletes or truncates tag views clears (facts: pekko-cassandra §4, §6).
+    whoever deletes or truncates tag views clears (docs/real-systems.md, "How an actor recovers" and
+    "Deletes and tools").
 
     Columns: persistence_id, known_to (bigint; 0 if nothing is complete), numbers
     (map<string,bigint>), is_whole (boolean: they name every tag that the id had up to there).

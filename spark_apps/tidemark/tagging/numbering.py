@@ -3,7 +3,8 @@
 The tag pid sequence nr of an event counts the events of its persistence id that carry the tag, in
 sequence nr order, from 1. Counting starts at an anchor of each persistence id and tag, see
 `anchored`; so the number of an event does not depend on which windows were processed, in which
-order or how often, nor on messages deleted from the front. Source: facts pekko-cassandra §3, §4.
+order or how often, nor on messages deleted from the front. Source: docs/real-systems.md, "What an
+actor writes" and "How an actor recovers".
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def spans(events: DataFrame) -> DataFrame:
 def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFrame:
     """The persistence ids whose messages were deleted while they were read, so that some came out.
 
-    An actor says in metadata up to where it deletes before it deletes (facts: pekko-cassandra §6),
-    so whatever is missing for that reason lies behind what metadata says after the read.
+    An actor says in metadata up to where it deletes before it deletes (docs/real-systems.md,
+    "Deletes and tools"), so whatever is missing for that reason lies behind what metadata says
+    after the read.
 
     Columns in: persistence_id, sequence_nr; those of `spans` and `journal.frames.deleted`, the
     latter read after the messages. Columns out: persistence_id, deleted_to.

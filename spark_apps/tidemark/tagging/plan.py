@@ -81,7 +81,8 @@ def in_reach(pieces: Sequence[Piece], size: BucketSize, now: datetime) -> list[P
     """The pieces that a live reader may be looking back at: those of the previous bucket and on.
 
     A reader that has not met a persistence id and sees a row of it with a number above 1 there
-    demands all numbers from 1, and fails if they lie further back (facts: pekko-cassandra §8).
+    demands all numbers from 1, and fails if they lie further back (docs/real-systems.md, "A foreign
+    writer's risks").
     """
     return [piece for piece in pieces if out_of_reach_at(piece.time_bucket, size) > now]
 

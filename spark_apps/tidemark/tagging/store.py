@@ -1,8 +1,8 @@
 """The writes of tag views, one function for each kind, in the order in which they are promised.
 
 Data, then progress, then scanning, then our own tails: a crash between any two leaves progress
-that lags, and the next run writes the same keys again (facts: pekko-cassandra §3, "progress may
-lag, never lead").
+that lags, and the next run writes the same keys again (docs/real-systems.md, "What an actor
+writes", "progress may lag, never lead").
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Persistence ids that were deleted as a whole and began anew at sequence nr 1.
 
-The rule of Akka's accept-sequence-number-reset-after (facts: slices-and-offsets §3.6): an event at
-or below the stored number is not a duplicate if its timestamp is more than that behind the stored
-one's. Then only events behind that time count, and they are counted from 1: the one case in which a
-frontier goes back. Of the former life there must be nothing left in the journal.
+The rule of Akka's accept-sequence-number-reset-after (docs/real-systems.md, "Restart of a
+persistence id"): an event at or below the stored number is not a duplicate if its timestamp is more
+than that behind the stored one's. Then only events behind that time count, and they are counted
+from 1: the one case in which a frontier goes back. Of the former life there must be nothing left in
+the journal.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A series numbers its events 1, 2, 3, ...: a persistence id (tag is '', numbers are sequence nrs), or
 a persistence id and tag (numbers are tag pid sequence nrs). Of the distinct numbers above the
 stored one the longest contiguous run is accepted, the rest is held back: what a reader that judges
-the events of a series one by one in their order does (facts: slices-and-offsets §3.4, §8).
+the events of a series one by one in their order does (docs/real-systems.md, "Validation of an
+event").
 """
 
 from __future__ import annotations

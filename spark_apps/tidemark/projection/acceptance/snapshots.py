@@ -2,8 +2,8 @@
 
 At the first encounter the newest snapshot before the window's end stands for every event up to its
 sequence nr: these are consumed, and never processed. The rule is that of Akka's
-eventsBySlicesStartingFromSnapshots (facts: slices-and-offsets §2.8), but for the snapshots of ids
-that the projection has met before, which are ignored.
+eventsBySlicesStartingFromSnapshots (docs/real-systems.md, "Start from snapshots"), but for the
+snapshots of ids that the projection has met before, which are ignored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The header `on-error`: what becomes of an event that cannot be read or processed.
 
-The four policies are those of Pekko's and Akka's projections (facts: slices-and-offsets §4), with
-one rule of our own: an event that is skipped counts as consumed, always.
+The four policies are those of Pekko's and Akka's projections (docs/real-systems.md, "Recovery
+strategies"), with one rule of our own: an event that is skipped counts as consumed, always.
 """
 
 from __future__ import annotations

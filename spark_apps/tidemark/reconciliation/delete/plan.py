@@ -165,7 +165,7 @@ def _up_to_the_first_events(
     """Rows of deleted events lie before the first event that is left, but for the writers' clocks.
 
     Those may disagree, by less than a time bucket: no reader would find such a row otherwise
-    (facts: pekko-cassandra §5).
+    (docs/real-systems.md, "How a reader reads").
     """
     first_buckets = [one.first_bucket for one in entities]
     if None in first_buckets:

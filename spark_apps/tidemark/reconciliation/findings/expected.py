@@ -5,7 +5,8 @@ its persistence id that carry the tag, in sequence nr order, from 1. The base is
 first event is in messages. After that the numbers are only known from what was written before:
 the base is the number that most existing rows of remaining events agree on, else the one that
 tag_write_progress tells; and never lower than the highest number of a deleted event's row, so that
-no number is given twice. Source: facts pekko-cassandra §3 and §4.
+no number is given twice. Source: docs/real-systems.md, "What an actor writes" and "How an actor
+recovers".
 
 The base does not change when the rows that it disagrees with are put right, so what repair makes
 is what check expects.
@@ -68,7 +69,7 @@ def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> Data
 
     Cleanup leaves them so when an id shall never be used again: it deletes messages and metadata,
     and nothing of the tags. Their rows are the only copy of what readers may not have read yet.
-    Source: facts pekko-cassandra §6, `deleteAllEvents`.
+    Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`.
 
     Args:
         tagged: frames of the tag tables, read before the others; of each its persistence_id counts.

@@ -2,7 +2,8 @@
 
 Progress may lag, never lead: an actor that recovers numbers on from it, and skips every event up
 to it. tag_scanning only says from where a recovery looks for untagged events below a snapshot, so
-a low one costs time and a high one loses tags. Source: facts pekko-cassandra §3 and §4.
+a low one costs time and a high one loses tags. Source: docs/real-systems.md, "What an actor writes"
+and "How an actor recovers".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which rows of the tag views follow their events out of the journal, as pure transformations.
 
-A reader takes the first number it meets of a persistence id, but no gap after it (facts:
-pekko-cassandra §5). So rows go from the front of each (persistence id, tag) only: the first row
-that has to stay keeps all that follow it.
+A reader takes the first number it meets of a persistence id, but no gap after it
+(docs/real-systems.md, "How a reader reads"). So rows go from the front of each (persistence id,
+tag) only: the first row that has to stay keeps all that follow it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Four scopes, each with its own way of throwing away; numbering and writing are the same for all:
 everything (truncate), persistence ids (delete by key), tags (drop their partitions), time buckets
 (drop their partitions, keep the numbers). As with Pekko's own tool a series that is rebuilt as a
-whole is numbered from 1, also where the first messages are deleted (facts: pekko-cassandra §6).
+whole is numbered from 1, also where the first messages are deleted (docs/real-systems.md, "Deletes
+and tools").
 """
 
 from __future__ import annotations
