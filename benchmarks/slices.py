@@ -1,8 +1,8 @@
-"""Slice ranges in one session beside a session for each, on one fresh Cassandra.
+"""All slices in one process beside ranges of them in a process each, on one fresh Cassandra.
 
-An upsert projection of a journal of 1,000 persistence ids: all slices at once, in ranges one after
-the other within one process, and in as many processes, one after the other. `BENCH_SLICE_RANGES`
-(default 32) and `BENCH_SLICE_EVENTS_PER_ID` (default 20) choose the sizes.
+An upsert projection of a journal of 1,000 persistence ids: all slices at once, and in ranges, one
+process after the other. `BENCH_SLICE_RANGES` (default 32) and `BENCH_SLICE_EVENTS_PER_ID` (default
+20) choose the sizes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SELECT persistence_id, sequence_nr, length(body) AS bytes FROM events
 """
 LATEST_TABLE = """\
 CREATE TABLE {keyspace}.{name} (persistence_id text PRIMARY KEY, sequence_nr bigint, bytes int)"""
-WHOLE, ONE_SESSION, SESSIONS = "whole", "one_session", "sessions"
+WHOLE, SESSIONS = "whole", "sessions"
 
 
 def main() -> None:
@@ -53,14 +53,12 @@ def main() -> None:
         bench = Bench(endpoint, server, "sliced")
         bench.create()
         bench.fill(1, events, BUCKETS)
-        define(bench, DEFINITIONS, WHOLE, ONE_SESSION, SESSIONS)
+        define(bench, DEFINITIONS, WHOLE, SESSIONS)
         whole = [_project(bench, WHOLE)]
-        one = [_project(bench, ONE_SESSION, "--slice-ranges", str(number))]
         ranges = [slice_ranges.text(each) for each in keys.slice_ranges(number)]
         many = [_project(bench, SESSIONS, "--slices", each) for each in ranges]
     for what, costs in (
         ("all slices at once, one process", whole),
-        (f"{number} ranges, one process", one),
         (f"{number} ranges, {number} processes", many),
     ):
         read = sum(cost.report["counts"]["events_read"] for cost in costs)

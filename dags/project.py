@@ -9,7 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, Param
 
 from tidemark_airflow.assets import READ_MODELS, VALIDATED
-from tidemark_airflow.form import FORCE, SLICE_RANGES, SLICES, names_param, number_param, run_form
+from tidemark_airflow.form import FORCE, SLICES, names_param, number_param, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
@@ -37,7 +37,6 @@ with DAG(
         ),
         projections=names_param("Projections", "all of them"),
         slices=SLICES,
-        slice_ranges=SLICE_RANGES,
         max_pieces=number_param("Most time buckets of each projection", 1),
     ),
     tags=["tidemark"],
@@ -52,7 +51,6 @@ with DAG(
             "--accept-purged": "accept_purged",
             "--projection": "projections",
             "--slices": "slices",
-            "--slice-ranges": "slice_ranges",
             "--max-pieces": "max_pieces",
         },
         outlets=[READ_MODELS],

@@ -10,8 +10,7 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.frame import run_application
-from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.partitioning.slice_ranges import ALL, Slicing, parse
+from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.management.commands import COMMANDS
 from tidemark.projection.planning.plan import APPLICATION
@@ -51,17 +50,6 @@ Slices = Annotated[
         show_default="all",
     ),
 ]
-SliceRanges = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=NUMBER_OF_SLICES,
-        help="Cut the slices into that many ranges with like numbers of events, and do one after"
-        " the other.",
-        show_default="1",
-    ),
-]
-
 SavedPlanFile = Annotated[
     Path | None,
     typer.Option(
@@ -83,7 +71,6 @@ def main(
     strict: Strict = False,
     accept_purged: AcceptPurged = False,
     slices: Slices = None,
-    slice_ranges: SliceRanges = None,
     show: Show = False,
     rows: Rows = 20,
     plan: SavedPlanFile = None,
@@ -103,7 +90,7 @@ def main(
         return
     if show and not dry_run:
         raise typer.BadParameter("it writes nothing; give --dry-run with it", param_hint="--show")
-    others = (window_start, window_end, projection, force, max_pieces, slices, slice_ranges)
+    others = (window_start, window_end, projection, force, max_pieces, slices)
     if plan is not None and any(others):
         what = "the plan says what is to run; of these options give none with it"
         raise typer.BadParameter(what, param_hint="--plan")
@@ -125,7 +112,7 @@ def main(
             force=force,
             dry_run=dry_run,
             policy=Policy(strict=strict, accept_purged=accept_purged),
-            slicing=_slicing(slices, slice_ranges, force),
+            slicing=None if slices is None else Slicing(parse(slices), force),
             show=rows if show else 0,
             max_pieces=max_pieces,
             saved=saved(),
@@ -135,12 +122,6 @@ def main(
         report_file=report,
         dry_run=dry_run,
     )
-
-
-def _slicing(written: str | None, ranges: int | None, force: bool) -> Slicing | None:
-    if written is None and ranges is None:
-        return None
-    return Slicing(ALL if written is None else parse(written), ranges or 1, force)
 
 
 if __name__ == "__main__":

@@ -45,14 +45,6 @@ SLICES = Param(
     title="Slices",
     description="Only persistence ids of these slices, such as 0-255. Empty: all of them.",
 )
-SLICE_RANGES = Param(
-    None,
-    type=["null", "integer"],
-    minimum=1,
-    maximum=1024,
-    title="Slice ranges",
-    description="Cut the slices into that many ranges, done one after the other.",
-)
 
 
 def run_form(

@@ -138,7 +138,6 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "accept_purged": [False, "boolean"],
             "projections": [[], "array"],
             "slices": [None, ["null", "string"]],
-            "slice_ranges": [None, ["null", "integer"]],
             "max_pieces": [None, ["null", "integer"]],
         },
         "purge": {

@@ -12,7 +12,10 @@ import pytest
 from tests.faults.test_crashes import CRASH, wait_for_locks
 from tests.integration.projections import LATEST, LATEST_TABLE, START, Projections, event
 from tests.integration.support import ROOT, Journal
+from tidemark.partitioning.keys import SliceRange, slice_of
+from tidemark.partitioning.slice_ranges import text
 
+RECORDS = "tidemark.projection.offset_store.slice_records"
 SCRIPT = str(ROOT / "spark_apps" / "project.py")
 EVENTS = [
     event(f"Order|{pid}", number, number / 2, kind="in", amount=number)
@@ -21,38 +24,35 @@ EVENTS = [
 ]
 
 
+MIDDLE = SliceRange(256, 511)
+"""Done before: a run over all slices then does those below and those above, one after the other."""
+
+
+def events_in(*ranges: SliceRange) -> int:
+    return sum(
+        any(one.first <= slice_of(each.persistence_id) <= one.last for one in ranges)
+        for each in EVENTS
+    )
+
+
 @pytest.mark.parametrize(
-    ("boundary", "options", "read_again"),
+    ("boundary", "left"),
     [
-        # Of four ranges the first one is recorded, the others are not.
-        ("tidemark.projection.offset_store.slice_records:record", ("--slice-ranges", "4"), 54),
+        # Those below are recorded, those above are not.
+        (f"{RECORDS}:record", [SliceRange(512, 1023)]),
         pytest.param(
             "tidemark.projection.offset_store.consumption:write_offsets",
-            ("--slice-ranges", "4"),
-            72,
+            [SliceRange(0, 255), SliceRange(512, 1023)],
             marks=pytest.mark.soak,
         ),
         # All slices are recorded, but the ledger does not know that the bucket is done.
         pytest.param(
-            "tidemark.projection.offset_store.slice_records:record",
-            ("--slices", "0-1023"),
-            0,
-            marks=pytest.mark.soak,
-        ),
-        pytest.param(
-            "tidemark.projection.running.slice_session:settle",
-            ("--slice-ranges", "4"),
-            0,
-            marks=pytest.mark.soak,
+            "tidemark.projection.running.slice_session:settle", [], marks=pytest.mark.soak
         ),
     ],
 )
 def test_killed_between_ranges_and_run_again(
-    make_journal: Callable[..., Journal],
-    tmp_path: Path,
-    boundary: str,
-    options: tuple[str, ...],
-    read_again: int,
+    make_journal: Callable[..., Journal], tmp_path: Path, boundary: str, left: list[SliceRange]
 ) -> None:
     tables = []
     for name in ("undisturbed", "killed"):
@@ -61,16 +61,18 @@ def test_killed_between_ranges_and_run_again(
         projections.define(LATEST, LATEST_TABLE)
         projections.insert(*EVENTS)
         projections.validated(0, 1)
+        first = projections.run(0, 2, "--slices", text(MIDDLE))
+        assert first.report["counts"]["events_read"] == events_in(MIDDLE)
         if name == "killed":
-            kill(projections, boundary, *options)
+            kill(projections, boundary)
         result = projections.run(0, 2)
         assert result.status == 0, result.stderr
         tables.append(everything(projections))
     assert tables[0] == tables[1]
-    assert result.report["counts"].get("events_read", 0) == read_again
+    assert result.report["counts"].get("events_read", 0) == events_in(*left)
 
 
-def kill(projections: Projections, boundary: str, *options: str) -> None:
+def kill(projections: Projections, boundary: str) -> None:
     process = projections.journal.start(
         CRASH,
         boundary,
@@ -79,7 +81,6 @@ def kill(projections: Projections, boundary: str, *options: str) -> None:
         f"{START:%Y-%m-%dT%H:%M}",
         "--window-end",
         f"{START:%Y-%m-%d}T02:00",
-        *options,
         PROJECTIONS_DIR=str(projections.directory),
     )
     _, stderr = process.communicate()

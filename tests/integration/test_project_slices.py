@@ -118,7 +118,7 @@ def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) 
     projections.insert(*events[-20:])
     projections.validated(2)
     runs.append(projections.run(0, 3, "--slices", "0-127"))
-    runs.append(projections.run(0, 3, "--slices", "256-767", "--slice-ranges", "4"))
+    runs.append(projections.run(0, 3, "--slices", "256-767"))
     assert newest(projections) == {
         **dict.fromkeys(in_slices(pids, 128, 255), 10),
         **dict.fromkeys([*in_slices(pids, 0, 127), *in_slices(pids, 256, 767)], 11),
@@ -142,7 +142,7 @@ def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) 
     ]
     assert sum(of_pieces) == consumed
     assert {number for _, number, _ in projections.offsets().values()} == {11}
-    for options in ((), ("--slices", "0-511"), ("--slice-ranges", "8")):
+    for options in ((), ("--slices", "0-511")):
         assert projections.run(0, 3, *options).report["state"] == "nothing-to-do"
 
 
@@ -206,8 +206,8 @@ def test_interrupted_ranges_late_events_and_gaps(
 
     with monkeypatch.context() as patched:
         patched.setattr(slice_records, "record", stopping_after(2, slice_records.record))
-        failed = projections.run(0, 1, "--slice-ranges", "5")
-    assert failed.status == 1
+        ended = [projections.run(0, 1, "--slices", f"{n}-{n + 255}") for n in (0, 256, 512)]
+    assert [one.status for one in ended] == [0, 0, 1]
     [(_, _, state, error)] = projections.states()
     assert state == "failed"
     assert error is not None
@@ -226,9 +226,9 @@ def test_interrupted_ranges_late_events_and_gaps(
     late, gap = event(pids[0], 4, 0.9, kind="in", amount=4), some(pids[-1:], range(5, 6), 1)
     projections.insert(late, *gap, *some(pids[1:2], range(4, 5), 1))
     projections.validated(1)
-    held = projections.run(1, 2, "--slice-ranges", "2")
+    lower, held = (projections.run(1, 2, "--slices", each) for each in ("0-511", "512-1023"))
     assert held.report["pieces"] == {"planned": 1, "done": 0, "held": 1, "failed": 0}
-    found = held.report["counts"]
+    found = total([lower, held])
     assert (found["accepted"], found["rejected_seq_nr"]) == (2, 1)
     [first, (_, hour, state, error)] = projections.states()
     assert first == ("latest", 0, "done", None)
@@ -283,7 +283,7 @@ def test_overlapping_ranges_exclude_each_other_and_disjoint_ones_do_not(
         ttl=600,
     )
     with other:
-        for options in ((), ("--slices", "0-511"), ("--slice-ranges", "2")):
+        for options in ((), ("--slices", "0-511")):
             held = projections.run(0, 1, *only, *options)
             assert held.status == 1
             assert "is held by other" in held.error_lines[0]

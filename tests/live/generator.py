@@ -139,7 +139,7 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
         (4, [Run(), Mend()]),
         (4, [Run(), ByWindow("tag_write", random.randint(3, 9), random.randint(1, 4), FORCED)]),
         (3, [Run(), ByWindow("project", random.randint(3, 9), random.randint(1, 4))]),
-        (5, [Run(), BySlices(random.choice((2, 5)))]),
+        (5, [Run(), BySlices(random.choice((2, 4)))]),
         (5 if is_whole else 0, [Redefine(), Run()]),
         (0 if is_kept else 3, [Run(), Cleanup(deleting.name), Run()]),
         (3 if loses else 0, [Lose(writer.name), Persist(writer.name), Run(), Appear(writer.name)]),

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from tests.live.world import A_START, World, die
+from tidemark.partitioning import keys
 
 APPLICATIONS = ("tag_write", "validate", "project", "purge")
 DAY = 86_400_000
@@ -196,8 +197,10 @@ class BySlices:
     def __call__(self, world: World) -> None:
         names = tuple(model.name for model in world.models if not model.is_by_bucket)
         if names:
-            params = (("slice_ranges", self.ranges), ("projections", names))
-            ByWindow("project", back=0, count=1, params=params)(world)
+            for one in keys.slice_ranges(self.ranges):
+                slices = ("slices", f"{one.first}-{one.last}")
+                params = (slices, ("projections", names))
+                ByWindow("project", back=0, count=1, params=params)(world)
 
 
 @dataclass(frozen=True)

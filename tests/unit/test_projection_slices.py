@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tidemark.errors import InvalidInput
 from tidemark.partitioning import keys, slice_ranges
 from tidemark.partitioning.keys import SliceRange
-from tidemark.partitioning.slice_ranges import ALL, Portion
+from tidemark.partitioning.slice_ranges import ALL, BLOCK, Portion
 
 BUCKETS = (1, 2, 3)
 
@@ -91,7 +91,9 @@ def test_cut_covers_its_slices_within_the_bound(
     assert ranges[-1].last == scope.last
     assert all(one.last + 1 == other.first for one, other in pairwise(ranges))
     assert len(ranges) <= number
-    counts = [events.get(each, 0) for each in range(scope.first, scope.last + 1)]
+    blocks = range(scope.first, scope.last + 1, BLOCK)
+    counts = [sum(events.get(each, 0) for each in range(b, b + BLOCK)) for b in blocks]
+    assert all(one.first % BLOCK == 0 for one in ranges)
     largest = max(sum(events.get(each, 0) for each in inside([one])) for one in ranges)
     assert largest <= -(-sum(counts) // number) + max(counts)
 
@@ -111,8 +113,7 @@ def test_decimal_ids_are_cut_evenly_although_their_slices_are_not() -> None:
         ]
     assert events.total() == 1_000_000
     assert (min(events.values()), max(events.values())) == (255, 1753)
-    assert unevenness(events, keys.slice_ranges(128)) > 1.6
-    for number in (4, 8, 16, 32, 64, 128):
+    for number in (2, 4, 8):
         assert unevenness(events, slice_ranges.cut(events, ALL, number)) <= 1.2, number
 
 
@@ -127,8 +128,11 @@ def unevenness(events: Counter[int], ranges: Sequence[SliceRange]) -> float:
     return largest * len(ranges) / events.total()
 
 
-def test_one_slice_is_not_cut() -> None:
-    assert slice_ranges.cut({5: 100, 900: 1}, ALL, 8) == [SliceRange(0, 899), SliceRange(900, 1023)]
+def test_one_block_is_not_cut() -> None:
+    assert slice_ranges.cut({5: 9, 30: 100, 900: 1}, ALL, 8) == [
+        SliceRange(0, 895),
+        SliceRange(896, 1023),
+    ]
     assert slice_ranges.cut({}, ALL, 8) == [ALL]
 
 

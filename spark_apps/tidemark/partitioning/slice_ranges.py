@@ -20,16 +20,14 @@ BLOCK = 32
 
 @dataclass(frozen=True)
 class Slicing:
-    """How a run is restricted to slices, and cut.
+    """How a run is restricted to slices.
 
     Attributes:
         slices: those that it works on.
-        ranges: into how many ranges it cuts them, by the events that are to be read.
         force: do slices again that are done.
     """
 
     slices: SliceRange = ALL
-    ranges: int = 1
     force: bool = False
 
 
@@ -128,14 +126,15 @@ def _left(slices: SliceRange, done: Mapping[int, Sequence[SliceRange]]) -> froze
 def cut(events: Mapping[int, int], slices: SliceRange, ranges: int) -> list[SliceRange]:
     """At most `ranges` contiguous ranges, the largest of which has as few events as is possible.
 
-    No slice is cut, so that the largest has at most the mean and the largest slice together.
+    No block is cut, so that the largest has at most the mean and the largest block together.
 
     Args:
         events: their number by slice; a slice that has none may be left out.
-        slices: what to cut; all of them come out.
+        slices: what to cut, whole blocks; all of them come out.
         ranges: 1 or more.
     """
-    numbers = [events.get(number, 0) for number in _inside(slices)]
+    blocks = range(slices.first, slices.last + 1, BLOCK)
+    numbers = [sum(events.get(number, 0) for number in range(b, b + BLOCK)) for b in blocks]
     low, high = max(numbers), sum(numbers)
     while low < high:
         middle = (low + high) // 2
@@ -143,7 +142,7 @@ def cut(events: Mapping[int, int], slices: SliceRange, ranges: int) -> list[Slic
             high = middle
         else:
             low = middle + 1
-    starts = [slices.first + start for start in _filled(numbers, low)]
+    starts = [blocks[start] for start in _filled(numbers, low)]
     ends = [start - 1 for start in starts[1:]] + [slices.last]
     return [SliceRange(*both) for both in zip(starts, ends, strict=True)]
 

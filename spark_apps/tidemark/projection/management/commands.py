@@ -15,6 +15,7 @@ from tidemark.application import cli
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, RunContext
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.partitioning.slice_ranges import BLOCK
 from tidemark.projection.management.clear import clear as clear_projection
 from tidemark.projection.management.get_offset import get_offset as show_offset
 from tidemark.projection.management.pause import set_paused
@@ -48,6 +49,16 @@ def plan(
         Path | None,
         typer.Option(metavar="FILE", help="Keep the plan; `--plan FILE` runs exactly it."),
     ] = None,
+    ranges: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=NUMBER_OF_SLICES // BLOCK,
+            help="Also say how to cut the slices into N ranges with about as many events each, for"
+            " as many runs with `--slices`; starts Spark to count them.",
+            show_default="not said",
+        ),
+    ] = None,
     run_id: cli.RunId = None,
     report: cli.ReportFile = None,
 ) -> None:
@@ -55,7 +66,7 @@ def plan(
 
     Reasons are new, late, gap, restated, changed definition, forced, and unfinished. Numbers of
     rows are what tag-write and validate counted, `?` where they did not. Nothing is written, and
-    Spark is not started: late events are found by the run itself.
+    without --ranges Spark is not started: late events are found by the run itself.
     """
     run_application(
         APPLICATION,
@@ -66,6 +77,7 @@ def plan(
             force=force,
             max_pieces=max_pieces,
             save=save,
+            ranges=ranges,
         ),
         window=lambda: Window.parse(window_start, window_end),
         run_id=run_id,

@@ -1,4 +1,4 @@
-"""What a run would do, why, and about how much that is; without Spark."""
+"""What a run would do, why, and about how much that is."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 from tidemark import clock
 from tidemark.application import preflight
 from tidemark.context import NOTHING, PLANNED, Outcome, RunContext
+from tidemark.partitioning import slice_ranges
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import pause_state
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.limit import limit_pieces
 from tidemark.projection.planning.plan import Work, plan
 from tidemark.projection.planning.saved_plan import SavedPlan, saved_work
+from tidemark.projection.sources import registry, scope
 from tidemark.window import Window, from_millis, iso
 
 SHOWN = 100
@@ -30,8 +32,11 @@ def run_plan(
     force: bool,
     max_pieces: int | None,
     save: Path | None,
+    ranges: int | None = None,
 ) -> Outcome:
-    """List what a run would do, why, and about how many rows it would read; Spark is not started.
+    """List what a run would do, why, and about how many rows it would read.
+
+    Spark is started only to count events for `ranges`.
 
     Late events are found by the run itself and may reopen further time buckets.
 
@@ -42,6 +47,7 @@ def run_plan(
         force: as of a run.
         max_pieces: as of a run.
         save: keep the plan in this file.
+        ranges: also say how to cut the slices into that many ranges with about as many events each.
 
     Raises:
         InvalidInput: the window cannot be used, a projection is unknown, or the file cannot be
@@ -60,6 +66,8 @@ def run_plan(
     estimates = Estimates.read(run)
     for work in works:
         lines += _lines(work, estimates)
+        if ranges is not None and work.definition.mode.is_by_persistence_id:
+            lines += _ranges(run, work, ranges)
     kept = [saved_work(run, work) for work in works]
     if save is not None and works:
         SavedPlan(
@@ -105,6 +113,17 @@ def _lines(work: Work, estimates: Estimates) -> list[str]:
     ]
     more = len(work.pieces) - len(listed)
     return [summary, *listed, *([f"{name}: {more:,} more, see --save"] if more else [])]
+
+
+def _ranges(run: RunContext, work: Work, ranges: int) -> list[str]:
+    """The option of each of as many runs, which may work at the same time."""
+    events = scope.events_by_slice(run, work, registry.reader(work.definition.source))
+    cut = slice_ranges.cut(events, slice_ranges.ALL, ranges)
+    numbers = (sum(events.get(each, 0) for each in range(r.first, r.last + 1)) for r in cut)
+    return [
+        f"{work.definition.name}: --slices {slice_ranges.text(one)}: {number:,} events"
+        for one, number in zip(cut, numbers, strict=True)
+    ]
 
 
 def _details(work: Work, estimates: Estimates) -> Mapping[str, Any]:

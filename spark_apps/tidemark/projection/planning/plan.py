@@ -24,7 +24,6 @@ from tidemark.window import Window, from_millis, to_millis
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from tidemark.projection.sources.scope import Shared
 
 APPLICATION = applications.PROJECT
 
@@ -44,7 +43,6 @@ class Work:
         is_beheaded: whether tag views older than that may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
         slicing: the slices to process; None for whole time buckets.
-        shared: what was read for several ranges of slices at once, if it was.
         postponed: what is to do, but is left to later runs.
         batch_end: of a plan that is one batch of a larger one, the end of its newest time bucket;
             None for the last batch.
@@ -63,7 +61,6 @@ class Work:
     is_beheaded: bool
     end: int
     slicing: Slicing | None = None
-    shared: Shared | None = None
     postponed: Sequence[Piece] = ()
     batch_end: int | None = None
     unsettled: frozenset[int] = frozenset()

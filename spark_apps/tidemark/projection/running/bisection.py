@@ -182,7 +182,6 @@ class Bisection:
             batch,
             pieces=[pieces.get(unit, Piece(unit, Reason.LATE)) for unit in units],
             # It lacks the rows of late buckets.
-            shared=None,
         )
         middle = len(units) // 2
         older, newer = units[:middle], units[middle:]

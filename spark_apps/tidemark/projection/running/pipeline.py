@@ -111,8 +111,7 @@ def process_claimed(
 
     Pieces that their events make fail are in `done.failed`; it is for the caller to say so.
     """
-    # What is shared by several ranges of slices is in memory already.
-    batches = Batches(run, work, whole=policy.strict or work.shared is not None)
+    batches = Batches(run, work, whole=policy.strict)
     halving = Bisection(run, claimed, policy, done, partial(_Processing, run, claimed, checked))
     for batch in batches.each(unsettled=done.gaps):
         batches.measured(*halving.work_off(batch))

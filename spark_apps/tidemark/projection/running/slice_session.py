@@ -1,4 +1,4 @@
-"""One run's ranges of slices, one after the other, and what the ledger is told of them."""
+"""What one run does of its slices, and what the ledger is told of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ from tidemark.projection.offset_store.slice_records import Part
 from tidemark.projection.planning.plan import APPLICATION, Work
 from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.projection.running.pipeline import process_claimed
-from tidemark.projection.sources import registry
-from tidemark.projection.sources.scope import Shared
 
 _Record = Callable[[Sequence[Piece], State, Mapping[int, Mapping[str, int]], str | None], None]
 
@@ -66,7 +64,7 @@ class _RangeClaim(Claim):
 
 
 class Session:
-    """One run's ranges, one after the other, under the locks of all of them."""
+    """One run's slices, by what is left of each time bucket, under the locks of all of them."""
 
     def __init__(self, run: RunContext, work: Work, locks: Locks) -> None:
         self._run, self._work, self._locks = run, work, locks
@@ -116,28 +114,12 @@ class Session:
         done = slice_records.done(self._parts)
         wanted = [each for each in self._work.time_buckets if each in self._pieces]
         left = {bucket: done.get(bucket, []) for bucket in wanted}
-        shared = None
-        try:
-            ranges = [self._work.slices]
-            portions = slice_ranges.portions(ranges, left)
-            number = self._work.slicing.ranges if self._work.slicing is not None else 1
-            if portions and number > 1:
-                shared = self._shared()
-                ranges = slice_ranges.cut(shared.events(), self._work.slices, number)
-                portions = slice_ranges.portions(ranges, left)
-            elif len(portions) > 1:
-                shared = self._shared()
-            parts = [self._portion(one, shared, checked, policy) for one in portions]
-            _together(parts, set(wanted), total)
-        finally:
-            if shared is not None:
-                shared.release()
-
-    def _shared(self) -> Shared:
-        return Shared(self._run, self._work, registry.reader(self._work.definition.source))
+        portions = slice_ranges.portions([self._work.slices], left)
+        parts = [self._portion(one, checked, policy) for one in portions]
+        _together(parts, set(wanted), total)
 
     def _portion(
-        self, portion: Portion, shared: Shared | None, checked: AnalyzedDefinition, policy: Policy
+        self, portion: Portion, checked: AnalyzedDefinition, policy: Policy
     ) -> ProjectionOutcome:
         self._run.say(f"{self._work.definition.name}: slices {slice_ranges.text(portion.slices)}")
         done = slice_records.done(self._parts)
@@ -150,7 +132,6 @@ class Session:
             held=frozenset(),
             done=self._work.done | before,
             slicing=Slicing(own),
-            shared=shared,
         )
         claimed = _RangeClaim(
             pieces,

@@ -38,8 +38,8 @@ def require_independent(definitions: Sequence[Definition]) -> None:
             raise InvalidInput(
                 f"projection {definition.name} has mode {definition.mode}, which replaces whole"
                 " time buckets and not slices of them",
-                where="--slices, --slice-ranges",
-                do="leave them out, or name the other projections with --projection",
+                where="--slices",
+                do="leave it out, or name the other projections with --projection",
             )
 
 

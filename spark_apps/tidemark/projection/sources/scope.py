@@ -5,13 +5,10 @@ Everything that is read passes here before it is shuffled, judged or kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
 from tidemark.journal import frames
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from tidemark.projection.planning.plan import Work
     from tidemark.projection.sources.base import Reader
 
-_SLICE = "_slice"
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "time_bucket")
 
 
@@ -61,10 +57,15 @@ def planned_rows(run: RunContext, work: Work, reader: Reader) -> DataFrame:
     """The same of the time buckets to process."""
     if work.keys is not None:
         return of_work(reader.rows_of(run, work.keys, work.time_buckets), work)
-    if work.shared is None:
-        return source_rows(run, work, reader, work.time_buckets)
-    is_planned = F.col("time_bucket").isin(work.time_buckets)
-    return work.shared.of(work.shared.rows, work.slices).where(is_planned)
+    return source_rows(run, work, reader, work.time_buckets)
+
+
+def events_by_slice(run: RunContext, work: Work, reader: Reader) -> dict[int, int]:
+    """How many rows the time buckets to process have of each slice that has any."""
+    rows = source_rows(run, work, reader, work.time_buckets)
+    number = columns.slice_of(F.col("persistence_id")).alias("slice")
+    counted = rows.groupBy(number).agg(F.count(F.lit(1)).alias("events"))
+    return {row.slice: row.events for row in counted.collect()}  # a row for each slice
 
 
 def message_index(run: RunContext, work: Work) -> DataFrame:
@@ -72,48 +73,4 @@ def message_index(run: RunContext, work: Work) -> DataFrame:
 
     Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), time_bucket (bigint).
     """
-    if work.shared is None:
-        return of_work(frames.message_index(run.spark, run.settings).select(*_INDEX), work)
-    return work.shared.of(work.shared.index, work.slices)
-
-
-class Shared:
-    """What several ranges of one run need of the journal, read once, with the slices of the rows.
-
-    An event that appears after that is one that the run has not seen; the next one finds it.
-    """
-
-    def __init__(self, run: RunContext, work: Work, reader: Reader) -> None:
-        """Nothing is read before it is needed. `work` is that of all the ranges."""
-        self._run, self._work, self._reader = run, work, reader
-        self._cached: list[DataFrame] = []
-
-    @cached_property
-    def rows(self) -> DataFrame:
-        """As `source_rows` has them in the time buckets to process."""
-        rows = source_rows(self._run, self._work, self._reader, self._work.time_buckets)
-        return self._kept(rows)
-
-    @cached_property
-    def index(self) -> DataFrame:
-        """As `message_index` has it."""
-        return self._kept(message_index(self._run, self._work))
-
-    def of(self, rows: DataFrame, slices: SliceRange) -> DataFrame:
-        """Those of `rows` or `index` that are in a range."""
-        return rows.where(_is_inside(F.col(_SLICE), slices)).drop(_SLICE)
-
-    def events(self) -> Mapping[int, int]:
-        """How many rows there are of each slice; a slice without any is left out."""
-        counted = self.rows.groupBy(_SLICE).agg(F.count(F.lit(1)).alias("events"))
-        return {row[_SLICE]: row.events for row in counted.collect()}  # a row for each slice
-
-    def release(self) -> None:
-        """Forget what is in memory."""
-        for frame in self._cached:
-            frame.unpersist()
-
-    def _kept(self, rows: DataFrame) -> DataFrame:
-        with_slice = rows.withColumn(_SLICE, columns.slice_of(F.col("persistence_id")))
-        self._cached.append(with_slice.persist(StorageLevel.MEMORY_AND_DISK))
-        return self._cached[-1]
+    return of_work(frames.message_index(run.spark, run.settings).select(*_INDEX), work)
