@@ -33,7 +33,7 @@ BOUNDARIES = {
         "tidemark.continuity.store:delete_older",
     ],
     "project": [
-        "tidemark.projection.offset_store.buckets:note",
+        "tidemark.projection.offset_store.made_from:note",
         "tidemark.projection.writing.tables:write_bucket_rows",
         "tidemark.projection.writing.tables:delete_older_rows",
         "tidemark.projection.writing.tables:write_newest",

@@ -35,7 +35,7 @@ WRITES = (
 )
 WRITES_OF_PROJECT = (
     "tidemark.ledger.quarantine:write",
-    "tidemark.projection.offset_store.buckets:note",
+    "tidemark.projection.offset_store.made_from:note",
     "tidemark.projection.offset_store.missing_numbers:replace",
     "tidemark.projection.writing.export_files:remove_batches",
     "tidemark.projection.writing.export_files:remove_bucket",

@@ -220,7 +220,7 @@ def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
         return taken
 
     with monkeypatch.context() as patched:
-        patched.setattr(accept, "take", while_rebuilt)
+        patched.setattr(accept, "accept", while_rebuilt)
         changed = projections.run(0, 1, "--projection", "totals", "--accept-purged")
     assert changed.status == 1
     assert "reconcile has changed the tag views while they were read" in changed.error_lines[0]

@@ -24,7 +24,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.ledger.locks import Locks
 from tidemark.projection.acceptance import accept
-from tidemark.projection.offset_store import buckets, missing_numbers
+from tidemark.projection.offset_store import consumption, made_from, missing_numbers
 from tidemark.projection.writing import export_files, tables
 
 LOG = (
@@ -44,16 +44,16 @@ FILES = """\
 SELECT time_bucket, persistence_id, sequence_nr FROM events
 """
 STEPS: tuple[tuple[ModuleType, str], ...] = (
-    (accept, "take"),
-    (buckets, "note"),
+    (accept, "accept"),
+    (made_from, "note"),
     (tables, "write_bucket_rows"),
     (tables, "delete_older_rows"),
     (tables, "write_newest"),
     (tables, "write_events"),
     (export_files, "write_batch"),
     (export_files, "replace_bucket"),
-    (tables, "write_offsets"),
-    (tables, "write_cursors"),
+    (consumption, "write_offsets"),
+    (consumption, "write_cursors"),
     (missing_numbers, "replace"),
 )
 """Reading, and the writes in their order, of those that a mode has."""
@@ -122,7 +122,7 @@ def test_nothing_is_written_after_the_lock_is_lost(
         return robbed.done
 
     whole = run(1, after=0)
-    assert whole[0] == "take"
+    assert whole[0] == "accept"
     assert {"write_offsets", "write_cursors"} < set(whole)
     # The last one is followed by the ledger, which has a fence of its own.
     for number in range(1, len(whole) if is_all else 2):

@@ -15,7 +15,7 @@ from tests.integration.test_tag_write import START, comparable, expected_tag_vie
 from tests.integration.test_tag_write_increments import insert
 from tests.integration.written import delete_messages
 from tidemark import clock
-from tidemark.journal import tag_views as retention_store
+from tidemark.journal import tag_views
 from tidemark.tagging.job import Work
 
 
@@ -172,8 +172,8 @@ def test_a_window_is_rebuilt_from_the_read_that_it_was_numbered_with(journal: Jo
     def deleted() -> None:
         delete_messages(journal, "p", 60)
 
-    doomed = before(retention_store.delete_partitions, deleted)
-    with patch.object(retention_store, "delete_partitions", doomed):
+    doomed = before(tag_views.delete_partitions, deleted)
+    with patch.object(tag_views, "delete_partitions", doomed):
         result = journal.run("reconcile", "rebuild", *window(1, 2), "--apply")
     assert result.status == 0, result.stderr
     assert journal.rows("tag_views") == written

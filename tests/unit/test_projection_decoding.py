@@ -20,7 +20,7 @@ from tidemark.errors import root_cause
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.decoding import jackson
 from tidemark.projection.decoding.json_text import UnreadablePayload
-from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import transform
 
 Payload = tuple[int, str, bytes | None]
 Check = Callable[..., AnalyzedDefinition]

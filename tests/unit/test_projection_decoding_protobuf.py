@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from tests.unit import decoding_model as model
 from tidemark.errors import DefinitionError
 from tidemark.projection.decoding.protobuf import Protobuf, message_class, spark_types
-from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import transform
 
 FIELDS = (
     "stops ARRAY<INT>, seats MAP<STRING, BIGINT>, class STRING, at TIMESTAMP,"

@@ -27,8 +27,7 @@ from tidemark.projection.acceptance.rule import Validation
 from tidemark.projection.analysis import analyze
 from tidemark.projection.definition.file import read
 from tidemark.projection.testing import run_projection, unreadable_events
-from tidemark.projection.transformation import events as transform
-from tidemark.projection.transformation import fold_frame
+from tidemark.projection.transformation import fold_frame, transform
 
 END = 1000
 STORED = (

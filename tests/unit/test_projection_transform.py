@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as T
 
 from tidemark.partitioning import keys
-from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import transform
 
 ROWS = (
     "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"

@@ -25,8 +25,7 @@ from tidemark.continuity import read, tag_sequence, tails, unwritable
 from tidemark.continuity.all_findings import JournalKeys, suspicions
 from tidemark.continuity.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
 from tidemark.continuity.plan import Owed
-from tidemark.journal import frames, tables
-from tidemark.journal import increments as journal_tails
+from tidemark.journal import frames, increments, tables
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.ledger.purged import Removed, removed
 from tidemark.partitioning import columns
@@ -197,7 +196,7 @@ def _events(
 
 def _around(new: DataFrame, told: DataFrame, settings: Settings) -> DataFrame:
     """The events asked for, and all of those persistence ids that are not reached."""
-    keys = journal_tails.keys_of(asked_for(new, told), settings)
+    keys = increments.keys_of(asked_for(new, told), settings)
     found = frames.messages_of(keys, settings).localCheckpoint()
     deleted = frames.deleted(new.sparkSession, settings)
     ids = unreached(told, found, deleted).localCheckpoint()

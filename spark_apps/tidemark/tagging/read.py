@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, tables
-from tidemark.journal import increments as journal_tails
+from tidemark.journal import frames, increments, tables
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
 from tidemark.spark.shuffle import shuffled_once
@@ -75,10 +74,10 @@ def source(
     if strategy is Strategy.SCAN:
         return _scan(run, why, progress, known, seen)
     met = seen.select("persistence_id").join(known, on="persistence_id", how="left")
-    beginning = journal_tails.start_positions(spark, settings, met)
+    beginning = increments.start_positions(spark, settings, met)
     if strategy is Strategy.INDEX:
         beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
-    new = journal_tails.after(beginning, settings, *PAYLOAD_COLUMNS)
+    new = increments.after(beginning, settings, *PAYLOAD_COLUMNS)
     return Source(strategy, why, progress, known, new, seen)
 
 
@@ -198,7 +197,7 @@ def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
     events_asked = unlisted.join(
         frames.deleted(spark, settings), on="persistence_id", how="left"
     ).select("persistence_id", F.explode(F.array_distinct(candidates)).alias("sequence_nr"))
-    keys = journal_tails.keys_of(events_asked, settings).localCheckpoint()
+    keys = increments.keys_of(events_asked, settings).localCheckpoint()
     return frames.messages_of(keys, settings).isEmpty()
 
 

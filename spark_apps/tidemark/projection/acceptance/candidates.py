@@ -17,8 +17,7 @@ from tidemark.journal import frames
 from tidemark.journal.series import SERIES
 from tidemark.projection.acceptance import resets, rule
 from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import restarts, scope
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import read, restarts, scope
 from tidemark.projection.sources.base import Reader
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted

@@ -20,8 +20,7 @@ from tidemark.projection.acceptance.candidates import Candidates
 from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import messages, scope
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import messages, read, scope
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 

@@ -11,7 +11,7 @@ from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.projection.acceptance.rule import RESULT, Validation
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import buckets
+from tidemark.projection.offset_store import made_from
 from tidemark.text import counted
 from tidemark.window import from_millis
 
@@ -54,7 +54,7 @@ def require_whole(
     Raises:
         BucketsLost: events that the result of one of them was made from are not in `judged`.
     """
-    before = buckets.read(run, definition, time_buckets)
+    before = made_from.read(run, definition, time_buckets)
     if not any(one.events for one in before.values()):
         return frozenset()
     is_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))

@@ -8,7 +8,7 @@ from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import Change, Check, run_change
 from tidemark.projection.management.offset_move import restated
-from tidemark.projection.offset_store import buckets, offsets, skips, slice_records
+from tidemark.projection.offset_store import made_from, offsets, skips, slice_records
 from tidemark.projection.planning.plan import ledger, require_rows
 from tidemark.text import counted
 
@@ -59,7 +59,8 @@ def _plan(run: RunContext, definition: Definition) -> Change:
 
     def do(check: Check) -> None:
         check()
-        buckets.unsettle(run, definition, [entry.time_bucket for entry in pieces_ledger.entries()])
+        entries = pieces_ledger.entries()
+        made_from.unsettle(run, definition, [entry.time_bucket for entry in entries])
         check()
         pieces_ledger.restate(pieces, owner=run.owner)
         check()

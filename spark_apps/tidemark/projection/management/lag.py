@@ -17,8 +17,7 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import consumption, offsets
-from tidemark.projection.sources import registry, scope
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import read, registry, scope
 from tidemark.window import to_millis
 
 

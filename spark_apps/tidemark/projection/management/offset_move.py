@@ -18,8 +18,7 @@ from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import Change, Check
-from tidemark.projection.offset_store import buckets as made
-from tidemark.projection.offset_store import offsets, skips, slice_records
+from tidemark.projection.offset_store import made_from, offsets, skips, slice_records
 from tidemark.projection.offset_store.offsets import Offset
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.plan import ledger, require_rows
@@ -166,7 +165,7 @@ class Moving:
         def do(check: Check) -> None:
             run = self.run
             check()
-            made.unsettle(run, self.definition, buckets)
+            made_from.unsettle(run, self.definition, buckets)
             check()
             pieces_ledger.restate(pieces, owner=run.owner)
             check()

@@ -13,8 +13,7 @@ from tidemark.ledger import audit
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import buckets as made
-from tidemark.projection.offset_store import missing_numbers, skips, slice_records
+from tidemark.projection.offset_store import made_from, missing_numbers, skips, slice_records
 from tidemark.projection.planning import live_release
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.planning.plan import ledger, validated_buckets
@@ -120,7 +119,7 @@ def _delete(run: RunContext, definition: Definition) -> None:
         [(subject, number) for number in range(NUMBER_OF_SLICES)],
     )
     skips.forget(control, run.settings, subject)
-    made.forget(run, definition)
+    made_from.forget(run, definition)
     # Beside pieces that begin anew what was done by slices would count again.
     pieces = ledger(run, definition)
     buckets = [entry.time_bucket for entry in pieces.entries()]

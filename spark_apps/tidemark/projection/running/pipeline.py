@@ -19,8 +19,8 @@ from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.offset_store import buckets, consumption, missing_numbers
-from tidemark.projection.offset_store.buckets import Made
+from tidemark.projection.offset_store import consumption, made_from, missing_numbers
+from tidemark.projection.offset_store.made_from import Made
 from tidemark.projection.planning.limit import postpone
 from tidemark.projection.planning.lock import resource_of
 from tidemark.projection.planning.plan import Work
@@ -28,8 +28,8 @@ from tidemark.projection.running.batches import Batches
 from tidemark.projection.running.bisection import Bisection, leave_out, require_done
 from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.projection.running.undisturbed import Watch
-from tidemark.projection.transformation import events as transform
 from tidemark.projection.transformation import fold as folding
+from tidemark.projection.transformation import transform
 from tidemark.projection.writing import dead_letters
 from tidemark.projection.writing import write as modes
 from tidemark.projection.writing.mode import Counted, WriteRequest
@@ -226,7 +226,7 @@ class _Processing:
             noted[bucket] = (
                 Made(read, 0, self._definition.fingerprint) if is_sure else Made(read, new, "")
             )
-        buckets.note(self._run, self._definition, noted)
+        made_from.note(self._run, self._definition, noted)
 
     def _write_result(
         self, result: DataFrame, taken: AcceptedEvents, counts: dict[int, dict[str, int]]

@@ -12,8 +12,7 @@ from tidemark.journal import increments
 from tidemark.kafka_journal import frames
 from tidemark.projection.definition.source import KafkaJournal
 from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import restarts, scope
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import read, restarts, scope
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 

@@ -11,8 +11,7 @@ from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.journal import frames, increments
 from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import restarts, scope
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import read, restarts, scope
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 

@@ -10,8 +10,7 @@ from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import rows as read
-from tidemark.projection.sources import scope
+from tidemark.projection.sources import read, scope
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns, keys
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import read
 
 _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.projection.definition.source import Tags
-from tidemark.projection.sources import rows as read
+from tidemark.projection.sources import read
 from tidemark.projection.sources.base import Reader
 from tidemark.settings import Settings
 

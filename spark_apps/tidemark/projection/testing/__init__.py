@@ -28,8 +28,7 @@ from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.testing import evaluate
 from tidemark.projection.testing.events import COLUMNS, TIME_BUCKET, Event, rows_of
-from tidemark.projection.transformation import events as transform
-from tidemark.projection.transformation import result_checks
+from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.result_checks import Finding
 from tidemark.projection.writing import target
 from tidemark.projection.writing.write import HANDLINGS

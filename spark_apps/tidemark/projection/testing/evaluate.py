@@ -11,8 +11,7 @@ from tidemark.errors import TidemarkError
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Mode
-from tidemark.projection.transformation import events as transform
-from tidemark.projection.transformation import fold_frame
+from tidemark.projection.transformation import fold_frame, transform
 
 CAUSE = ("persistence_id", "sequence_nr", "cause")
 

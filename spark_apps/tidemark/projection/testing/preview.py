@@ -10,8 +10,7 @@ from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.planning.plan import Work
 from tidemark.projection.sources import registry, scope
 from tidemark.projection.testing import evaluate
-from tidemark.projection.transformation import events as transform
-from tidemark.projection.transformation import result_checks
+from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.writing import write as modes
 from tidemark.spark import gateway
 from tidemark.window import from_millis

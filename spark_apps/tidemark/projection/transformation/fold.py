@@ -12,8 +12,7 @@ from tidemark.projection.acceptance.accept import AcceptedEvents
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
-from tidemark.projection.transformation import events as transform
-from tidemark.projection.transformation import fold_frame, fold_start
+from tidemark.projection.transformation import fold_frame, fold_start, transform
 
 
 @dataclass(frozen=True)

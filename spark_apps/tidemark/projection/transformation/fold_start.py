@@ -18,8 +18,8 @@ from tidemark.projection.definition.model import MAX_VERSION, Definition
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
 from tidemark.projection.offset_store.skips import Skip
-from tidemark.projection.sources import rows as read
-from tidemark.projection.transformation import events as transform
+from tidemark.projection.sources import read
+from tidemark.projection.transformation import transform
 
 _NAMED = 3
 

@@ -11,7 +11,7 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.transformation.events import WRITE_TIME
+from tidemark.projection.transformation.transform import WRITE_TIME
 
 
 def write_bucket_rows(

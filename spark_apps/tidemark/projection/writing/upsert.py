@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.transformation import events as transform
+from tidemark.projection.transformation import transform
 from tidemark.projection.writing import tables
 from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Counted, WriteMode, WriteRequest
 

@@ -14,8 +14,7 @@ from uuid import UUID
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.journal import tables
-from tidemark.journal import tag_views as retention_store
+from tidemark.journal import tables, tag_views
 from tidemark.journal.ids_by_key import Entity, lookup
 from tidemark.settings import Settings
 
@@ -87,7 +86,7 @@ def partitions_of(
     control: Control, settings: Settings, tags: Collection[str] | None
 ) -> list[tuple[str, int]]:
     """The partitions (tag, time bucket) that have rows, of all tags or only those, in order."""
-    found = retention_store.partitions(control, settings)
+    found = tag_views.partitions(control, settings)
     return sorted(one for one in found if tags is None or one[0] in tags)
 
 

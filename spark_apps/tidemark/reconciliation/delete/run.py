@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.journal import tag_views as retention_store
+from tidemark.journal import tag_views
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete import store as delete_store
 from tidemark.reconciliation.findings.scope import Scope
@@ -71,5 +71,5 @@ class _Delete:
         check()
         delete_store.delete_rows(control, settings, doomed.rows)
         check()
-        retention_store.delete_partitions(control, settings, doomed.partitions)
+        tag_views.delete_partitions(control, settings, doomed.partitions)
         return plan.counts

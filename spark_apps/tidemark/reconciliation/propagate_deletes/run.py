@@ -15,40 +15,39 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.journal import frames
-from tidemark.journal import tag_views as retention_store
+from tidemark.journal import frames, tag_views
 from tidemark.partitioning import keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation, Plan
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
-from tidemark.reconciliation.propagate_deletes import verdicts as propagate_rows
+from tidemark.reconciliation.propagate_deletes import verdicts
 from tidemark.retention.needs import absent_projections, needs_of_projections
 from tidemark.retention.plan import frontier
 from tidemark.window import to_millis
 
 EXAMPLES = 10
 _MEANING = {
-    propagate_rows.GOES: ("tag_rows_deleted", "rows of deleted events go", ""),
-    propagate_rows.YOUNG: (
+    verdicts.GOES: ("tag_rows_deleted", "rows of deleted events go", ""),
+    verdicts.YOUNG: (
         "kept_young",
         "stay for now: in this time bucket or the one before, where live readers look back",
         "",
     ),
-    propagate_rows.NEEDED: ("kept_needed", "stay: a projection has not consumed them", ""),
-    propagate_rows.BEHIND: (
+    verdicts.NEEDED: ("kept_needed", "stay: a projection has not consumed them", ""),
+    verdicts.BEHIND: (
         "kept_behind",
         "stay: a row with a lower number stays, and no reader survives a gap",
         "",
     ),
-    propagate_rows.NO_PROGRESS: (
+    verdicts.NO_PROGRESS: (
         "kept_without_progress",
         "stay: nothing else says how far the numbering came",
         "; `reconcile repair` puts tag_write_progress right",
     ),
-    propagate_rows.BEYOND: (
+    verdicts.BEYOND: (
         "kept_beyond_search_limit",
         "stay: a reader without an offset would fail at the first number left, more than"
-        f" {propagate_rows.MAX_MISSING_TO_SEARCH:,} above 1",
+        f" {verdicts.MAX_MISSING_TO_SEARCH:,} above 1",
         "; if all readers start from an offset, give --beyond-search-limit",
     ),
 }
@@ -84,7 +83,7 @@ class _Propagate:
     def plan(self, run: RunContext) -> Plan:
         require_known(run, self._scope)
         run.say("comparing the tag views with what was deleted")
-        judged = propagate_rows.judged(
+        judged = verdicts.judged(
             self._rows_of_deleted_events(run),
             frames.write_progress(run.spark, run.settings),
             first_young=_first_young(run),
@@ -99,13 +98,13 @@ class _Propagate:
         return Plan(
             {name: counts.get(verdict, 0) for verdict, (name, _, _) in _MEANING.items()},
             _lines(judged, counts),
-            is_empty=not counts.get(propagate_rows.GOES),
+            is_empty=not counts.get(verdicts.GOES),
         )
 
     def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
         check()
         if self._judged is not None:
-            doomed = self._judged.where(F.col("verdict") == propagate_rows.GOES)
+            doomed = self._judged.where(F.col("verdict") == verdicts.GOES)
             propagate_store.delete_rows(doomed, run.settings)
         return plan.counts
 
@@ -117,7 +116,7 @@ class _Propagate:
         if self._scope.persistence_ids is not None:
             deleted = deleted.where(F.col("persistence_id").isin(*self._scope.persistence_ids))
         index = frames.message_index(spark, settings)
-        return propagate_rows.rows_of_deleted_events(rows, index, deleted)
+        return verdicts.rows_of_deleted_events(rows, index, deleted)
 
 
 def _first_young(run: RunContext) -> int:
@@ -129,7 +128,7 @@ def _first_young(run: RunContext) -> int:
 def _needed_from(run: RunContext) -> dict[str, int]:
     """By tag the first time bucket with rows that some projection has not consumed."""
     tags_of: dict[int, list[str]] = defaultdict(list)
-    for tag, time_bucket in retention_store.partitions(run.control, run.settings):
+    for tag, time_bucket in tag_views.partitions(run.control, run.settings):
         tags_of[time_bucket].append(tag)
     all_tags = {tag for tags in tags_of.values() for tag in tags}
     needed: dict[str, int] = {}
@@ -153,7 +152,7 @@ def _lines(judged: DataFrame, counts: Mapping[str, int]) -> list[str]:
 
 
 def _examples(judged: DataFrame) -> Sequence[str]:
-    found = propagate_rows.series(judged).head(EXAMPLES + 1)
+    found = verdicts.series(judged).head(EXAMPLES + 1)
     lines = [
         f"  {row.persistence_id}, tag {row.tag}: {row['rows']:,} rows;"
         f" first number left: {_number(row.first_left)}"

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import tag_views as retention_store
+from tidemark.journal import tag_views
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.rebucket.compare import KEY
 from tidemark.settings import Settings
@@ -51,7 +51,7 @@ def rows(
         return connector.read(run.spark, keyspace, name, *columns, ttl_of=ttl_of)
     partitions = [
         partition
-        for partition in retention_store.partitions(run.control, views)
+        for partition in tag_views.partitions(run.control, views)
         if partition[1] >= first_bucket
     ]
     if not partitions:

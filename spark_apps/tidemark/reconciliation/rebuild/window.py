@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.errors import JournalDamaged
-from tidemark.journal import tag_views as retention_store
+from tidemark.journal import tag_views
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.reconciliation.findings.scope import Scope, require_known
@@ -39,7 +39,7 @@ def operation(scope: Scope) -> Operation[Plan]:
         rows = _rows(run, scope)
         doomed = _partitions(run, scope)
         check()
-        retention_store.delete_partitions(run.control, run.settings, doomed)
+        tag_views.delete_partitions(run.control, run.settings, doomed)
         check()
         stamp = run.control.write_time()
         store.write_tag_views(
@@ -59,7 +59,7 @@ def _partitions(run: RunContext, scope: Scope) -> list[tuple[str, int]]:
     first, end = _bounds(scope)
     return [
         (tag, bucket)
-        for tag, bucket in retention_store.partitions(run.control, run.settings)
+        for tag, bucket in tag_views.partitions(run.control, run.settings)
         if first <= bucket < end and (scope.tags is None or tag in scope.tags)
     ]
 
