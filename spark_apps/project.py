@@ -13,6 +13,7 @@ from tidemark.application.frame import run_application
 from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.management.commands import COMMANDS
+from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.projection.planning.saved_plan import SavedPlan
 from tidemark.projection.running.run import run_window
@@ -108,14 +109,16 @@ def main(
         lambda run: run_window(
             run,
             window(),
-            names=projection or [],
-            force=force,
+            PlanOptions(
+                projection or [],
+                force,
+                None if slices is None else Slicing(parse(slices), force),
+                max_pieces,
+                saved(),
+            ),
             dry_run=dry_run,
             policy=Policy(strict=strict, accept_purged=accept_purged),
-            slicing=None if slices is None else Slicing(parse(slices), force),
             show=rows if show else 0,
-            max_pieces=max_pieces,
-            saved=saved(),
         ),
         window=window,
         run_id=run_id,

@@ -38,7 +38,7 @@ BOUNDARIES = {
         "tidemark.projection.writing.tables:delete_older_rows",
         "tidemark.projection.writing.tables:write_newest",
         "tidemark.projection.offset_store.consumption:write_offsets",
-        "tidemark.projection.offset_store.consumption:write_cursors",
+        "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors",
         "tidemark.projection.offset_store.missing_numbers:replace",
     ],
     "purge": [
@@ -107,7 +107,7 @@ def test_killed_after_a_write_and_run_again(
         [
             ("fold", "tidemark.projection.writing.tables:write_newest"),
             ("fold", "tidemark.projection.offset_store.consumption:write_offsets"),
-            ("fold", "tidemark.projection.offset_store.consumption:write_cursors"),
+            ("fold", "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors"),
             ("append", "tidemark.projection.writing.tables:write_events"),
             ("export", "tidemark.projection.writing.export_files:write_batch"),
             ("export", "tidemark.projection.writing.export_files:replace_bucket"),

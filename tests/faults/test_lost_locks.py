@@ -43,7 +43,7 @@ WRITES_OF_PROJECT = (
     "tidemark.projection.writing.export_files:write_batch",
     "tidemark.projection.writing.tables:delete_older_rows",
     "tidemark.projection.writing.tables:write_bucket_rows",
-    "tidemark.projection.offset_store.consumption:write_cursors",
+    "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors",
     "tidemark.projection.writing.tables:write_events",
     "tidemark.projection.writing.tables:write_newest",
     "tidemark.projection.offset_store.consumption:write_offsets",

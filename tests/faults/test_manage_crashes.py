@@ -27,18 +27,18 @@ CHANGES = [
     ("clear", "tidemark.projection.management.change:_raise_revision"),
     ("clear", "tidemark.ledger.audit:record"),
     ("clear", "tidemark.ledger.pieces:Pieces.restate"),
-    ("clear", "tidemark.projection.offset_store.offsets:forget_offsets"),
-    ("clear", "tidemark.projection.offset_store.offsets:forget_cursors"),
+    ("clear", "tidemark.projection.offset_store.offsets:OffsetStore.forget_offsets"),
+    ("clear", "tidemark.projection.offset_store.offsets:OffsetStore.forget_cursors"),
     ("clear", "tidemark.projection.offset_store.skips:forget"),
     ("back", "tidemark.ledger.pieces:Pieces.restate"),
     ("back", "tidemark.projection.offset_store.skips:cut"),
-    ("back", "tidemark.projection.offset_store.offsets:write"),
+    ("back", "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"),
 ]
 CASES = sampled(
     CHANGES,
     {
         ("clear", "tidemark.ledger.pieces:Pieces.restate"),
-        ("clear", "tidemark.projection.offset_store.offsets:forget_offsets"),
+        ("clear", "tidemark.projection.offset_store.offsets:OffsetStore.forget_offsets"),
         ("back", "tidemark.projection.offset_store.skips:cut"),
     },
 )
@@ -46,7 +46,7 @@ SKIPS = sampled(
     [
         ("skip", "tidemark.ledger.quarantine:write_one"),
         ("skip", "tidemark.projection.offset_store.skips:add"),
-        ("skip", "tidemark.projection.offset_store.offsets:write"),
+        ("skip", "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"),
     ],
     {("skip", "tidemark.projection.offset_store.skips:add")},
 )

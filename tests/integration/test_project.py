@@ -72,7 +72,7 @@ def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
     far = 4_000_000_000_000_000  # microseconds: in 2096
     # As a machine with that clock has stored it.
     journal.control.execute(
-        f"UPDATE {journal.own_keyspace}.projection_control USING TIMESTAMP ?"
+        f"UPDATE {journal.own_keyspace}.projection_management USING TIMESTAMP ?"
         " SET last_write_time = ? WHERE projection = ?",
         (far + 1, far, f"{journal.keyspace}/totals"),
     )

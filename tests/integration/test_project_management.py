@@ -21,7 +21,9 @@ from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition import catalog
 from tidemark.projection.management import pause as management
-from tidemark.projection.offset_store import pause_state
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.management_state import PauseState
+from tidemark.projection.offset_store.offsets import OffsetStore
 
 
 @pytest.fixture
@@ -73,19 +75,19 @@ def test_what_stands_so_already_is_said_and_leaves_no_audit_row(projections: Pro
 def test_of_two_changes_at_once_one_loses_cleanly(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both read the same revision before either writes."""
+    """Both read the same state before either writes."""
     settings = projections.journal.settings()
     settings = settings.model_copy(update={"projections_dir": projections.directory})
     both_have_read = threading.Barrier(2, timeout=60)
-    read = pause_state.standing
+    read = management_state.pause_state
 
-    def read_and_wait(*arguments: object) -> pause_state.Standing:
+    def read_and_wait(*arguments: object) -> PauseState:
         found = read(*arguments)  # type: ignore[arg-type]
-        if not found.revision and threading.current_thread() is not threading.main_thread():
+        if found.paused is None and threading.current_thread() is not threading.main_thread():
             both_have_read.wait()
         return found
 
-    monkeypatch.setattr(management, "standing", read_and_wait)
+    monkeypatch.setattr(management_state, "pause_state", read_and_wait)
     errors: list[TidemarkError] = []
 
     def pause(run_id: str) -> None:
@@ -103,7 +105,7 @@ def test_of_two_changes_at_once_one_loses_cleanly(
     [error] = errors
     assert "projection totals was changed meanwhile: paused" in str(error)
     [definition] = catalog.select(projections.directory, ["totals"])
-    assert read(projections.journal.control, settings, definition).revision == 1
+    assert read(OffsetStore(projections.journal.control, settings, definition)).paused
     assert len(audited(projections)) == 1
 
 
@@ -155,5 +157,5 @@ def test_unknown_projection_is_named_and_nothing_is_changed(
     assert "no projection is named none" in line
     assert "latest, totals" in line
     assert projections.journal.control.table_columns(
-        projections.journal.own_keyspace, pause_state.TABLE
-    ) is None or not projections.journal.own_rows(pause_state.TABLE)
+        projections.journal.own_keyspace, management_state.TABLE
+    ) is None or not projections.journal.own_rows(management_state.TABLE)

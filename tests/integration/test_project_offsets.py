@@ -26,8 +26,8 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 from tidemark.journal.series import Series
 from tidemark.ledger.locks import Locks
-from tidemark.projection.offset_store import offsets
-from tidemark.projection.offset_store.offsets import Offset
+from tidemark.projection.definition import catalog
+from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 
 ID = ("--persistence-id", "p|1")
 SERIES = {"every": ID, "totals": (*ID, "--tag", "red")}
@@ -112,8 +112,9 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
 
     # Without its pieces: the run itself finds what is new again, in buckets that are done.
     settings, subject = projections.journal.settings(), f"{projections.journal.keyspace}/totals"
+    [totals] = catalog.select(projections.directory, ["totals"])
     back = Offset(Series("p|1", "red"), 3, 3)
-    offsets.write(projections.journal.control, settings, subject, back)
+    OffsetStore(projections.journal.control, settings, totals).set_offset(back)
     # As set-offset does: what the results were made from may be new again.
     projections.journal.control.execute(
         f"DELETE FROM {settings.keyspace}.projection_bucket"

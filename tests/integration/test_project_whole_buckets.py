@@ -13,8 +13,8 @@ from tests.integration.both_sources import BOTH, both, both_sources, reached, re
 from tests.integration.projections import START_MS, Event, Projections
 from tests.integration.support import Journal
 from tidemark import clock
-from tidemark.projection.acceptance import accept
-from tidemark.projection.running.pipeline import _Processing
+from tidemark.projection.acceptance.accept import Acceptance
+from tidemark.projection.running.pipeline import Pipeline
 
 FILES = """\
 -- name: files
@@ -138,21 +138,21 @@ def test_a_run_that_died_before_the_ledger_knew_is_not_made_good_from_less(
     q = [red("q|1", 1, 0.1), red("q|1", 2, 0.2), red("s|1", 1, 0.3)]
     projections.insert(*q)
     projections.validated(0)
-    write_offsets = _Processing._write_offsets
+    write_offsets = Pipeline._write_offsets
 
-    def die(self: _Processing, *arguments: Any) -> None:
+    def die(self: Pipeline, *arguments: Any) -> None:
         if self._definition.name == "every":
             write_offsets(self, *arguments)
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(_Processing, "_write_offsets", die)
+        patched.setattr(Pipeline, "_write_offsets", die)
         assert projections.run(0, 1).status == 1
     assert set(reached(projections)) == {("every", "q|1"), ("every", "s|1")}
     assert results(projections) == both(q)
     # With nothing gone it is simply done again.
     with monkeypatch.context() as patched:
-        patched.setattr(_Processing, "_write_offsets", die)
+        patched.setattr(Pipeline, "_write_offsets", die)
         assert "no longer there" not in projections.run(0, 1).stderr
     delete(projections, *q[:1])
     again = projections.run(0, 1)
@@ -204,10 +204,10 @@ def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
     assert projections.run(0, 1, "--force", "--projection", "every").status == 0
     execute(f"DELETE FROM {own}.lock WHERE resource = ?", (resource,))
 
-    take = accept.accept
+    take = Acceptance.accept
 
-    def while_rebuilt(run: Any, *arguments: Any) -> Any:
-        taken = take(run, *arguments)
+    def while_rebuilt(*arguments: Any) -> Any:
+        accepted = take(*arguments)
         delete = f"DELETE FROM {projections.journal.keyspace}.tag_views WHERE tag_name = 'red'"
         execute(f"{delete} AND timebucket = ?", (START_MS,))
         audited = f"{projections.journal.keyspace}: tag red"
@@ -217,10 +217,10 @@ def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
             (f"{clock.now():%Y-%m-%d}", audited),
         )
         projections.insert_tag_views(*events)
-        return taken
+        return accepted
 
     with monkeypatch.context() as patched:
-        patched.setattr(accept, "accept", while_rebuilt)
+        patched.setattr(Acceptance, "accept", while_rebuilt)
         changed = projections.run(0, 1, "--projection", "totals", "--accept-purged")
     assert changed.status == 1
     assert "reconcile has changed the tag views while they were read" in changed.error_lines[0]

@@ -23,8 +23,9 @@ from tests.integration.support import Journal
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.ledger.locks import Locks
-from tidemark.projection.acceptance import accept
+from tidemark.projection.acceptance.accept import Acceptance
 from tidemark.projection.offset_store import consumption, made_from, missing_numbers
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.writing import export_files, tables
 
 LOG = (
@@ -43,8 +44,8 @@ FILES = """\
 
 SELECT time_bucket, persistence_id, sequence_nr FROM events
 """
-STEPS: tuple[tuple[ModuleType, str], ...] = (
-    (accept, "accept"),
+STEPS: tuple[tuple[ModuleType | type, str], ...] = (
+    (Acceptance, "accept"),
     (made_from, "note"),
     (tables, "write_bucket_rows"),
     (tables, "delete_older_rows"),
@@ -53,7 +54,7 @@ STEPS: tuple[tuple[ModuleType, str], ...] = (
     (export_files, "write_batch"),
     (export_files, "replace_bucket"),
     (consumption, "write_offsets"),
-    (consumption, "write_cursors"),
+    (OffsetStore, "advance_cursors"),
     (missing_numbers, "replace"),
 )
 """Reading, and the writes in their order, of those that a mode has."""

@@ -255,8 +255,8 @@ def judged(
         [(name, series.deleted_to) for name, series in histories.items() if series.deleted_to],
         DELETED,
     )
-    is_beheaded = next(iter(histories.values())).beheaded
-    reached = rule.advance_frontiers(rows, stored, deleted, is_beheaded=is_beheaded)
+    is_truncated = next(iter(histories.values())).beheaded
+    reached = rule.advance_frontiers(rows, stored, deleted, is_truncated=is_truncated)
     marked = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
     found: dict[str, list[tuple[int, Validation]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():

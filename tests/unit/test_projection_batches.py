@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.running.batches import Bounds, part
+from tidemark.partitioning.slice_ranges import Slicing
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.planning.plan import ProjectionPlan
+from tidemark.projection.running.batches import Bounds
 
 Events = dict[int, int]
 """Time bucket by sequence nr, of one series."""
 
 
-def work_of(planned: Iterable[int], done: Iterable[int] = (), held: Iterable[int] = ()) -> Work:
-    nothing = cast("Any", None)
+def batch_of(planned: Iterable[int], done: Iterable[int] = (), held: Iterable[int] = ()) -> Batch:
+    definition = cast("Any", SimpleNamespace(name="totals"))
     pieces = [Piece(bucket, Reason.NEW) for bucket in sorted(planned)]
-    return Work(
-        nothing, nothing, pieces, frozenset(held), frozenset(done), 0, is_beheaded=False, end=100
+    return Batch.whole(
+        ProjectionPlan(
+            definition,
+            pieces,
+            frozenset(held),
+            frozenset(done),
+            first=0,
+            is_truncated=False,
+            end=100,
+            slicing=Slicing(),
+        )
     )
 
 
@@ -64,22 +76,21 @@ def test_larger_events_than_before_make_the_next_batches_smaller() -> None:
 
 
 def test_buckets_of_later_batches_are_not_there_even_if_they_were_done() -> None:
-    whole = work_of([1, 2, 3, 4], done=[0, 2, 4, 9], held=[3])
-    first = part(whole, [1], [2, 4], (), 2)
-    assert (first.time_buckets, first.done, first.batch_end) == ([1], fs(0, 9), 2)
-    second = part(whole, [2], [4], {1}, 3)
+    whole = batch_of([1, 2, 3, 4], done=[0, 2, 4, 9], held=[3])
+    first = whole.part([1], [2, 4], (), 2)
+    assert (first.time_buckets, first.done, first.end) == ([1], fs(0, 9), 2)
+    second = whole.part([2], [4], {1}, 3)
     assert (second.time_buckets, second.done, second.unsettled) == ([2], fs(0, 1, 2, 9), fs(1))
-    last = part(whole, [4], [], {1}, None)
-    assert (last.time_buckets, last.done, last.held) == ([4], fs(0, 1, 2, 4, 9), fs())
-    assert last.end == first.end == whole.end
+    last = whole.part([4], [], {1}, None)
+    assert (last.time_buckets, last.done, last.end) == ([4], fs(0, 1, 2, 4, 9), None)
 
 
-def accepted(events: Events, whole: Work, batches: Sequence[Sequence[int]]) -> dict[int, set[int]]:
+def accepted(events: Events, whole: Batch, batches: Sequence[Sequence[int]]) -> dict[int, set[int]]:
     """What each time bucket is made of in the end, event by event, batch by batch."""
     frontier, made, unsettled = 0, dict[int, set[int]](), set[int]()
     for number, taken in enumerate(batches):
         rest = [bucket for batch in batches[number + 1 :] for bucket in batch]
-        plan = part(whole, taken, rest, unsettled, None)
+        plan = whole.part(taken, rest, unsettled, None)
         there = {nr for nr, bucket in events.items() if bucket in plan.planned | plan.done}
         before = frontier
         while frontier + 1 in there:
@@ -98,7 +109,7 @@ def test_batches_make_of_skewed_clocks_what_one_batch_makes(
 ) -> None:
     """The events of a series lie in any buckets; 6 is not planned, so what follows it is held."""
     events = dict(enumerate(places, start=1))
-    whole = work_of(range(6))
+    whole = batch_of(range(6))
     borders = [0, *sorted(cuts - {6}), 6]
     batches = [list(range(*pair)) for pair in pairwise(borders)]
     assert accepted(events, whole, batches) == accepted(events, whole, [list(range(6))])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import DefinitionError, InvalidInput
+from tidemark.journal.series import NO_TAG
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Mode
@@ -69,7 +70,7 @@ def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) ->
     write.write_text(GOOD)
     definition = read(write)
     assert (definition.name, definition.version, definition.mode) == ("punctuality", 2, Mode.BUCKET)
-    assert definition.tags == ("JFK", "LGA")
+    assert definition.source.series_tags == ("JFK", "LGA")
     assert (definition.keyspace, definition.table) == ("flights", "punctuality")
     lines = GOOD.splitlines()
     assert isinstance(definition.body, Select)
@@ -96,9 +97,8 @@ def test_read_takes_every_source(write: Path, header: str, source: Source) -> No
     write.write_text(GOOD.replace("tags JFK, LGA", header))
     definition = read(write)
     assert definition.source == source
-    types = source.entity_types if isinstance(source, Messages) else None
-    assert definition.entity_types == types
-    assert definition.tags == (source.names if isinstance(source, Tags) else None)
+    tags = source.names if isinstance(source, Tags) else (NO_TAG,)
+    assert (source.series_tags, source.reads_tag_views) == (tags, isinstance(source, Tags))
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_load_refuses_a_directory_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_the_shipped_definitions_are_good() -> None:
     shipped = catalog.load(REPOSITORY / "include" / "sql" / "projections")
-    assert [(one.name, one.tags, one.mode) for one in shipped] == [
-        ("aircraft_state", None, Mode.UPSERT),
+    assert [(one.name, one.source.series_tags, one.mode) for one in shipped] == [
+        ("aircraft_state", (NO_TAG,), Mode.UPSERT),
         ("daily_punctuality", ("EWR", "JFK", "LGA"), Mode.BUCKET),
     ]

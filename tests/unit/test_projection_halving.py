@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.test_projection_batches import work_of
+from tests.unit.test_projection_batches import batch_of
 from tidemark.errors import (
     CassandraUnavailable,
     DefinitionError,
@@ -27,11 +27,10 @@ from tidemark.errors import (
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance.accept import Policy
-from tidemark.projection.planning.plan import Work
+from tidemark.projection.planning.batch import Batch
 from tidemark.projection.running import bisection
-from tidemark.projection.running.batches import part
 from tidemark.projection.running.bisection import MOST_FAILED, Bisection, is_of_events
-from tidemark.projection.running.outcome import ProjectionOutcome
+from tidemark.projection.running.outcome import BatchOutcome, BatchSize, ProjectionOutcome
 
 Events = Mapping[int, int]
 """Time bucket by sequence nr, of one series."""
@@ -51,21 +50,46 @@ class World:
     is_lost: bool = False
     error: Exception = field(default_factory=lambda: WrongData("bad"))
 
-    def work_off(
-        self, work: Work, done: ProjectionOutcome, *, strict: bool = False
-    ) -> tuple[int, int]:
-        self.claimed |= work.planned
-        found = self.halves(done, strict=strict).work_off(work)
-        assert self.claimed.isdisjoint(work.planned)
-        return found
+    def process(
+        self, batch: Batch, outcome: ProjectionOutcome, *, strict: bool = False
+    ) -> BatchSize:
+        self.claimed |= batch.planned
+        size = self.bisection(outcome, strict=strict).process(batch)
+        assert self.claimed.isdisjoint(batch.planned)
+        return size
 
-    def begin(self, work: Work) -> Trial:
-        return Trial(self, work, work.time_buckets)
-
-    def halves(self, done: ProjectionOutcome, *, strict: bool = False) -> Bisection:
+    def bisection(self, outcome: ProjectionOutcome, *, strict: bool = False) -> Bisection:
         size = SimpleNamespace(bucket_size=BucketSize.HOUR)
         run = cast("Any", SimpleNamespace(settings=size, say=lambda text: None))
-        return Bisection(run, cast("Any", self), Policy(strict=strict), done, self.begin)
+        claimed, definition = cast("Any", self), cast("Any", SimpleNamespace(name="totals"))
+        return Bisection(run, claimed, definition, Policy(strict=strict), outcome, self.run_batch)
+
+    def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
+        """As `Pipeline.run_batch`, over one series."""
+        self.attempts.append(batch.time_buckets)
+        there = {nr for nr, bucket in self.events.items() if bucket in batch.planned | batch.done}
+        end = self.frontier
+        while end + 1 in there:
+            end += 1
+        late = {self.events[nr] for nr in range(self.frontier + 1, end + 1)} - batch.planned
+        assert late <= batch.done
+        reopened |= late
+        buckets = sorted(batch.planned | late)
+        assert batch.planned <= self.claimed
+        assert not late & self.claimed
+        self.claimed |= late
+        if self.bad & set(buckets):
+            raise self.error
+        self.frontier = end
+        self.claimed -= set(buckets)
+        gaps = {}
+        for bucket in buckets:
+            inside = {nr for nr, place in self.events.items() if place == bucket}
+            self.made[bucket] = {nr for nr in inside if nr <= end}
+            if self.made[bucket] != inside:
+                gaps[bucket] = "gap"
+        size = BatchSize(len(buckets), 10 * len(buckets))
+        return BatchOutcome({bucket: {} for bucket in buckets}, {}, gaps, 0, (), (), size)
 
     def check(self) -> None:
         """As a claim's."""
@@ -82,44 +106,8 @@ class World:
         self.claimed -= buckets
 
 
-@dataclass
-class Trial:
-    """As `process._Processing`, over one series."""
-
-    world: World
-    work: Work
-    time_buckets: Sequence[int]
-
-    def run_all(self, policy: Policy, done: ProjectionOutcome) -> tuple[int, int]:
-        world, plan = self.world, self.work
-        world.attempts.append(plan.time_buckets)
-        there = {nr for nr, bucket in world.events.items() if bucket in plan.planned | plan.done}
-        end = world.frontier
-        while end + 1 in there:
-            end += 1
-        late = {world.events[nr] for nr in range(world.frontier + 1, end + 1)} - plan.planned
-        assert late <= plan.done
-        self.time_buckets = sorted(plan.planned | late)
-        assert plan.planned <= world.claimed
-        assert not late & world.claimed
-        world.claimed |= late
-        if world.bad & set(self.time_buckets):
-            raise world.error
-        world.frontier = end
-        world.claimed -= set(self.time_buckets)
-        for bucket in self.time_buckets:
-            inside = {nr for nr, place in world.events.items() if place == bucket}
-            world.made[bucket] = {nr for nr in inside if nr <= end}
-            done.counts[bucket] = {}
-            done.gaps.pop(bucket, None)
-            if world.made[bucket] != inside:
-                done.gaps[bucket] = "gap"
-        return len(self.time_buckets), 10 * len(self.time_buckets)
-
-
-def planned(buckets: Iterable[int], done: Iterable[int] = ()) -> Work:
-    named = cast("Any", SimpleNamespace(name="totals"))
-    return replace(work_of(buckets, done), definition=named)
+def planned(buckets: Iterable[int], done: Iterable[int] = ()) -> Batch:
+    return batch_of(buckets, done)
 
 
 def expected(events: Events, bad: Iterable[int], last: int) -> int:
@@ -143,13 +131,13 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
     events = dict(enumerate(places, start=1))
     world, first = World(events), ProjectionOutcome()
     if before:
-        world.work_off(planned(range(before)), first)
+        world.process(planned(range(before)), first)
     world.bad, done = bad, ProjectionOutcome()
     whole = planned(range(before, 9), done=range(before))
     for taken in (range(before, before + cut), range(before + cut, 9)):
         if batch := [bucket for bucket in taken if bucket < 9]:
             later = range(batch[-1] + 1, 9)
-            world.work_off(part(whole, batch, later, done.gaps, None), done)
+            world.process(whole.part(batch, later, done.gaps, None), done)
     # An old bucket is touched, and so can fail, only if an event in it has become acceptable.
     new = {bucket for bucket in bad if bucket >= before}
     assert new <= done.failed.keys() <= bad
@@ -170,54 +158,54 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
     world.bad = frozenset()
     left = {*done.failed, *done.gaps}
     if left:
-        world.work_off(planned(left, done=set(range(9)) - left), ProjectionOutcome())
+        world.process(planned(left, done=set(range(9)) - left), ProjectionOutcome())
     assert world.frontier == expected(events, (), 8)
 
 
 def test_halves_are_tried_oldest_first_and_a_failure_is_told() -> None:
     world, done = World({}, frozenset({2})), ProjectionOutcome()
-    assert world.work_off(planned(range(6)), done) == (5, 50)
+    assert world.process(planned(range(6)), done) == BatchSize(5, 50)
     assert world.attempts == [[0, 1, 2, 3, 4, 5], [0, 1, 2], [0], [1, 2], [1], [2], [3, 4, 5]]
     assert world.ledger == {2: "bad"}
     with pytest.raises(TidemarkError) as failed:
-        bisection.require_done(planned(range(6)), done)
+        bisection.require_done(planned(range(6)).plan, done)
     assert str(failed.value) == "1 of 6 buckets, 1970-01-01 00:00: bad"
     assert bisection.lines("totals", done) == ["totals: 1970-01-01 00:00 failed: bad"]
 
 
 def test_a_late_bucket_that_is_at_fault_fails_alone() -> None:
     world, done = World({1: 0, 2: 5}, frozenset({0})), ProjectionOutcome()
-    world.work_off(planned([5, 6], done=[0, 1]), done)
+    world.process(planned([5, 6], done=[0, 1]), done)
     assert (set(done.failed), done.gaps, set(done.counts)) == ({0}, {5: "gap"}, {5, 6})
 
 
 def test_a_single_bucket_fails_with_its_own_error() -> None:
     world, done = World({}, frozenset({4})), ProjectionOutcome()
-    world.work_off(planned([4]), done)
+    world.process(planned([4]), done)
     with pytest.raises(TidemarkError, match=r"^bad$"):
-        bisection.require_done(planned([4]), done)
+        bisection.require_done(planned([4]).plan, done)
 
 
 def test_strict_and_what_no_half_would_do_better_fail_as_a_whole() -> None:
     for error in (LockHeld, LockLost, CassandraUnavailable, HistoryPurged, SchemaMismatch):
         world, done = World({}, frozenset({2}), error=error("no")), ProjectionOutcome()
         with pytest.raises(error):
-            world.work_off(planned(range(6)), done)
+            world.process(planned(range(6)), done)
         assert (len(world.attempts), done.failed) == (1, {})
     world = World({}, frozenset({2}))
     with pytest.raises(WrongData):
-        world.work_off(planned(range(6)), done, strict=True)
+        world.process(planned(range(6)), done, strict=True)
     assert len(world.attempts) == 1
     world.is_lost = True
     with pytest.raises(LockLost):
-        world.work_off(planned(range(6)), done)
+        world.process(planned(range(6)), done)
     assert world.ledger == {}
 
 
 def test_a_run_in_which_everything_fails_gives_up() -> None:
     world, done = World({}, frozenset(range(1000))), ProjectionOutcome()
     with pytest.raises(TidemarkError, match=r"^16 buckets, and what is left was not tried"):
-        world.work_off(planned(range(1000)), done)
+        world.process(planned(range(1000)), done)
     assert set(done.failed) == set(range(MOST_FAILED))
     assert len(world.attempts) < 50
 
@@ -225,14 +213,13 @@ def test_a_run_in_which_everything_fails_gives_up() -> None:
 def test_what_fails_together_and_not_alone_is_a_warning() -> None:
     world, done = World({}), ProjectionOutcome()
 
-    class Together(Trial):
-        def run_all(self, policy: Policy, done: ProjectionOutcome) -> tuple[int, int]:
-            if {1, 2} <= set(self.time_buckets):
-                raise WrongData("twice")
-            return super().run_all(policy, done)
+    def run_batch(batch: Batch, reopened: set[int]) -> BatchOutcome:
+        if {1, 2} <= batch.planned:
+            raise WrongData("twice")
+        return World.run_batch(world, batch, reopened)
 
-    world.begin = lambda work: Together(world, work, work.time_buckets)  # type: ignore[method-assign]
-    world.work_off(planned(range(4)), done)
+    world.run_batch = run_batch  # type: ignore[method-assign]
+    world.process(planned(range(4)), done)
     assert (done.failed, set(done.counts)) == ({}, {0, 1, 2, 3})
     assert done.warnings == ["warning: 4 buckets failed together, and none of them alone: twice"]
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import Series
-from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
+from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
 from tidemark.partitioning.keys import slice_of, slice_ranges
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
@@ -25,8 +25,8 @@ from tidemark.projection.offset_store import skips
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.estimate import Estimates
 from tidemark.projection.planning.limit import limit_pieces
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedWork
+from tidemark.projection.planning.plan import ProjectionPlan
+from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
 
 HOUR = 3_600_000
 PLAN = SavedPlan(
@@ -35,13 +35,13 @@ PLAN = SavedPlan(
     "2024-03-02T00:00:00Z",
     False,
     "2024-03-02T00:00:01Z",
-    [SavedWork("totals", "1-abc", 3, [SavedPiece(HOUR, "new", 0, False)])],
+    [SavedProjection("totals", "1-abc", 3, [SavedPiece(HOUR, "new", 0, False)])],
 )
 
 
-def work_of(pieces: Sequence[Piece], held: frozenset[int] = frozenset()) -> Work:
-    definition, ledger = cast("Definition", None), cast("Pieces", None)
-    return Work(definition, ledger, pieces, held, frozenset(), 0, False, 10**18)
+def plan_of(pieces: Sequence[Piece], held: frozenset[int] = frozenset()) -> ProjectionPlan:
+    definition = cast("Definition", None)
+    return ProjectionPlan(definition, pieces, held, frozenset(), 0, False, 10**18)
 
 
 @given(
@@ -62,7 +62,7 @@ def test_limit_takes_the_oldest_and_loses_none(
 ) -> None:
     pieces.sort(key=lambda piece: piece.time_bucket)
     held = frozenset(piece.time_bucket for piece in pieces) & waiting
-    some = limit_pieces(work_of(pieces, held), most)
+    some = limit_pieces(plan_of(pieces, held), most)
     ready = [piece for piece in pieces if piece.time_bucket not in held]
     assert len(some.time_buckets) == min(most, len(ready))
     assert some.held == held
@@ -84,7 +84,7 @@ def test_60000_pieces_are_done_in_as_many_runs_as_they_need() -> None:
     done: list[int] = []
     runs = 0
     while pieces:
-        some = limit_pieces(work_of(pieces), 7_000)
+        some = limit_pieces(plan_of(pieces), 7_000)
         done += some.time_buckets
         pieces, runs = list(some.postponed), runs + 1
     assert runs == 9
@@ -95,7 +95,7 @@ def test_gaps_that_never_close_take_turns_and_keep_nobody_waiting() -> None:
     attempts = dict.fromkeys(range(5), 1)
     for run in range(5):
         gaps = [Piece(bucket, Reason.GAP, attempt) for bucket, attempt in attempts.items()]
-        some = limit_pieces(work_of([*gaps, Piece(100 + run, Reason.NEW)]), 2)
+        some = limit_pieces(plan_of([*gaps, Piece(100 + run, Reason.NEW)]), 2)
         assert some.time_buckets[-1] == 100 + run
         attempts[some.time_buckets[0]] += 1
     assert set(attempts.values()) == {2}

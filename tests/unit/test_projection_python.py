@@ -16,6 +16,7 @@ from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Mode
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.query import Function
+from tidemark.projection.definition.source import Messages
 from tidemark.projection.testing import run_projection
 
 GOOD = '''\
@@ -64,7 +65,7 @@ def test_read_returns_the_decorator_as_a_header_and_runs_nothing(tmp_path: Path)
     file.write_text(GOOD)
     definition = read(file)
     assert (definition.name, definition.version, definition.mode) == ("balances", 2, Mode.FOLD)
-    assert (definition.tags, definition.target) == (None, "flights.balances")
+    assert (definition.source, definition.target) == (Messages(), "flights.balances")
     assert definition.on_error == OnError(fails=True, retries=3, delay_s=0.2)
     lines = GOOD.splitlines()
     assert definition.event.splitlines()[12].index("kind") == lines[12].index("kind")

@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.ledger.pieces import Pieces
+from tidemark.context import RunContext
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import SliceRange
-from tidemark.partitioning.slice_ranges import ALL, Slicing
+from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition.file import read
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import scope
+from tidemark.projection.sources import event_source
+from tidemark.projection.sources.base import EventSource
 
 DEFINITION = """\
 -- name: one
@@ -40,25 +40,23 @@ def rows(spark: SparkSession) -> DataFrame:
 
 
 @pytest.fixture
-def make_work(tmp_path: Path) -> Callable[..., Work]:
-    def make(source: str, slices: SliceRange) -> Work:
+def make_source(tmp_path: Path) -> Callable[..., EventSource]:
+    def make(source: str, slices: SliceRange) -> EventSource:
         file = tmp_path / "one.sql"
         file.write_text(DEFINITION.format(source=source))
-        nothing: frozenset[int] = frozenset()
-        ledger = cast(Pieces, None)
-        return Work(read(file), ledger, [], nothing, nothing, 0, False, 0, Slicing(slices))
+        return event_source(cast("RunContext", None), read(file), slices)
 
     return make
 
 
 def test_four_ranges_have_every_event_once_each_id_inside_its_range(
-    rows: DataFrame, make_work: Callable[..., Work]
+    rows: DataFrame, make_source: Callable[..., EventSource]
 ) -> None:
     """EventsBySliceSpec: 4 ranges of 20 ids with 3 events each are 60 events."""
     orders = rows.where("persistence_id LIKE 'Order|p%'")
     found = []
     for one in keys.slice_ranges(4):
-        part = scope.of_work(orders, make_work("messages", one)).collect()
+        part = make_source("messages", one).only_ours(orders).collect()
         assert all(one.first <= keys.slice_of(row.persistence_id) <= one.last for row in part)
         found += part
     assert len(found) == 60
@@ -66,10 +64,10 @@ def test_four_ranges_have_every_event_once_each_id_inside_its_range(
 
 
 def test_entity_types_are_what_stands_before_the_first_separator(
-    rows: DataFrame, make_work: Callable[..., Work]
+    rows: DataFrame, make_source: Callable[..., EventSource]
 ) -> None:
     def odd(source: str) -> list[str]:
-        chosen = scope.of_work(rows, make_work(source, ALL)).collect()
+        chosen = make_source(source, ALL).only_ours(rows).collect()
         return [row.persistence_id for row in chosen if row.persistence_id in ODD]
 
     assert odd("messages") == ODD

@@ -7,6 +7,7 @@ from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import late
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.retention.plan import Need
 from tidemark.settings import Settings
@@ -24,13 +25,14 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
     """
     needs = []
     for definition in catalog.load(settings.projections_dir):
-        if definition.tags is None:
+        if not definition.source.reads_tag_views:
             continue
-        subject = definition.subject(settings.journal_keyspace)
+        store = OffsetStore(control, settings, definition)
         version = definition.fingerprint
-        done = Pieces.of(control, settings, APPLICATION, subject, version).done()
-        done -= late.unconsumed(control, settings, subject, definition.tags, done)
-        needs.append(Need(definition.name, frozenset(definition.tags), frozenset(done)))
+        done = Pieces.of(control, settings, APPLICATION, store.subject, version).done()
+        done -= late.unconsumed(store, done)
+        tags = frozenset(definition.source.series_tags)
+        needs.append(Need(definition.name, tags, frozenset(done)))
     return needs
 
 

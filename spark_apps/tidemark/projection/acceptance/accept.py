@@ -1,4 +1,4 @@
-"""Taking events in: what of the planned buckets, and of which late ones, is processed."""
+"""Step 3, accept: which events of a batch are processed, and which late time buckets with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.storagelevel import StorageLevel
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, WrongData
 from tidemark.journal import series
-from tidemark.journal.series import NO_TAG, SERIES
+from tidemark.journal.series import SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.projection.acceptance import candidates, gaps, resets, rule, snapshots, whole_buckets
@@ -22,9 +22,10 @@ from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Validation
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import consumption, skips
-from tidemark.projection.planning.plan import Work, emptied
-from tidemark.projection.sources import registry, scope
-from tidemark.projection.sources.base import Reader
+from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.planning.plan import ledger, purged_buckets
+from tidemark.projection.sources.base import EventSource
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
 
@@ -34,7 +35,7 @@ COUNT_OF = {
     str(Validation.REJECTED): "rejected_seq_nr",
     str(Validation.REJECTED_BACKTRACKING): "rejected_backtracking_seq_nr",
 }
-REJECTED = tuple(COUNT_OF[str(one)] for one in REJECTIONS)
+REJECTED = tuple(COUNT_OF[str(rejection)] for rejection in REJECTIONS)
 _MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
 """Why a time bucket is made again although it takes nothing in."""
 _MISSING = 10_000
@@ -55,15 +56,15 @@ class Policy:
     accept_purged: bool = False
 
 
-@dataclass
+@dataclass(frozen=True)
 class AcceptedEvents:
-    """What is taken in.
+    """The events of a batch that are processed.
 
     Attributes:
-        rows: columns of `Reader.rows`, and is_snapshot if the definition starts from snapshots;
-            events that are held back are not among them.
+        rows: columns of `EventSource.rows`, and is_snapshot if the definition starts from
+            snapshots; events that are held back are not among them.
         time_buckets: to process, ascending: the planned ones and the late ones.
-        reached: as `acceptance.advance_frontiers` makes it.
+        reached: as `rule.advance_frontiers` makes it.
         counts: COUNTS by time bucket; only what is not 0.
         totals: of COUNTS, without `beyond`.
         gaps: the error of each time bucket that has an event held back.
@@ -71,22 +72,27 @@ class AcceptedEvents:
         is_single: no event is in two of the rows.
         beyond: the late events behind a gap, in time buckets that are not processed.
         warnings: for people.
-        standing: the time buckets whose result stays as it is; their events are not in `rows`.
-        cached: what `release` lets go.
+        kept: the time buckets whose result stays as it is; their events are not in `rows`.
+        cached: the frames that `release` lets go.
     """
 
     rows: DataFrame
     time_buckets: Sequence[int]
     reached: DataFrame
     counts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    totals: dict[str, int] = field(default_factory=dict)
+    totals: Mapping[str, int] = field(default_factory=dict)
     gaps: Mapping[int, str] = field(default_factory=dict)
     missing: Sequence[Row] = ()
     is_single: bool = False
     beyond: int = 0
     warnings: Sequence[str] = ()
-    standing: frozenset[int] = frozenset()
+    kept: frozenset[int] = frozenset()
     cached: Sequence[DataFrame] = ()
+
+    @property
+    def made_again(self) -> list[int]:
+        """The time buckets whose results are made."""
+        return [bucket for bucket in self.time_buckets if bucket not in self.kept]
 
     def release(self) -> None:
         """Forget what is in memory."""
@@ -94,83 +100,278 @@ class AcceptedEvents:
             frame.unpersist()
 
 
-def accept(
-    run: RunContext, claimed: Claim, work: Work, subject: str, policy: Policy
-) -> AcceptedEvents:
-    """Read the planned buckets, find how far each series goes, and add late buckets to the claim.
+@dataclass(frozen=True)
+class Acceptance:
+    """What decides which events of a projection are processed, bound once for all batches.
 
-    Raises:
-        HistoryPurged: events were deleted before they were consumed.
-        BucketsLost: events are gone that the result of a time bucket was made from, whether it is
-            planned or a late event lies in it; those buckets are to be left out.
-        WrongData: the policy is strict and there is a gap.
-        LockLost: another run has started one of the late pieces.
+    Attributes:
+        store: how far the projection has consumed its series.
+        source: its events.
+        policy: what to do about events that are missing.
     """
-    spark, settings, definition = run.spark, run.settings, work.definition
-    is_ours = F.col("tag").isin(list(definition.tags or [NO_TAG]))
-    stored = consumption.stored_offsets(spark, settings, subject, work.slices).where(is_ours)
-    stored = scope.of_types(stored, definition)
-    reader = registry.reader(definition.source)
-    rows = scope.planned_rows(run, work, reader)
-    cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
-    begin, consumed = None, stored
-    if definition.starts_from_snapshots:
-        begin = snapshots.starts(run, work, rows, stored)
-        consumed = snapshots.begun(stored, begin)
-    seen = candidates.of_source(run, work, reader, rows.select(*KEYS), consumed)
-    first_encounters, suspects, repeated, unprocessed = _encounters(seen)
-    if suspects:
-        seen = _without_purged(run, work, reader, seen, consumed, policy)
-    late, beyond = _late(seen) if work.done - work.planned else ([], {})
-    if late:
-        if not policy.accept_purged:
-            _require_unpurged(run, definition, late)
-        more = scope.source_rows(run, work, reader, late)
-        cached.append(more.persist(StorageLevel.MEMORY_AND_DISK))
-        rows = rows.unionByName(more)
-    time_buckets = sorted({*work.time_buckets, *late})
-    # What was seen is neither the late rows, read afterwards, nor those of a former life.
-    is_repeated = bool(late or repeated) or seen.anew is not None
-    taken, judged = _judged(run, work, seen, rows, time_buckets, is_repeated=is_repeated)
-    taken.cached = cached
-    taken.standing = _require_whole(run, work, judged, taken, policy)
-    if taken.standing:
-        taken.rows = taken.rows.where(~F.col("time_bucket").isin(*taken.standing))
-    taken.rows = skips.without(taken.rows, skips.stored(run.control, settings, subject))
-    if begin is not None:
-        taken.rows = snapshots.take_in(run, taken.rows, seen, begin, stored)
-        taken.reached = snapshots.marked(taken.reached, begin).localCheckpoint()
-        taken.totals["snapshots"] = begin.count()
-    # Those of unsettled buckets were counted by the batch that held them back.
-    known = work.unsettled.union(late)
-    taken.beyond = sum(number for bucket, number in beyond.items() if bucket not in known)
-    taken.totals["first_encounters"] = first_encounters
-    taken.warnings = _warnings(unprocessed)
-    # A snapshot is a row beside its event's, and so are the tags of an event.
-    is_one_row = begin is None and len(definition.tags or [NO_TAG]) == 1
-    taken.is_single = is_one_row and not is_repeated
-    if policy.strict:
-        _require_no_gap(definition, taken.gaps)
-    if late:
-        claimed.extend(late_pieces(work, late))
-    return taken
 
+    store: OffsetStore
+    source: EventSource
+    policy: Policy
 
-def _require_whole(
-    run: RunContext, work: Work, judged: DataFrame, taken: AcceptedEvents, policy: Policy
-) -> frozenset[int]:
-    """The time buckets whose result stands, see `made.require_whole`."""
-    if policy.accept_purged or not work.definition.mode.replaces_buckets:
-        return frozenset()
-    to_change = {piece.time_bucket for piece in work.pieces if piece.reason in _MADE_AGAIN}
-    to_change |= {bucket for bucket, counts in taken.counts.items() if counts.get("accepted")}
-    try:
-        return whole_buckets.require_whole(
-            run, work.definition, judged, taken.time_buckets, to_change
+    @property
+    def _run(self) -> RunContext:
+        return self.source.run
+
+    @property
+    def _definition(self) -> Definition:
+        return self.source.definition
+
+    def accept(self, batch: Batch, claimed: Claim) -> AcceptedEvents:
+        """Read a batch, find how far each series goes, and add late time buckets to the claim.
+
+        Raises:
+            HistoryPurged: events were deleted before they were consumed.
+            BucketsLost: events are gone that the result of a time bucket was made from, whether it
+                is planned or a late event lies in it; those buckets are to be left out.
+            WrongData: the policy is strict and there is a gap.
+            LockLost: another run has started one of the late pieces.
+        """
+        stored = self._stored(batch)
+        rows = self.source.planned_rows(batch.time_buckets)
+        cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
+        begin, consumed = None, stored
+        if self._definition.starts_from_snapshots:
+            begin = snapshots.find_starts(self.source, batch, rows, stored)
+            consumed = snapshots.begun(stored, begin)
+        seen = candidates.find_candidates(self.source, batch, rows.select(*KEYS), consumed)
+        encounters = _encounters(seen)
+        if encounters.suspects:
+            seen = self._without_purged(batch, seen, consumed)
+        late, beyond = _late(seen) if batch.done - batch.planned else ([], {})
+        if late:
+            self._require_unpurged(late)
+            cached.append(self.source.rows(late).persist(StorageLevel.MEMORY_AND_DISK))
+            rows = rows.unionByName(cached[-1])
+        time_buckets = sorted({*batch.time_buckets, *late})
+        # What was seen is neither the late rows, read afterwards, nor those of a former life.
+        is_repeated = bool(late or encounters.repeated) or seen.restarted is not None
+        validated = rule.validate_events(
+            _placed(self._run, rows, time_buckets, batch.done), seen.reached, F.col("is_back")
         )
-    except BucketsLost:
-        taken.release()
-        raise
+        counts = _counts(validated, is_repeated=is_repeated)
+        totals = {**_totals(counts), "first_encounters": encounters.first}
+        held = _held_back(validated, seen, counts)
+        try:
+            kept = self._kept_buckets(batch, validated, time_buckets, counts)
+        except BucketsLost:
+            for frame in cached:
+                frame.unpersist()
+            raise
+        rows = held.without(rows, kept)
+        rows = skips.without(rows, skips.stored(self.store))
+        reached = seen.reached
+        if begin is not None:
+            rows = snapshots.take_in(self._run, rows, seen, begin, stored)
+            reached = snapshots.marked(reached, begin).localCheckpoint()
+            totals["snapshots"] = begin.count()
+        if self.policy.strict:
+            _require_no_gap(self._definition, held.gaps)
+        if late:
+            claimed.extend(late_pieces(self._run, self._definition, late))
+        # Those of unsettled buckets were counted by the batch that held them back.
+        known = batch.unsettled.union(late)
+        # A snapshot is a row beside its event's, and so are the tags of an event.
+        is_one_row = begin is None and len(self._definition.source.series_tags) == 1
+        return AcceptedEvents(
+            rows,
+            time_buckets,
+            reached,
+            counts,
+            totals,
+            held.gaps,
+            held.missing,
+            is_single=is_one_row and not is_repeated,
+            beyond=sum(number for bucket, number in beyond.items() if bucket not in known),
+            warnings=_warnings(encounters.unprocessed),
+            kept=kept,
+            cached=cached,
+        )
+
+    def _stored(self, batch: Batch) -> DataFrame:
+        stored = consumption.stored_offsets(self.store, self._run.spark, batch.slices)
+        is_ours = F.col("tag").isin(*self._definition.source.series_tags)
+        return self.source.only_entity_types(stored.where(is_ours))
+
+    def _kept_buckets(
+        self,
+        batch: Batch,
+        validated: DataFrame,
+        time_buckets: Sequence[int],
+        counts: Mapping[int, Mapping[str, int]],
+    ) -> frozenset[int]:
+        """Return the time buckets whose result stands, see `whole_buckets.require_whole`."""
+        if self.policy.accept_purged or not self._definition.mode.replaces_buckets:
+            return frozenset()
+        to_change = {piece.time_bucket for piece in batch.pieces if piece.reason in _MADE_AGAIN}
+        to_change |= {bucket for bucket, of_bucket in counts.items() if of_bucket.get("accepted")}
+        return whole_buckets.require_whole(self.store, validated, time_buckets, to_change)
+
+    def _require_unpurged(self, late: Sequence[int]) -> None:
+        if self.policy.accept_purged:
+            return
+        if gone := purged_buckets(self._run, self._definition, late):
+            raise BucketsLost(gone, self._definition.name)
+
+    def _without_purged(self, batch: Batch, seen: Candidates, stored: DataFrame) -> Candidates:
+        """Refuse that events were deleted before they were consumed, or give them up."""
+        gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
+        named = gone.orderBy(*SERIES).limit(gaps.NAMED).collect()
+        if not named:
+            return seen
+        if not self.policy.accept_purged:
+            raise _purged(self._definition, named, gone.count())
+        last = gone.select(*SERIES, "last_number")
+        given_up = resets.with_restarts(stored, seen.restarted).join(last, on=[*SERIES], how="left")
+        given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
+        reached = rule.advance_frontiers(
+            seen.rows,
+            given_up.drop("last_number"),
+            self.source.deleted(),
+            is_truncated=batch.plan.is_truncated,
+        )
+        reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
+        marked = resets.with_restart_marks(reached, seen.restarted)
+        return Candidates(seen.rows, marked, seen.restarted)
+
+
+def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) -> list[Piece]:
+    """Return the pieces of time buckets that are done, to be done again with their late events."""
+    attempts = {entry.time_bucket: entry.attempt for entry in ledger(run, definition).entries()}
+    return [Piece(bucket, Reason.LATE, attempts[bucket]) for bucket in late]
+
+
+@dataclass(frozen=True)
+class _Encounters:
+    """How many series began behind deleted events, may have lost some since, have some twice.
+
+    And how many are consumed over events that lie before the projection's first time bucket.
+    """
+
+    first: int
+    suspects: int
+    repeated: int
+    unprocessed: int
+
+
+def _encounters(seen: Candidates) -> _Encounters:
+    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
+    consumed_to = F.when(F.col("tag") == series.NO_TAG, F.col("reached_number")).otherwise(
+        F.col("reached_sequence_nr")
+    )
+    is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
+    counts = seen.reached.agg(
+        F.count_if(is_new & is_deleted).alias("first"),
+        F.count_if(is_suspect).alias("suspects"),
+        F.count_if("is_repeated").alias("repeated"),
+        F.count_if(F.col("first_before") <= F.col("reached_number")).alias("unprocessed"),
+    ).collect()[0]
+    return _Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
+
+
+def _late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
+    """Return the done buckets with an accepted event; by bucket, the late events behind a gap."""
+    limits = seen.reached.select(*SERIES, "base", "reached_number")
+    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
+    is_beyond = F.col("number") > F.col("reached_number")
+    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
+    by_bucket = (
+        late.join(limits, on=[*SERIES])
+        .groupBy("time_bucket")
+        .agg(F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond"))
+        .where("accepted > 0 OR beyond > 0")
+        .collect()
+    )
+    accepted = sorted(row.time_bucket for row in by_bucket if row.accepted)
+    return accepted, {row.time_bucket: row.beyond for row in by_bucket if row.beyond}
+
+
+def _placed(
+    run: RunContext, rows: DataFrame, time_buckets: Sequence[int], done: Collection[int]
+) -> DataFrame:
+    """Mark the rows of time buckets where the projection has been before, as is_back."""
+    places = local_rows(
+        run.spark,
+        [(bucket, bucket in done) for bucket in time_buckets],
+        "time_bucket bigint, is_back boolean",
+    )
+    return rows.join(F.broadcast(places), on="time_bucket")
+
+
+@dataclass(frozen=True)
+class _HeldBack:
+    """The events that must not be consumed, and what they wait for."""
+
+    gaps: Mapping[int, str] = field(default_factory=dict)
+    missing: Sequence[Row] = ()
+    events: DataFrame | None = None
+
+    def without(self, rows: DataFrame, kept: Collection[int]) -> DataFrame:
+        """Leave out these events, and the time buckets whose result stays as it is."""
+        if self.events is not None:
+            key = ["persistence_id", "sequence_nr"]
+            rows = rows.join(self.events, on=key, how="left_anti")
+        return rows.where(~F.col("time_bucket").isin(*kept)) if kept else rows
+
+
+def _held_back(
+    validated: DataFrame, seen: Candidates, counts: Mapping[int, Mapping[str, int]]
+) -> _HeldBack:
+    if not any(name in of_bucket for of_bucket in counts.values() for name in REJECTED):
+        return _HeldBack()
+    of_buckets = gaps.of_buckets(validated, seen.rows, seen.reached).localCheckpoint()
+    return _HeldBack(
+        gaps.errors(gaps.named(of_buckets).collect()),
+        gaps.missing(of_buckets).limit(_MISSING).collect(),
+        rule.held_back(validated).localCheckpoint(),
+    )
+
+
+def _counts(validated: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, int]]:
+    """Count the distinct numbers of series by time bucket."""
+    distinct = validated.select("time_bucket", *SERIES, "number", RESULT)
+    if is_repeated:
+        distinct = distinct.distinct()
+    counts: dict[int, dict[str, int]] = {}
+    for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
+        counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n
+    return counts
+
+
+def _totals(counts: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+    totals = sum((Counter(of_bucket) for of_bucket in counts.values()), Counter[str]())
+    return {name: totals[name] for name in COUNTS}
+
+
+def _purged(definition: Definition, named: Sequence[Row], number: int) -> HistoryPurged:
+    parts = [
+        f"{series.series_name(row.persistence_id, row.tag)}"
+        f" {series.numbers(row.first_number, row.last_number)}"
+        for row in named
+    ]
+    more = number - len(named)
+    parts += [f"and {more:,} more"] if more else []
+    return HistoryPurged(
+        "events were deleted before the projection consumed them: " + ", ".join(parts),
+        where=definition.name,
+        do="bring them back, or give them up with --accept-purged",
+    )
+
+
+def _require_no_gap(definition: Definition, gaps_of: Mapping[int, str]) -> None:
+    if gaps_of:
+        _, error = min(gaps_of.items())
+        raise WrongData(
+            f"{counted(len(gaps_of), 'time bucket')} with events held back; {error}",
+            where=definition.name,
+            do="run again when the missing events are there, or without --strict",
+        )
 
 
 def _warnings(unprocessed: int) -> list[str]:
@@ -180,136 +381,3 @@ def _warnings(unprocessed: int) -> list[str]:
         f"warning: {unprocessed:,} series have events before the projection's first time"
         " bucket that came after it had begun: they are consumed, and in no result"
     ]
-
-
-def late_pieces(work: Work, late: Collection[int]) -> list[Piece]:
-    """The pieces of time buckets that are done, to be done again since late events are in them."""
-    known = {entry.time_bucket: entry.attempt for entry in work.ledger.entries()}
-    return [Piece(each, Reason.LATE, known[each]) for each in late]
-
-
-def _require_unpurged(run: RunContext, definition: Definition, late: Sequence[int]) -> None:
-    if gone := emptied(run, definition, late):
-        raise BucketsLost(gone, definition.name)
-
-
-def _require_no_gap(definition: Definition, found: Mapping[int, str]) -> None:
-    if found:
-        _, error = min(found.items())
-        raise WrongData(
-            f"{counted(len(found), 'time bucket')} with events held back; {error}",
-            where=definition.name,
-            do="run again when the missing events are there, or without --strict",
-        )
-
-
-def _encounters(seen: Candidates) -> tuple[int, int, int, int]:
-    """How many series began behind deleted events, may have lost some since, have some twice.
-
-    And how many are consumed over events that lie before the projection's first time bucket.
-    """
-    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
-    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
-    consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
-        F.col("reached_sequence_nr")
-    )
-    is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
-    found = seen.reached.agg(
-        F.count_if(is_new & is_deleted).alias("first"),
-        F.count_if(is_suspect).alias("suspects"),
-        F.count_if("is_repeated").alias("repeated"),
-        F.count_if(F.col("first_before") <= F.col("reached_number")).alias("unprocessed"),
-    ).collect()[0]
-    return found["first"], found["suspects"], found["repeated"], found["unprocessed"]
-
-
-def _without_purged(
-    run: RunContext, work: Work, reader: Reader, seen: Candidates, stored: DataFrame, policy: Policy
-) -> Candidates:
-    gone = gaps.purged(seen.reached, seen.rows).localCheckpoint()
-    found = gone.orderBy(*SERIES).limit(gaps.NAMED).collect()
-    if not found:
-        return seen
-    if not policy.accept_purged:
-        more = gone.count() - len(found)
-        named = [
-            f"{series.series_name(row.persistence_id, row.tag)}"
-            f" {series.numbers(row.first_number, row.last_number)}"
-            for row in found
-        ] + ([f"and {more:,} more"] if more else [])
-        raise HistoryPurged(
-            "events were deleted before the projection consumed them: " + ", ".join(named),
-            where=work.definition.name,
-            do="bring them back, or give them up with --accept-purged",
-        )
-    last = gone.select(*SERIES, "last_number")
-    given_up = resets.with_restarts(stored, seen.anew).join(last, on=[*SERIES], how="left")
-    given_up = given_up.withColumn("stored_number", F.coalesce("last_number", "stored_number"))
-    deleted = reader.deleted(run.spark, run.settings)
-    reached = rule.advance_frontiers(
-        seen.rows, given_up.drop("last_number"), deleted, is_beheaded=work.is_beheaded
-    )
-    reached = rule.align_tags(reached.localCheckpoint(), seen.rows)
-    return Candidates(seen.rows, resets.with_restart_marks(reached, seen.anew), seen.anew)
-
-
-def _late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
-    """The done buckets with an accepted event, and by bucket the late events behind a gap."""
-    limits = seen.reached.select(*SERIES, "base", "reached_number")
-    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
-    is_beyond = F.col("number") > F.col("reached_number")
-    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
-    by_bucket = late.join(limits, on=[*SERIES]).groupBy("time_bucket")
-    found = (
-        by_bucket.agg(
-            F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond")
-        )
-        .where("accepted > 0 OR beyond > 0")
-        .collect()
-    )
-    accepted = sorted(row.time_bucket for row in found if row.accepted)
-    return accepted, {row.time_bucket: row.beyond for row in found if row.beyond}
-
-
-def _judged(
-    run: RunContext,
-    work: Work,
-    seen: Candidates,
-    rows: DataFrame,
-    time_buckets: Sequence[int],
-    *,
-    is_repeated: bool,
-) -> tuple[AcceptedEvents, DataFrame]:
-    """What is taken in, and the rows as `acceptance.validate_events` makes them."""
-    again = local_rows(
-        run.spark,
-        [(bucket, bucket in work.done) for bucket in time_buckets],
-        "time_bucket bigint, is_back boolean",
-    )
-    placed = rows.join(F.broadcast(again), on="time_bucket")
-    judged = rule.validate_events(placed, seen.reached, F.col("is_back"))
-    taken = AcceptedEvents(rows, time_buckets, seen.reached)
-    taken.counts = _counts(judged, is_repeated=is_repeated)
-    totals = sum((Counter(each) for each in taken.counts.values()), Counter[str]())
-    taken.totals = {name: totals[name] for name in COUNTS}
-    if any(name in each for each in taken.counts.values() for name in REJECTED):
-        found = gaps.of_buckets(judged, seen.rows, seen.reached).localCheckpoint()
-        taken.gaps = gaps.errors(gaps.named(found).collect())
-        taken.missing = gaps.missing(found).limit(_MISSING).collect()
-        taken.rows = rows.join(
-            rule.held_back(judged).localCheckpoint(),
-            on=["persistence_id", "sequence_nr"],
-            how="left_anti",
-        )
-    return taken, judged
-
-
-def _counts(judged: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, int]]:
-    """Distinct numbers of series by time bucket."""
-    distinct = judged.select("time_bucket", *SERIES, "number", RESULT)
-    if is_repeated:
-        distinct = distinct.distinct()
-    counts: dict[int, dict[str, int]] = {}
-    for row in distinct.groupBy("time_bucket", RESULT).agg(F.count("*").alias("n")).collect():
-        counts.setdefault(row.time_bucket, {})[COUNT_OF[row.result]] = row.n
-    return counts

@@ -6,19 +6,19 @@ was read, so that nothing can be accepted that is not processed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames
 from tidemark.journal.series import SERIES
 from tidemark.projection.acceptance import resets, rule
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import read, restarts, scope
-from tidemark.projection.sources.base import Reader
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.sources import read, restarts
+from tidemark.projection.sources.base import EventSource
+from tidemark.projection.sources.tags import TagsSource
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
 
@@ -35,77 +35,77 @@ class Candidates:
         rows: persistence_id, tag, number, sequence_nr, timestamp (timeuuid text), time_bucket,
             is_there (the event may be consumed now), is_before (in a bucket before the
             projection's first), is_late (in a bucket that is done and not planned).
-        reached: as `acceptance.advance_frontiers` makes it, with the mark of
-        `resets.with_restart_marks`. anew: as `resets.restarted_ids` makes it; None if the
-        projection does not ask.
+        reached: as `rule.advance_frontiers` makes it, with the mark of
+            `resets.with_restart_marks`.
+        restarted: as `restarts.restarted_ids` makes it; None if the projection does not ask.
     """
 
     rows: DataFrame
     reached: DataFrame
-    anew: DataFrame | None = None
+    restarted: DataFrame | None = None
 
 
-def of_source(
-    run: RunContext, work: Work, reader: Reader, planned: DataFrame, stored: DataFrame
+def find_candidates(
+    source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
 ) -> Candidates:
-    """What is seen of each series, wherever it is.
+    """Find what there is of each series, wherever it lies.
 
     Args:
-        run: the application's frame.
-        work: the projection's plan.
-        reader: of its source.
+        source: the events of the projection.
+        batch: what is processed.
         planned: KEYS of the rows of the buckets to process.
         stored: as `rule.advance_frontiers` takes it.
     """
-    if work.definition.tags is not None:
-        return of_tags(run, work, planned, stored)
-    found = reader.unread(run, work, planned, stored)
-    deleted = reader.deleted(run.spark, run.settings)
-    return by_sequence_nr(run, work, planned, stored, found, deleted, reader.written(run))
+    if isinstance(source, TagsSource):
+        return _by_tag_pid_sequence_nr(source, batch, planned, stored)
+    unread = source.unread(batch, planned, stored)
+    return by_sequence_nr(
+        source.run, batch, planned, stored, unread, source.deleted(), source.written()
+    )
 
 
 def by_sequence_nr(
     run: RunContext,
-    work: Work,
+    batch: Batch,
     planned: DataFrame,
     stored: DataFrame,
-    found: DataFrame,
+    unread: DataFrame,
     deleted: DataFrame,
     written: DataFrame | None = None,
 ) -> Candidates:
-    """Each persistence id being a series: the planned rows, and what was found of the others.
+    """Place the planned rows and what else is unread, each persistence id being a series.
 
     Args:
-        run: the application's frame.
-        work: the projection's plan.
-        planned: as for `of_source`.
-        stored: as `acceptance.advance_frontiers` takes it.
-        found: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
+        run: the context of the run.
+        batch: what is processed.
+        planned: as for `find_candidates`.
+        stored: as `rule.advance_frontiers` takes it.
+        unread: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
             planned buckets nothing is taken.
-        deleted: as `acceptance.advance_frontiers` takes it.
+        deleted: as `rule.advance_frontiers` takes it.
         written: persistence_id, written_to: up to there a number that is not there was never given
             to an event. None if every number is.
     """
-    rows = _placed(run, work, planned, read.numbered(found).select(*KEYS))
-    after, anew = work.definition.reset_after, None
+    rows = _placed(run, batch, planned, read.numbered(unread).select(*KEYS))
+    after, restarted = batch.definition.reset_after, None
     if after is not None:
-        anew = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()
-        rows = resets.of_present_life(rows, anew).localCheckpoint()
+        restarted = restarts.restarted_ids(rows, stored, deleted, after).localCheckpoint()
+        rows = resets.of_present_life(rows, restarted).localCheckpoint()
     if written is not None:
         rows = rule.jumping(rows, written).localCheckpoint()
-    reached = rule.advance_frontiers(rows, resets.with_restarts(stored, anew), deleted)
-    return Candidates(rows, resets.with_restart_marks(reached, anew).localCheckpoint(), anew)
+    reached = rule.advance_frontiers(rows, resets.with_restarts(stored, restarted), deleted)
+    marked = resets.with_restart_marks(reached, restarted).localCheckpoint()
+    return Candidates(rows, marked, restarted)
 
 
-def of_tags(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) -> Candidates:
-    """Series by tag pid sequence nr: planned rows, the look-back, and a search for what is missing.
-
-    Arguments as those of `of_source`.
-    """
-    search = _Search(run, work, stored)
-    search.look(planned, work.look_back(run.settings))
+def _by_tag_pid_sequence_nr(
+    source: TagsSource, batch: Batch, planned: DataFrame, stored: DataFrame
+) -> Candidates:
+    """Look at planned rows and the look-back, then search for what is missing."""
+    search = _Search(source, batch, stored)
+    search.look(planned, batch.look_back(source.run.settings))
     search.look_further()
-    if len(work.definition.tags or ()) == 1:
+    if len(source.definition.source.series_tags) == 1:
         return Candidates(search.rows, search.reached)
     return Candidates(search.rows, rule.align_tags(search.reached, search.rows))
 
@@ -113,36 +113,33 @@ def of_tags(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) 
 class _Search:
     """Tag views, bucket by bucket, until no number of any series is missing or all was seen."""
 
-    def __init__(self, run: RunContext, work: Work, stored: DataFrame) -> None:
-        self._run, self._work, self._stored = run, work, stored
+    def __init__(self, source: TagsSource, batch: Batch, stored: DataFrame) -> None:
+        self._source, self._run, self._batch, self._stored = source, source.run, batch, stored
         # Not eager: kept by the first job that needs it, without one of its own.
-        self._deleted = frames.deleted(run.spark, run.settings).localCheckpoint(eager=False)
-        tags = list(work.definition.tags or ())
-        progress = frames.placed_progress(run.spark, run.settings).where(F.col("tag").isin(tags))
-        progress = scope.of_work(progress, work)
-        progress = progress.withColumnRenamed("progress_bucket", "time_bucket")
+        self._deleted = source.deleted().localCheckpoint(eager=False)
+        progress = source.progress().withColumnRenamed("progress_bucket", "time_bucket")
         # Read before the rows, since it is written after them: what it speaks of is among those.
         self._progress = progress.localCheckpoint()
-        self._seen: set[int] = set(work.time_buckets)
+        self._seen: set[int] = set(batch.time_buckets)
 
     def look(self, planned: DataFrame, time_buckets: Iterable[int]) -> None:
         """Begin with the planned rows and some buckets more."""
-        around = self._keys(self._unseen(time_buckets))
-        self.rows = _placed(self._run, self._work, planned, around)
+        around = self._source.keys_in(self._unseen(time_buckets)).select(*KEYS)
+        self.rows = _placed(self._run, self._batch, planned, around)
         self._judge()
 
     def look_further(self) -> None:
         """Where the progress points, then back from the window's end, twice as far each time."""
-        if self._work.is_beheaded:
+        if self._batch.plan.is_truncated:
             self._look_where_events_wait()
         if self._is_complete():
             return
         lacking = self._lacking()
         pointed = lacking.where(F.col("progress_bucket").isNotNull()).select("progress_bucket")
         self._add([row.progress_bucket for row in pointed.distinct().collect()], lacking)
-        settings, work = self._run.settings, self._work
-        first = min(settings.first_time_bucket, work.first)
-        end, width = work.end, SEARCHED_FIRST * settings.bucket_size.milliseconds
+        settings, plan = self._run.settings, self._batch.plan
+        first = min(settings.first_time_bucket, plan.first)
+        end, width = plan.end, SEARCHED_FIRST * settings.bucket_size.milliseconds
         while end > first and not (lacking := self._lacking()).isEmpty():
             start = max(first, end - width)
             self._add(range(start, end, settings.bucket_size.milliseconds), lacking)
@@ -150,8 +147,9 @@ class _Search:
 
     def _look_where_events_wait(self) -> None:
         """For what seems to be purged, in the time buckets that may not be processed yet."""
-        work, size = self._work, self._run.settings.bucket_size.milliseconds
-        waiting = set(range(work.first, work.end, size)) - work.planned - work.done
+        batch, size = self._batch, self._run.settings.bucket_size.milliseconds
+        in_plan = range(batch.plan.first, batch.plan.end, size)
+        waiting = set(in_plan) - batch.planned - batch.done
         is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
         begun = self.reached.where(is_new & (F.col("base") > F.col("deleted_to")))
         if waiting and not begun.isEmpty():
@@ -162,8 +160,9 @@ class _Search:
         if wanted:
             self._run.say(f"searching {counted(len(wanted), 'time bucket')} for missing numbers")
             nothing = self.rows.limit(0).select(*KEYS)
-            found = self._keys(wanted).join(lacking.select(*SERIES), on=[*SERIES], how="left_semi")
-            more = _placed(self._run, self._work, nothing, found.select(*KEYS))
+            keys = self._source.keys_in(wanted).select(*KEYS)
+            of_lacking = keys.join(lacking.select(*SERIES), on=[*SERIES], how="left_semi")
+            more = _placed(self._run, self._batch, nothing, of_lacking.select(*KEYS))
             self.rows = self.rows.unionByName(more).localCheckpoint()
             self._judge()
 
@@ -173,14 +172,9 @@ class _Search:
         self._seen.update(wanted)
         return wanted
 
-    def _keys(self, time_buckets: Sequence[int]) -> DataFrame:
-        tags = self._work.definition.tags or ()
-        rows = read.tag_view_rows(self._run.spark, self._run.settings, tags, time_buckets)
-        return scope.of_work(rows, self._work).select(*KEYS)
-
     def _judge(self) -> None:
         reached = rule.advance_frontiers(
-            self.rows, self._stored, self._deleted, is_beheaded=self._work.is_beheaded
+            self.rows, self._stored, self._deleted, is_truncated=self._batch.plan.is_truncated
         )
         self.reached = reached.localCheckpoint()
 
@@ -194,7 +188,7 @@ class _Search:
         return not (found.holes or found.lost)
 
     def _reachable_progress(self) -> DataFrame:
-        progress = _with_place(self._run, self._work, self._progress)
+        progress = _with_place(self._run, self._batch, self._progress)
         return progress.where(F.col("is_there") & ~F.col("is_before"))
 
     def _lacking(self) -> DataFrame:
@@ -235,26 +229,26 @@ def _is_gone() -> Column:
     return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
 
 
-def _placed(run: RunContext, work: Work, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
+def _placed(run: RunContext, batch: Batch, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
     """Both together; of the planned buckets only what was read to be processed."""
-    others = _with_place(run, work, elsewhere).where(~F.col("is_planned"))
-    rows = _with_place(run, work, planned).unionByName(others)
+    others = _with_place(run, batch, elsewhere).where(~F.col("is_planned"))
+    rows = _with_place(run, batch, planned).unionByName(others)
     return rows.drop("is_planned").localCheckpoint(eager=False)
 
 
-def _with_place(run: RunContext, work: Work, rows: DataFrame) -> DataFrame:
-    planned = work.planned
+def _with_place(run: RunContext, batch: Batch, rows: DataFrame) -> DataFrame:
+    planned, plan = batch.planned, batch.plan
     places = local_rows(
         run.spark,
-        [(bucket, bucket in planned) for bucket in sorted(planned | work.done)],
+        [(bucket, bucket in planned) for bucket in sorted(planned | batch.done)],
         "time_bucket bigint, is_planned boolean",
     )
-    is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < work.first)
+    is_there = F.col("is_planned").isNotNull() | (F.col("time_bucket") < plan.first)
     is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
     return rows.join(F.broadcast(places), on="time_bucket", how="left").withColumns(
         {
-            "is_there": is_there & (F.col("time_bucket") < work.end),
-            "is_before": F.col("time_bucket") < work.first,
+            "is_there": is_there & (F.col("time_bucket") < plan.end),
+            "is_before": F.col("time_bucket") < plan.first,
             "is_late": F.col("is_planned").isNotNull() & ~is_planned,
             "is_planned": is_planned,
         }

@@ -34,7 +34,7 @@ REJECTIONS = (Validation.REJECTED, Validation.REJECTED_BACKTRACKING)
 
 
 def advance_frontiers(
-    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, *, is_beheaded: bool = False
+    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, *, is_truncated: bool = False
 ) -> DataFrame:
     """How far each series can be consumed.
 
@@ -50,7 +50,7 @@ def advance_frontiers(
             a number may follow one that is not the next lower.
         stored: persistence_id, tag, stored_number, stored_sequence_nr (bigint); unique.
         deleted: persistence_id, deleted_to (bigint); unique.
-        is_beheaded: whether the rows of older buckets may have been purged.
+        is_truncated: whether the rows of older buckets may have been purged.
 
     Columns: persistence_id, tag, stored_number (null at the first encounter), base (what it begins
     behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
@@ -59,7 +59,7 @@ def advance_frontiers(
     stored one that lies before the projection's first bucket, null if there is none), is_repeated
     (boolean: a number is there twice, or an event has two of them).
     """
-    numbered = _numbered(sightings, stored, deleted, is_beheaded)
+    numbered = _numbered(sightings, stored, deleted, is_truncated)
     number, base = F.col("event.number"), F.col("base")
     is_new = number > base
     # What a series ends with if this event cannot follow it.
@@ -115,7 +115,7 @@ def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
 
 
 def _numbered(
-    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, is_beheaded: bool
+    sightings: DataFrame, stored: DataFrame, deleted: DataFrame, is_truncated: bool
 ) -> DataFrame:
     """What is there, each with the event before it (former) and with the base of its series.
 
@@ -126,7 +126,7 @@ def _numbered(
     event = F.struct("number", "timestamp", "sequence_nr", *follows).alias("event")
     there = sightings.where("is_there").select(*SERIES, event, "is_before")
     known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
-    waiting = sightings.where(~F.col("is_there") & F.lit(is_beheaded))
+    waiting = sightings.where(~F.col("is_there") & F.lit(is_truncated))
     waiting = waiting.select(*SERIES, F.col("number").alias("waiting"))
     rows = (
         there.unionByName(known, allowMissingColumns=True)
@@ -139,7 +139,7 @@ def _numbered(
     before_all = F.min("event.number").over(by_series) - 1
     # Where one is null the other counts.
     unpurged = F.least(before_all, F.min("waiting").over(by_series) - 1)
-    undeleted = unpurged if is_beheaded else F.least(F.col("deleted_to"), before_all)
+    undeleted = unpurged if is_truncated else F.least(F.col("deleted_to"), before_all)
     begins = F.struct("event.number", F.col("former.number").alias("predecessor"))
     first = F.min(F.when(~F.col("is_before"), begins)).over(by_series)
     is_old = F.col("first.predecessor") == F.col("first.number") - 1

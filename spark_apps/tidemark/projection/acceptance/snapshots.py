@@ -11,55 +11,48 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.journal import frames, increments, snapshots
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
 from tidemark.projection.acceptance.candidates import Candidates
-from tidemark.projection.definition.source import PersistenceIds
 from tidemark.projection.envelope import IS_SNAPSHOT
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import messages, read, scope
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.sources import read
+from tidemark.projection.sources.base import EventSource
 from tidemark.settings import Settings
-from tidemark.spark.local_rows import local_rows
 
 BASE = ("persistence_id", "snapshot_nr")
 """What a persistence id began with: events at or below snapshot_nr (bigint) are not processed."""
 
 
-def starts(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
-    """The persistence ids of which nothing is stored, and the snapshots that they begin with.
+def find_starts(
+    source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
+) -> DataFrame:
+    """Find the persistence ids of which nothing is stored, and the snapshots they begin with.
 
     Args:
-        run: the application's frame.
-        work: the projection's plan.
+        source: the events of the projection.
+        batch: what is processed.
         planned: persistence_id and more, of the rows of the buckets to process.
-        stored: as `store.stored_offsets` makes it.
+        stored: as `consumption.stored_offsets` makes it.
 
     Columns: those of `newest`; in memory.
     """
-    found = scope.of_work(_index(run, work, planned, stored), work)
-    unknown = found.join(stored.select("persistence_id"), on="persistence_id", how="left_anti")
-    return newest(unknown, work.end).localCheckpoint()
+    index = source.only_ours(_index(source, planned, stored))
+    unknown = index.join(stored.select("persistence_id"), on="persistence_id", how="left_anti")
+    return newest(unknown, batch.plan.end).localCheckpoint()
 
 
-def _index(run: RunContext, work: Work, planned: DataFrame, stored: DataFrame) -> DataFrame:
-    """The snapshots of what may be new; by key where it is known what that is."""
-    spark, settings, source = run.spark, run.settings, work.definition.source
-    if isinstance(source, PersistenceIds):
-        ids = local_rows(spark, [(each,) for each in source.ids], "persistence_id string")
-    elif messages.is_listed(run, stored):
-        listed = connector.read(
-            spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
-        )
-        ids = listed.unionByName(planned.select("persistence_id")).distinct()
-    else:
-        return snapshots.index(spark, settings)
-    new = scope.of_work(ids, work).join(
+def _index(source: EventSource, planned: DataFrame, stored: DataFrame) -> DataFrame:
+    """Read the snapshots of what may be new; by key where it is known what that is."""
+    ids = source.listed_ids(planned, stored)
+    if ids is None:
+        return snapshots.index(source.run.spark, source.run.settings)
+    new = source.only_ours(ids).join(
         stored.select("persistence_id"), on="persistence_id", how="left_anti"
     )
-    return snapshots.index_of_ids(new.localCheckpoint(), settings)
+    return snapshots.index_of_ids(new.localCheckpoint(), source.run.settings)
 
 
 def newest(found: DataFrame, end: int) -> DataFrame:

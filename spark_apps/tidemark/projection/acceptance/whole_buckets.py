@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.projection.acceptance.rule import RESULT, Validation
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import made_from
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.text import counted
 from tidemark.window import from_millis
 
@@ -32,8 +32,7 @@ class BucketsLost(HistoryPurged):
 
 
 def require_whole(
-    run: RunContext,
-    definition: Definition,
+    store: OffsetStore,
     judged: DataFrame,
     time_buckets: Sequence[int],
     to_change: Collection[int],
@@ -41,8 +40,7 @@ def require_whole(
     """Refuse to replace time buckets by what deletions have left of them.
 
     Args:
-        run: the application's frame.
-        definition: the projection; its mode replaces time buckets.
+        store: of a projection whose mode replaces time buckets.
         judged: as `acceptance.judge` makes it, in memory.
         time_buckets: to process.
         to_change: those among them that take something in, or that somebody wants made again.
@@ -54,7 +52,8 @@ def require_whole(
     Raises:
         BucketsLost: events that the result of one of them was made from are not in `judged`.
     """
-    before = made_from.read(run, definition, time_buckets)
+    definition = store.definition
+    before = made_from.read(store, time_buckets)
     if not any(one.events for one in before.values()):
         return frozenset()
     is_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))

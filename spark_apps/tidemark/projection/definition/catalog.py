@@ -71,6 +71,6 @@ def select(directory: Path, names: Sequence[str]) -> list[Definition]:
     return [definition for definition in definitions if not names or definition.name in names]
 
 
-def reads_pekko(definitions: Sequence[Definition]) -> bool:
+def reads_journal(definitions: Sequence[Definition]) -> bool:
     """Whether any of them needs the journal keyspace; true for none, which says nothing."""
-    return not definitions or any(definition.source.is_pekko for definition in definitions)
+    return not definitions or any(definition.source.reads_journal for definition in definitions)

@@ -13,7 +13,7 @@ from tidemark.projection.definition.checks import ResultCheck
 from tidemark.projection.definition.decoder import DecoderRule
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.query import Body
-from tidemark.projection.definition.source import Messages, Source, Tags
+from tidemark.projection.definition.source import Source
 from tidemark.projection.definition.start_from import Start
 from tidemark.projection.definition.target_key import Key
 
@@ -113,16 +113,6 @@ class Definition:
     body: Body
     fingerprint: str
     header_lines: Mapping[str, int]
-
-    @property
-    def tags(self) -> tuple[str, ...] | None:
-        """The tags whose views it reads; None if it reads none."""
-        return self.source.names if isinstance(self.source, Tags) else None
-
-    @property
-    def entity_types(self) -> tuple[str, ...] | None:
-        """Of the persistence ids that it reads; None for all of them."""
-        return self.source.entity_types if isinstance(self.source, Messages) else None
 
     @property
     def starts_from_snapshots(self) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from tidemark.headed_files.sql_file import Value, error_in
+from tidemark.journal.series import NO_TAG
 from tidemark.partitioning import keys
 from tidemark.projection.definition import tokens
 from tidemark.projection.definition.tokens import UnclosedQuote
@@ -27,7 +28,9 @@ class Messages:
 
     entity_types: tuple[str, ...] | None = None
     waits_for: ClassVar[str] = NOT_VALIDATED
-    is_pekko: ClassVar[bool] = True
+    reads_journal: ClassVar[bool] = True
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
 
     def reads(self, persistence_id: str) -> bool:
         """Whether its events are among them."""
@@ -40,7 +43,18 @@ class Tags:
 
     names: tuple[str, ...]
     waits_for: ClassVar[str] = NOT_VALIDATED
-    is_pekko: ClassVar[bool] = True
+    reads_journal: ClassVar[bool] = True
+    reads_tag_views: ClassVar[bool] = True
+    entity_types: ClassVar[None] = None
+
+    @property
+    def series_tags(self) -> tuple[str, ...]:
+        """The tags themselves."""
+        return self.names
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the persistence id may have events with these tags: any may."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -49,7 +63,10 @@ class PersistenceIds:
 
     ids: tuple[str, ...]
     waits_for: ClassVar[str] = NOT_VALIDATED
-    is_pekko: ClassVar[bool] = True
+    reads_journal: ClassVar[bool] = True
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
+    entity_types: ClassVar[None] = None
 
     def reads(self, persistence_id: str) -> bool:
         """Whether its events are among them."""
@@ -62,12 +79,24 @@ class KafkaJournal:
 
     topic: str
     waits_for: ClassVar[str] = "younger than the delay"
-    is_pekko: ClassVar[bool] = False
+    reads_journal: ClassVar[bool] = False
+    reads_tag_views: ClassVar[bool] = False
+    series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
+    entity_types: ClassVar[None] = None
+
+    def reads(self, persistence_id: str) -> bool:
+        """Return whether the persistence id may be in the topic: any may."""
+        return True
 
 
 Source = Messages | Tags | PersistenceIds | KafkaJournal
-"""Each has: waits_for, why a time bucket of it is not read yet, for people; is_pekko, whether it
-reads the journal keyspace and waits for validate."""
+"""What each source says of itself.
+
+waits_for: why a time bucket of it is not read yet, for people. reads_journal: whether it reads the
+journal keyspace, whose time buckets validate passes. reads_tag_views: whether its events are those
+of tag views, so that what purge or tag-write did to them matters. series_tags: the tags of its
+series, NO_TAG where each persistence id is one. entity_types: of the persistence ids, None for all.
+"""
 
 
 def parse(file: Path, value: Value) -> Source:

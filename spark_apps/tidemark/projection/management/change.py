@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark import clock
 from tidemark.application import preflight
-from tidemark.cassandra.compare_and_set import compare_and_set
-from tidemark.cassandra.schema import table
 from tidemark.context import DONE, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store.revision import TABLE, Revision, revision
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.management_state import Revision
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.lock import lock_of
 
 HINT = "dry run: nothing was changed; --apply does it"
@@ -69,35 +68,23 @@ def run_change(
         change = plan()
         lines = [*change.lines, *([HINT] if change.do else [])]
         return Outcome(PLANNED, {}, change.counts, lines, details=change.details)
-    settings, subject = run.settings, definition.subject(run.settings.journal_keyspace)
+    store = OffsetStore.of(run, definition)
     with lock_of(run, definition) as locks:
-        before = revision(run.control, settings, definition)
+        before = management_state.revision(store)
         change = plan()
         if change.do is None:
             return Outcome(NOTHING, {}, change.counts, list(change.lines), details=change.details)
-        _raise_revision(run, operation, subject, before)
-        audit.record(run, f"{operation} started", subject, change.lines, change.counts)
+        _raise_revision(run, operation, store, before)
+        audit.record(run, f"{operation} started", store.subject, change.lines, change.counts)
         change.do(locks.check)
-        audit.record(run, operation, subject, change.lines, change.counts)
+        audit.record(run, operation, store.subject, change.lines, change.counts)
     return Outcome(DONE, {}, change.counts, list(change.lines), details=change.details)
 
 
-def _raise_revision(run: RunContext, operation: str, subject: str, before: Revision) -> None:
-    is_raised = compare_and_set(
-        run.control,
-        table(run.settings.keyspace, TABLE),
-        {"projection": subject},
-        {
-            "revision": before.revision + 1,
-            "operation": operation,
-            "owner": run.owner,
-            "changed_at": clock.now(),
-        },
-        expected={"revision": before.revision} if before.revision else None,
-    )
-    if not is_raised:
+def _raise_revision(run: RunContext, operation: str, store: OffsetStore, before: Revision) -> None:
+    if not management_state.raise_revision(store, before, operation=operation, owner=run.owner):
         raise TidemarkError(
             "the projection was changed meanwhile",
-            where=subject,
+            where=store.subject,
             do="look at `project.py get-offset` and decide anew",
         )

@@ -8,7 +8,8 @@ from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import Change, Check, run_change
 from tidemark.projection.management.offset_move import restated
-from tidemark.projection.offset_store import made_from, offsets, skips, slice_records
+from tidemark.projection.offset_store import made_from, skips, slice_records
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.plan import ledger, require_rows
 from tidemark.text import counted
 
@@ -38,21 +39,19 @@ def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
 
 
 def _plan(run: RunContext, definition: Definition) -> Change:
-    control, settings = run.control, run.settings
-    subject = definition.subject(settings.journal_keyspace)
+    store = OffsetStore.of(run, definition)
     pieces_ledger = ledger(run, definition)
     pieces = restated(pieces_ledger)
-    if definition.tags is not None:
-        require_rows(run, definition, [piece.time_bucket for piece in pieces])
+    require_rows(run, definition, [piece.time_bucket for piece in pieces])
     open_buckets = [
         entry.time_bucket for entry in pieces_ledger.entries() if entry.state is not State.DONE
     ]
-    by_slice = offsets.series_by_slice(control, settings, subject)
+    by_slice = store.series_by_slice()
     counts = {
         "pieces_restated": len(pieces),
         "offsets_forgotten": sum(by_slice.values()),
-        "cursors_forgotten": len(offsets.cursors(control, settings, subject)),
-        "skips_forgotten": len(skips.stored(control, settings, subject)),
+        "cursors_forgotten": len(store.cursors()),
+        "skips_forgotten": len(skips.stored(store)),
     }
     if not any(counts.values()):
         return Change([f"{definition.name}: nothing is known of it"], counts, None)
@@ -60,17 +59,17 @@ def _plan(run: RunContext, definition: Definition) -> Change:
     def do(check: Check) -> None:
         check()
         entries = pieces_ledger.entries()
-        made_from.unsettle(run, definition, [entry.time_bucket for entry in entries])
+        made_from.unsettle(store, [entry.time_bucket for entry in entries])
         check()
         pieces_ledger.restate(pieces, owner=run.owner)
         check()
-        slice_records.forget_buckets(control, settings, subject, open_buckets)
+        slice_records.forget_buckets(store, open_buckets)
         check()
-        offsets.forget_offsets(control, settings, subject, by_slice)
+        store.forget_offsets(by_slice)
         check()
-        offsets.forget_cursors(control, settings, subject)
+        store.forget_cursors()
         check()
-        skips.forget(control, settings, subject)
+        skips.forget(store)
 
     line = (
         f"{definition.name}: forgets the offsets of {counts['offsets_forgotten']:,} series and"

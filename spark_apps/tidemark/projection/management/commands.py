@@ -24,6 +24,7 @@ from tidemark.projection.management.set_offset import set_offset as move_offset
 from tidemark.projection.management.set_offset import skip as skip_next
 from tidemark.projection.management.show_plan import run_plan
 from tidemark.projection.management.status import run_status
+from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.window import Window
 
@@ -73,9 +74,7 @@ def plan(
         lambda run: run_plan(
             run,
             Window.parse(window_start, window_end),
-            names=projection or [],
-            force=force,
-            max_pieces=max_pieces,
+            PlanOptions(projection or [], force, max_pieces=max_pieces),
             save=save,
             ranges=ranges,
         ),

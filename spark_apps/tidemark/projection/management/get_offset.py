@@ -9,12 +9,11 @@ from typing import Any
 from tidemark.application import preflight
 from tidemark.context import DONE, Outcome, RunContext
 from tidemark.errors import InvalidInput
-from tidemark.journal.series import Series, epoch_ms
+from tidemark.journal.series import epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.definition import catalog
 from tidemark.projection.management.set_offset import series_of
-from tidemark.projection.offset_store import offsets
-from tidemark.projection.offset_store.offsets import Offset
+from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
@@ -45,9 +44,9 @@ def get_offset(
     if persistence_id is None and tag is not None:
         raise InvalidInput("a tag alone is no series", where="--tag", do="give --persistence-id")
     preflight.check_journal(run)
-    subject = definition.subject(run.settings.journal_keyspace)
+    store = OffsetStore.of(run, definition)
     if persistence_id is not None:
-        found = offsets.of_id(run.control, run.settings, subject, Series(persistence_id))
+        found = store.offsets_of_id(persistence_id)
         if tag is not None:
             series = series_of(definition, persistence_id, tag)
             found = [one for one in found if one.series == series]
@@ -59,16 +58,15 @@ def get_offset(
             details={"offsets": [_json(one) for one in found]},
         )
     slices = range(NUMBER_OF_SLICES) if slice_number is None else [slice_number]
-    return _summary(run, subject, slices, everything=everything)
+    return _summary(store, slices, everything=everything)
 
 
-def _summary(run: RunContext, subject: str, slices: Sequence[int], *, everything: bool) -> Outcome:
-    control, settings = run.control, run.settings
+def _summary(store: OffsetStore, slices: Sequence[int], *, everything: bool) -> Outcome:
     if everything:
-        for one in offsets.stream(control, settings, subject, slices):
+        for one in store.stream(slices):
             print(_line(one))
-    by_slice = offsets.series_by_slice(control, settings, subject, slices)
-    stored = offsets.cursors(control, settings, subject)
+    by_slice = store.series_by_slice(slices)
+    stored = store.cursors()
     cursors = {number: stored[number] for number in slices if number in stored}
     total = sum(by_slice.values())
     lines = [f"{total:,} series in {counted(len(by_slice), 'slice')}"]

@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames
-from tidemark.journal.series import NO_TAG, SERIES
+from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import consumption, offsets
-from tidemark.projection.sources import read, registry, scope
+from tidemark.projection.offset_store import consumption
+from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.sources import event_source
 from tidemark.window import to_millis
 
 
@@ -46,39 +46,13 @@ def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> 
         first_bucket: its first time bucket, epoch ms; what is older is not its business. None if
             it never ran.
     """
-    subject = definition.subject(run.settings.journal_keyspace)
-    stored = consumption.stored_offsets(run.spark, run.settings, subject, ALL)
-    stored = stored.where(F.col("tag").isin(list(definition.tags or [NO_TAG])))
-    numbers = _tag_numbers(run, definition) if definition.tags else _event_numbers(run, definition)
+    store = OffsetStore.of(run, definition)
+    stored = consumption.stored_offsets(store, run.spark, ALL)
+    stored = stored.where(F.col("tag").isin(*definition.source.series_tags))
+    numbers = event_source(run, definition).numbers()
     found = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
-    cursors = offsets.cursors(run.control, run.settings, subject)
+    cursors = store.cursors()
     return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in found}
-
-
-def _event_numbers(run: RunContext, definition: Definition) -> DataFrame:
-    index = registry.reader(definition.source).index(run.spark, run.settings)
-    index = scope.of_types(index, definition)
-    return _numbers(read.numbered(index))
-
-
-def _tag_numbers(run: RunContext, definition: Definition) -> DataFrame:
-    """The rows of the tag views, and the last ones that tag_write_progress knows."""
-    is_ours = F.col("tag").isin(list(definition.tags or ()))
-    keys = registry.reader(definition.source).index(run.spark, run.settings)
-    rows = _numbers(keys.withColumnRenamed("tag_pid_sequence_nr", "number"))
-    progress = frames.placed_progress(run.spark, run.settings).where(is_ours)
-    last = progress.select(
-        *SERIES,
-        F.col("progress_number").alias("number"),
-        F.col("progress_bucket").alias("time_bucket"),
-        F.lit(None).cast("bigint").alias("epoch_ms"),
-    )
-    return rows.unionByName(last)
-
-
-def _numbers(rows: DataFrame) -> DataFrame:
-    epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
-    return rows.select(*SERIES, "number", "time_bucket", epoch_ms)
 
 
 def by_slice(numbers: DataFrame, stored: DataFrame, first_bucket: int | None) -> DataFrame:

@@ -18,11 +18,11 @@ from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import Change, Check
-from tidemark.projection.offset_store import made_from, offsets, skips, slice_records
-from tidemark.projection.offset_store.offsets import Offset
+from tidemark.projection.offset_store import made_from, skips, slice_records
+from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.projection.offset_store.skips import Skip
 from tidemark.projection.planning.plan import ledger, require_rows
-from tidemark.projection.sources import registry
+from tidemark.projection.sources import event_source
 from tidemark.window import from_millis
 
 
@@ -39,15 +39,14 @@ class Moving:
     @classmethod
     def read(cls, run: RunContext, definition: Definition, series: Series) -> Moving:
         """Where the series is now."""
-        subject = definition.subject(run.settings.journal_keyspace)
-        stored = offsets.read(run.control, run.settings, subject, series)
+        stored = OffsetStore.of(run, definition).offset(series)
         reader = SeriesReader(run.control, run.settings, series)
         return cls(run, definition, series, stored, reader)
 
     @property
-    def subject(self) -> str:
-        """The projection's name in Tidemark's tables."""
-        return self.definition.subject(self.run.settings.journal_keyspace)
+    def store(self) -> OffsetStore:
+        """What is remembered of the projection."""
+        return OffsetStore.of(self.run, self.definition)
 
     @property
     def number(self) -> int:
@@ -152,8 +151,7 @@ class Moving:
                 buckets.add(one.time_bucket)
         pieces_ledger = ledger(self.run, self.definition)
         pieces = restated(pieces_ledger, buckets)
-        if self.definition.tags is not None:
-            require_rows(self.run, self.definition, [piece.time_bucket for piece in pieces])
+        require_rows(self.run, self.definition, [piece.time_bucket for piece in pieces])
         lines = [
             f"{self.series}: from {self.number} back to {to}: {found:,} events in {len(pieces):,}"
             " time buckets that are done will be processed again"
@@ -165,13 +163,13 @@ class Moving:
         def do(check: Check) -> None:
             run = self.run
             check()
-            made_from.unsettle(run, self.definition, buckets)
+            made_from.unsettle(self.store, buckets)
             check()
             pieces_ledger.restate(pieces, owner=run.owner)
             check()
-            slice_records.forget_buckets(run.control, run.settings, self.subject, buckets)
+            slice_records.forget_buckets(self.store, buckets)
             check()
-            skips.cut(run.control, run.settings, self.subject, self.series, to, run.owner)
+            skips.cut(self.store, self.series, to, run.owner)
             self._move(offset, check)
 
         return Change(lines, {"events_restated": found, "buckets_restated": len(pieces)}, do)
@@ -196,16 +194,16 @@ class Moving:
 
     def _skip(self, one: Skip, check: Check) -> None:
         check()
-        skips.add(self.run.control, self.run.settings, self.subject, one, self.run.owner)
+        skips.add(self.store, one, self.run.owner)
 
     def _move(self, offset: Offset, check: Check) -> None:
         check()
-        offsets.write(self.run.control, self.run.settings, self.subject, offset)
+        self.store.set_offset(offset)
 
     def _quarantine(self, found: EventRef) -> None:
         run = self.run
         record = {
-            "source": registry.reader(self.definition.source).table(run.settings),
+            "source": event_source(run, self.definition).table,
             "application": f"{PROJECT}/{self.definition.name}",
             "persistence_id": self.series.persistence_id,
             "sequence_nr": found.sequence_nr,

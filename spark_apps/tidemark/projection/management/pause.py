@@ -1,23 +1,21 @@
 """Pausing and resuming projections: a flag that every run reads before it plans.
 
 It needs no running projection and no Spark. Each change is a lightweight transaction upon the
-revision that was read, and leaves an audit row.
+flag that was read, and leaves an audit row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemark import clock
 from tidemark.application import preflight
-from tidemark.cassandra.compare_and_set import compare_and_set
-from tidemark.cassandra.schema import table
 from tidemark.context import DONE, NOTHING, Outcome, RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition import catalog
-from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store.pause_state import TABLE, Standing, standing
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.management_state import PauseState
+from tidemark.projection.offset_store.offsets import OffsetStore
 
 
 def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcome:
@@ -36,40 +34,28 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         TidemarkError: somebody else changed one of them meanwhile.
     """
     definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
+    preflight.check_journal(run, has_journal=catalog.reads_journal(definitions))
     lines, changed = [], 0
     for definition in definitions:
-        before = standing(run.control, run.settings, definition)
-        if before.paused == paused:
+        store = OffsetStore.of(run, definition)
+        before = management_state.pause_state(store)
+        if bool(before.paused) == paused:
             state = "paused" if paused else "not paused"
             lines.append(f"{definition.name}: is {state} already, {before}")
             continue
-        _change(run, definition, before, paused)
+        _change(run, store, before, paused)
         changed += 1
         lines.append(f"{definition.name}: {'paused' if paused else 'resumed'}")
     return Outcome(DONE if changed else NOTHING, counts={"changed": changed}, lines=lines)
 
 
-def _change(run: RunContext, definition: Definition, before: Standing, paused: bool) -> None:
-    settings, subject = run.settings, definition.identity(run.settings.journal_keyspace)
-    is_changed = compare_and_set(
-        run.control,
-        table(settings.keyspace, TABLE),
-        {"projection": subject},
-        {
-            "paused": paused,
-            "revision": before.revision + 1,
-            "owner": run.owner,
-            "last_updated": clock.now(),
-        },
-        expected={"revision": before.revision} if before.revision else None,
-    )
-    if not is_changed:
-        now = standing(run.control, settings, definition)
+def _change(run: RunContext, store: OffsetStore, before: PauseState, paused: bool) -> None:
+    name = store.definition.name
+    if not management_state.set_paused(store, before, paused=paused, owner=run.owner):
         raise TidemarkError(
-            f"projection {definition.name} was changed meanwhile: {now}",
-            where=subject,
+            f"projection {name} was changed meanwhile: {management_state.pause_state(store)}",
+            where=store.name_in_journal,
             do="look at `project.py status` and decide anew",
         )
     operation = "pause" if paused else "resume"
-    audit.record(run, operation, subject, [f"{operation} {definition.name}"], {"changed": 1})
+    audit.record(run, operation, store.name_in_journal, [f"{operation} {name}"], {"changed": 1})

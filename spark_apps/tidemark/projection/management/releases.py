@@ -10,10 +10,16 @@ from tidemark.cassandra.schema import table
 from tidemark.context import DONE, PLANNED, Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.ledger import audit
-from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import made_from, missing_numbers, skips, slice_records
+from tidemark.projection.offset_store import (
+    made_from,
+    management_state,
+    missing_numbers,
+    skips,
+    slice_records,
+)
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning import live_release
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.planning.plan import ledger, validated_buckets
@@ -111,20 +117,16 @@ def _require_not_live(run: RunContext, definition: Definition) -> None:
 
 def _delete(run: RunContext, definition: Definition) -> None:
     """The table first: while the ledger knows the version, dropping it can be repeated."""
-    control, keyspace = run.control, run.settings.keyspace
-    subject = definition.subject(run.settings.journal_keyspace)
+    control, store = run.control, OffsetStore.of(run, definition)
     control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
-    control.execute_many(
-        f"DELETE FROM {table(keyspace, 'projection_offset')} WHERE projection = ? AND slice = ?",
-        [(subject, number) for number in range(NUMBER_OF_SLICES)],
-    )
-    skips.forget(control, run.settings, subject)
-    made_from.forget(run, definition)
+    store.forget_offsets()
+    skips.forget(store)
+    made_from.forget(store)
     # Beside pieces that begin anew what was done by slices would count again.
     pieces = ledger(run, definition)
     buckets = [entry.time_bucket for entry in pieces.entries()]
-    slice_records.forget_buckets(control, run.settings, subject, buckets)
-    missing_numbers.forget(run, subject, buckets)
-    for name in ("projection_cursor", "projection_control"):
-        control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
+    slice_records.forget_buckets(store, buckets)
+    missing_numbers.forget(store, buckets)
+    store.forget_cursors()
+    management_state.forget(store)
     pieces.forget()

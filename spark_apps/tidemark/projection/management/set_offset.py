@@ -7,7 +7,6 @@ from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal.series import Series
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.definition.source import KafkaJournal, Tags
 from tidemark.projection.management.change import Change, run_change
 from tidemark.projection.management.offset_move import Moving
 
@@ -50,7 +49,7 @@ def set_offset(
         if expected is not None and expected != moving.number:
             raise TidemarkError(
                 f"the offset of {series} is {moving.number}, not {expected}",
-                where=moving.subject,
+                where=moving.store.subject,
                 do="look at `project.py get-offset` and decide anew",
             )
         moving.require_known(to)
@@ -94,20 +93,20 @@ def series_of(definition: Definition, persistence_id: str, tag: str | None) -> S
             is not a Pekko journal.
     """
     source = definition.source
-    if isinstance(source, KafkaJournal):
+    if not source.reads_journal:
         what = f"{definition.name} reads kafka-journal, whose series are not looked up by hand"
         raise InvalidInput(what, where=str(definition.file), do="clear the projection instead")
-    if not isinstance(source, Tags) and not source.reads(persistence_id):
+    if not source.reads(persistence_id):
         what = f"{definition.name} does not read the persistence id {persistence_id}"
         raise InvalidInput(what, where="--persistence-id", do="name one of the header `source`")
-    if definition.tags is None:
+    if not source.reads_tag_views:
         if tag is not None:
             what = f"{definition.name} reads messages, whose series have no tag"
             raise InvalidInput(what, where="--tag", do="leave it out")
         return Series(persistence_id)
-    if tag is None and len(definition.tags) == 1:
-        tag = definition.tags[0]
-    if tag not in definition.tags:
+    if tag is None and len(source.series_tags) == 1:
+        tag = source.series_tags[0]
+    if tag not in source.series_tags:
         what = f"{definition.name} does not read the tag {tag}" if tag else "no tag"
-        raise InvalidInput(what, where="--tag", do=f"choose one of {', '.join(definition.tags)}")
+        raise InvalidInput(what, where="--tag", do=f"choose one of {', '.join(source.series_tags)}")
     return Series(persistence_id, tag)

@@ -20,8 +20,9 @@ from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
-from tidemark.projection.offset_store import missing_numbers, pause_state
+from tidemark.projection.offset_store import management_state, missing_numbers
 from tidemark.projection.offset_store.missing_numbers import Missing
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.plan import ledger, ready_buckets
 from tidemark.text import counted
@@ -100,28 +101,28 @@ def run_status(
     settings = run.settings
     shown = slice_ranges(ranges)
     definitions = catalog.select(settings.projections_dir, names)
-    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
+    preflight.check_journal(run, has_journal=catalog.reads_journal(definitions))
     now_ms = to_millis(clock.now())
     ready: set[int] = set()
     estimates = Estimates.read(run)
     lines: list[str] = []
     details: list[Mapping[str, Any]] = []
     for definition in definitions:
-        stands = pause_state.standing(run.control, settings, definition)
+        stands = management_state.pause_state(OffsetStore.of(run, definition))
         entries = ledger(run, definition).entries()
         oldest = entries[0].time_bucket if entries else now_ms
         passed_by = ready_buckets(run, definition, oldest, now_ms)
-        ready |= passed_by if definition.source.is_pekko else set()
+        ready |= passed_by if definition.source.reads_journal else set()
         now = progress(
             entries, definition.fingerprint, passed_by, settings.bucket_size.milliseconds
         )
-        behind = estimates.of(now.open_buckets, is_by_tag=definition.tags is not None)
+        behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
         lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
         lines += [f"  {stands}"] if stands.paused else []
         lines += _lines(now, behind)
         waits = _missing(run, definition, entries)
         lines += _missing_lines(waits)
-        found = {**_details(definition, now, behind), "paused": stands.paused}
+        found = {**_details(definition, now, behind), "paused": bool(stands.paused)}
         found["missing"] = [_missing_details(one) for one in waits[:_MISSING_DETAILS]]
         found["missing_ranges"] = len(waits)
         if exact:
@@ -161,8 +162,7 @@ def _lines(now: Progress, behind: Estimate) -> list[str]:
 def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow]) -> list[Missing]:
     """What its held pieces wait for, each range once."""
     held = [entry.time_bucket for entry in entries if entry.has_gap]
-    subject = definition.subject(run.settings.journal_keyspace)
-    found = missing_numbers.read(run.control, run.settings, subject, held)
+    found = missing_numbers.read(OffsetStore.of(run, definition), held)
     return sorted({one for those in found.values() for one in those})
 
 

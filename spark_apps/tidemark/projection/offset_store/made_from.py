@@ -11,11 +11,10 @@ import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from tidemark.cassandra.schema import table
-from tidemark.context import RunContext
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import write_times
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.offsets import OffsetStore
 
 _TABLE = "projection_bucket"
 _TOGETHER = 100
@@ -36,65 +35,57 @@ class Made:
     version: str
 
 
-def read(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> dict[int, Made]:
+def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, Made]:
     """Of those time buckets that have a result, made from the same source into the same target."""
     if not time_buckets:
         return {}
-    rows = run.control.execute(
+    rows = store.control.execute(
         "SELECT time_bucket, events, unsure, made_of, definition_version"
-        f" FROM {table(run.settings.keyspace, _TABLE)}"
+        f" FROM {store.table(_TABLE)}"
         " WHERE projection = ? AND bucket_size = ? AND time_bucket >= ? AND time_bucket <= ?",
-        (*_key(run, definition), min(time_buckets), max(time_buckets)),
+        (store.subject, store.bucket_size, min(time_buckets), max(time_buckets)),
     )
     wanted = set(time_buckets)
     return {
         row["time_bucket"]: Made(row["events"], row["unsure"], row["definition_version"])
         for row in rows
-        if row["time_bucket"] in wanted and row["made_of"] == _made_of(definition)
+        if row["time_bucket"] in wanted and row["made_of"] == _made_of(store.definition)
     }
 
 
-def note(run: RunContext, definition: Definition, made: Mapping[int, Made]) -> None:
-    """Write it, before the result is written and again when the offsets are."""
+def note(store: OffsetStore, made: Mapping[int, Made]) -> None:
+    """Write what results are made from, before a result is written and again with its offsets."""
     if not made:
         return
-    subject, size = _key(run, definition)
+    size = store.bucket_size
     # A clock that goes back must not hide it behind an older row.
-    write_time = write_times.next_write_time(run.control, run.settings, subject)
-    made_of = _made_of(definition)
+    write_time = management_state.next_write_time(store)
+    made_of = _made_of(store.definition)
     rows = [
-        (subject, size, bucket, one.events, one.unsure, made_of, one.version, write_time)
+        (store.subject, size, bucket, one.events, one.unsure, made_of, one.version, write_time)
         for bucket, one in made.items()
     ]
-    run.control.execute_batches(
-        f"INSERT INTO {table(run.settings.keyspace, _TABLE)}"
+    store.control.execute_batches(
+        f"INSERT INTO {store.table(_TABLE)}"
         " (projection, bucket_size, time_bucket, events, unsure, made_of, definition_version)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
         (rows[first : first + _TOGETHER] for first in range(0, len(rows), _TOGETHER)),
     )
 
 
-def unsettle(run: RunContext, definition: Definition, time_buckets: Collection[int]) -> None:
+def unsettle(store: OffsetStore, time_buckets: Collection[int]) -> None:
     """Before offsets go back: all events of those time buckets may be new again."""
-    if definition.mode.replaces_buckets:
-        known = read(run, definition, time_buckets)
-        note(
-            run, definition, {each: replace(one, unsure=one.events) for each, one in known.items()}
-        )
+    if store.definition.mode.replaces_buckets:
+        known = read(store, time_buckets)
+        note(store, {bucket: replace(made, unsure=made.events) for bucket, made in known.items()})
 
 
-def forget(run: RunContext, definition: Definition) -> None:
+def forget(store: OffsetStore) -> None:
     """With the target."""
-    subject, _ = _key(run, definition)
-    run.control.execute_many(
-        f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
-        " WHERE projection = ? AND bucket_size = ?",
-        [(subject, size) for size in BucketSize],
+    store.control.execute_many(
+        f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?",
+        [(store.subject, size) for size in BucketSize],
     )
-
-
-def _key(run: RunContext, definition: Definition) -> tuple[str, str]:
-    return definition.subject(run.settings.journal_keyspace), str(run.settings.bucket_size)
 
 
 def _made_of(definition: Definition) -> str:

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pyspark.sql import Row
 
 from tidemark import clock
-from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
-from tidemark.context import RunContext
 from tidemark.journal.series import numbers, series_name
 from tidemark.partitioning.keys import SliceRange, slice_of
-from tidemark.settings import Settings
+from tidemark.projection.offset_store.offsets import OffsetStore
 
 _TABLE = "projection_gap"
 _KEY = ("persistence_id", "tag", "first_number")
@@ -33,14 +30,12 @@ class Missing:
         return f"{series_name(self.persistence_id, self.tag)} {numbers(self.first, self.last)}"
 
 
-def read(
-    control: Control, settings: Settings, subject: str, time_buckets: Sequence[int]
-) -> dict[int, list[Missing]]:
+def read(store: OffsetStore, time_buckets: Sequence[int]) -> dict[int, list[Missing]]:
     """What those time buckets wait for; without those that wait for nothing."""
-    found = control.execute_many(
+    found = store.control.execute_many(
         "SELECT persistence_id, tag, first_number, last_number FROM"
-        f" {table(settings.keyspace, _TABLE)} WHERE projection = ? AND time_bucket = ?",
-        [(subject, bucket) for bucket in time_buckets],
+        f" {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
+        [(store.subject, bucket) for bucket in time_buckets],
     )
     return {
         bucket: [
@@ -53,45 +48,43 @@ def read(
 
 
 def replace(
-    run: RunContext, subject: str, slices: SliceRange, former: Sequence[int], rows: Iterable[Row]
+    store: OffsetStore, slices: SliceRange, former: Sequence[int], rows: Iterable[Row]
 ) -> None:
     """Write what is missing now, and take away what is no longer.
 
     Args:
-        run: the application's frame.
-        subject: the projection's name in Tidemark's tables.
+        store: of the projection.
         slices: what was processed; the rows of others stay.
         former: the time buckets that were processed and may have rows.
         rows: as `gaps.missing` has them.
     """
-    name, now = table(run.settings.keyspace, _TABLE), clock.now()
+    name, now = store.table(_TABLE), clock.now()
     found = {
         (row.time_bucket, row.persistence_id, row.tag, row.first_number): row.last_number
         for row in rows
     }
     gone = [
         key
-        for bucket, before in read(run.control, run.settings, subject, former).items()
+        for bucket, before in read(store, former).items()
         for one in before
         if slices.first <= slice_of(one.persistence_id) <= slices.last
         and (key := (bucket, one.persistence_id, one.tag, one.first)) not in found
     ]
     conditions = " AND ".join(f"{each} = ?" for each in _KEY)
-    run.control.execute_many(
+    store.control.execute_many(
         f"DELETE FROM {name} WHERE projection = ? AND time_bucket = ? AND {conditions}",
-        [(subject, *each) for each in gone],
+        [(store.subject, *each) for each in gone],
     )
-    run.control.execute_many(
+    store.control.execute_many(
         f"INSERT INTO {name} (projection, time_bucket, {', '.join(_KEY)}, last_number, found_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [(subject, *each, last, now) for each, last in found.items()],
+        [(store.subject, *each, last, now) for each, last in found.items()],
     )
 
 
-def forget(run: RunContext, subject: str, time_buckets: Collection[int]) -> None:
+def forget(store: OffsetStore, time_buckets: Collection[int]) -> None:
     """With the pieces."""
-    run.control.execute_many(
-        f"DELETE FROM {table(run.settings.keyspace, _TABLE)}"
-        " WHERE projection = ? AND time_bucket = ?",
-        [(subject, bucket) for bucket in time_buckets],
+    store.control.execute_many(
+        f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
+        [(store.subject, bucket) for bucket in time_buckets],
     )

@@ -1,12 +1,13 @@
-"""Single rows of projection_offset and projection_cursor, by the driver: what is done by hand.
+"""What is remembered of one projection, behind an `OffsetStore` that is bound to it once.
 
-Runs write these tables with Spark and without conditions. So whoever changes a row by hand holds
-the projection's lock, which a run holds from its first read to its last write.
+A run writes offsets in bulk, with Spark and without conditions (`consumption`). Whoever changes a
+row by hand therefore holds the projection's lock, which a run holds from its first read to its last
+write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
@@ -14,12 +15,15 @@ from uuid import UUID
 from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.journal.series import Series
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
+from tidemark.projection.definition.model import Definition
 from tidemark.settings import Settings
+from tidemark.window import from_millis, to_millis
 
-_OFFSET, _CURSOR = "projection_offset", "projection_cursor"
+OFFSET, CURSOR = "projection_offset", "projection_cursor"
 _COLUMNS = (
     "slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr, timestamp, consumed_at,"
     " snapshot_sequence_nr"
@@ -47,113 +51,153 @@ class Offset:
     snapshot_nr: int | None = None
 
 
-def read(control: Control, settings: Settings, subject: str, series: Series) -> Offset | None:
-    """The offset of one series; None if nothing of it was consumed."""
-    found = [one for one in of_id(control, settings, subject, series) if one.series == series]
-    return found[0] if found else None
+@dataclass(frozen=True)
+class OffsetStore:
+    """Where a projection of one journal keeps its offsets, and all that it needs to go on.
 
-
-def of_id(control: Control, settings: Settings, subject: str, series: Series) -> list[Offset]:
-    """The offsets of a series' persistence id, whatever the tag."""
-    rows = control.execute(
-        f"SELECT {_COLUMNS} FROM {table(settings.keyspace, _OFFSET)}"
-        " WHERE projection = ? AND slice = ? AND persistence_id = ?",
-        (subject, series.slice, series.persistence_id),
-    )
-    return [_offset(row) for row in rows]
-
-
-def stream(
-    control: Control, settings: Settings, subject: str, slices: Iterable[int]
-) -> Iterator[Offset]:
-    """All offsets of some slices, a page of them in memory."""
-    name = table(settings.keyspace, _OFFSET)
-    for number in slices:
-        for row in control.stream(
-            f"SELECT {_COLUMNS} FROM {name} WHERE projection = ? AND slice = ?", (subject, number)
-        ):
-            yield _offset(row)
-
-
-def series_by_slice(
-    control: Control,
-    settings: Settings,
-    subject: str,
-    slices: Iterable[int] = range(NUMBER_OF_SLICES),
-) -> dict[int, int]:
-    """How many series have an offset, by slice; without those that have none."""
-    wanted = list(slices)
-    counted = control.execute_many(
-        f"SELECT count(*) AS series FROM {table(settings.keyspace, _OFFSET)}"
-        " WHERE projection = ? AND slice = ?",
-        [(subject, number) for number in wanted],
-    )
-    by_slice = {
-        number: int(rows[0]["series"]) for number, rows in zip(wanted, counted, strict=True)
-    }
-    return {number: series for number, series in by_slice.items() if series}
-
-
-def cursors(control: Control, settings: Settings, subject: str) -> dict[int, datetime]:
-    """The newest event time consumed, by slice."""
-    rows = control.execute(
-        f"SELECT slice, timestamp FROM {table(settings.keyspace, _CURSOR)} WHERE projection = ?",
-        (subject,),
-    )
-    return {row["slice"]: row["timestamp"].replace(tzinfo=UTC) for row in rows}
-
-
-def write(control: Control, settings: Settings, subject: str, offset: Offset) -> None:
-    """Say how far a series is consumed, forward or back; with number 0 it is forgotten.
-
-    Raises:
-        TidemarkError: the row is not what was written: an older write has a later time.
+    Attributes:
+        control: the session to Cassandra.
+        settings: which journal, and the keyspace of Tidemark's own tables.
+        definition: the projection.
     """
-    name, series = table(settings.keyspace, _OFFSET), offset.series
-    key = (subject, series.slice, series.persistence_id, series.tag)
-    if offset.number == 0:
-        control.execute(
-            f"DELETE FROM {name} WHERE projection = ? AND slice = ? AND persistence_id = ?"
-            " AND tag = ?",
-            key,
+
+    control: Control
+    settings: Settings
+    definition: Definition
+
+    @classmethod
+    def of(cls, run: RunContext, definition: Definition) -> OffsetStore:
+        """Bind a projection to the journal of a run; nothing is read."""
+        return cls(run.control, run.settings, definition)
+
+    @property
+    def subject(self) -> str:
+        """The projection's name in Tidemark's tables; of a blue/green one, with the version."""
+        return self.definition.subject(self.settings.journal_keyspace)
+
+    @property
+    def name_in_journal(self) -> str:
+        """The same whatever the version of a blue/green projection."""
+        return self.definition.identity(self.settings.journal_keyspace)
+
+    @property
+    def bucket_size(self) -> str:
+        """The bucket size, as a part of the key of what is known of a time bucket."""
+        return self.settings.bucket_size.value
+
+    def table(self, name: str) -> str:
+        """One of Tidemark's own tables, as CQL has it."""
+        return table(self.settings.keyspace, name)
+
+    def offset(self, series: Series) -> Offset | None:
+        """Read the offset of one series; None if nothing of it was consumed."""
+        of_id = self.offsets_of_id(series.persistence_id)
+        return next((offset for offset in of_id if offset.series == series), None)
+
+    def offsets_of_id(self, persistence_id: str) -> list[Offset]:
+        """Read the offsets of a persistence id, one for each tag."""
+        rows = self.control.execute(
+            f"SELECT {_COLUMNS} FROM {self.table(OFFSET)}"
+            " WHERE projection = ? AND slice = ? AND persistence_id = ?",
+            (self.subject, Series(persistence_id).slice, persistence_id),
         )
-    else:
-        control.execute(
-            f"INSERT INTO {name} (projection, slice, persistence_id, tag, sequence_nr,"
-            " tag_pid_sequence_nr, timestamp, consumed_at, snapshot_sequence_nr)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *key,
-                offset.sequence_nr,
-                offset.number if series.tag else None,
-                offset.timestamp,
-                clock.now(),
-                offset.snapshot_nr,
-            ),
+        return [_offset(row) for row in rows]
+
+    def stream(self, slices: Iterable[int]) -> Iterator[Offset]:
+        """Read all offsets of some slices, a page of them in memory."""
+        for number in slices:
+            for row in self.control.stream(
+                f"SELECT {_COLUMNS} FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?",
+                (self.subject, number),
+            ):
+                yield _offset(row)
+
+    def series_by_slice(self, slices: Iterable[int] = range(NUMBER_OF_SLICES)) -> dict[int, int]:
+        """Count the series that have an offset, by slice; slices that have none are left out."""
+        wanted = list(slices)
+        counted = self.control.execute_many(
+            f"SELECT count(*) AS series FROM {self.table(OFFSET)}"
+            " WHERE projection = ? AND slice = ?",
+            [(self.subject, number) for number in wanted],
         )
-    now = read(control, settings, subject, series)
-    if (now.number if now else 0) != offset.number:
-        raise TidemarkError(
-            f"the offset of {series} was written, but an older one has a later write time",
-            where=f"{settings.keyspace}.{_OFFSET}",
-            do="set the clocks of this machine and of Spark's executors right, then do it again",
+        by_slice = {
+            number: int(rows[0]["series"]) for number, rows in zip(wanted, counted, strict=True)
+        }
+        return {number: series for number, series in by_slice.items() if series}
+
+    def cursors(self) -> dict[int, datetime]:
+        """Read the newest event time consumed, by slice."""
+        rows = self.control.execute(
+            f"SELECT slice, timestamp FROM {self.table(CURSOR)} WHERE projection = ?",
+            (self.subject,),
+        )
+        return {row["slice"]: row["timestamp"].replace(tzinfo=UTC) for row in rows}
+
+    def advance_cursors(self, newest: Mapping[int, int], now: datetime) -> None:
+        """Write the newest event time (epoch ms) by slice where it moves forward.
+
+        It comes after the offsets: a crash between the two leaves a cursor that lags.
+        """
+        stored = {number: to_millis(moment) for number, moment in self.cursors().items()}
+        self.control.execute_many(
+            f"INSERT INTO {self.table(CURSOR)} (projection, slice, timestamp, updated_at)"
+            " VALUES (?, ?, ?, ?)",
+            [
+                (self.subject, number, from_millis(epoch_ms), now)
+                for number, epoch_ms in newest.items()
+                if number not in stored or epoch_ms > stored[number]
+            ],
         )
 
+    def set_offset(self, offset: Offset) -> None:
+        """Write how far a series is consumed, forward or back; number 0 forgets the series.
 
-def forget_offsets(
-    control: Control, settings: Settings, subject: str, slices: Iterable[int]
-) -> None:
-    """Delete all offsets of some slices."""
-    control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, _OFFSET)} WHERE projection = ? AND slice = ?",
-        [(subject, number) for number in slices],
-    )
+        Raises:
+            TidemarkError: the row is not what was written: an older write has a later time.
+        """
+        series = offset.series
+        key = (self.subject, series.slice, series.persistence_id, series.tag)
+        if offset.number == 0:
+            self.control.execute(
+                f"DELETE FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?"
+                " AND persistence_id = ? AND tag = ?",
+                key,
+            )
+        else:
+            self.control.execute(
+                f"INSERT INTO {self.table(OFFSET)} (projection, slice, persistence_id, tag,"
+                " sequence_nr, tag_pid_sequence_nr, timestamp, consumed_at, snapshot_sequence_nr)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *key,
+                    offset.sequence_nr,
+                    offset.number if series.tag else None,
+                    offset.timestamp,
+                    clock.now(),
+                    offset.snapshot_nr,
+                ),
+            )
+        now = self.offset(series)
+        if (now.number if now else 0) != offset.number:
+            raise TidemarkError(
+                f"the offset of {series} was written, but an older one has a later write time",
+                where=f"{self.settings.keyspace}.{OFFSET}",
+                do="set the clocks of this machine and of Spark's executors right, then do it"
+                " again",
+            )
 
+    def forget_offsets(self, slices: Iterable[int] = range(NUMBER_OF_SLICES)) -> None:
+        """Delete all offsets of some slices."""
+        self.control.execute_many(
+            f"DELETE FROM {self.table(OFFSET)} WHERE projection = ? AND slice = ?",
+            [(self.subject, number) for number in slices],
+        )
 
-def forget_cursors(control: Control, settings: Settings, subject: str) -> None:
-    """Delete all cursors of a projection."""
-    name = table(settings.keyspace, _CURSOR)
-    control.execute(f"DELETE FROM {name} WHERE projection = ?", (subject,))
+    def forget_cursors(self) -> None:
+        """Delete all cursors."""
+        self.control.execute(
+            f"DELETE FROM {self.table(CURSOR)} WHERE projection = ?", (self.subject,)
+        )
 
 
 def _offset(row: Row) -> Offset:

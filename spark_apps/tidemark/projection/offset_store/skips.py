@@ -9,10 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
-from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
 from tidemark.journal.series import SERIES, Series
-from tidemark.settings import Settings
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.spark.local_rows import local_rows
 
 TABLE = "projection_skipped"
@@ -27,12 +25,12 @@ class Skip:
     last_number: int
 
 
-def stored(control: Control, settings: Settings, subject: str) -> list[Skip]:
+def stored(store: OffsetStore) -> list[Skip]:
     """What was skipped of a projection; as much as people have typed."""
-    rows = control.execute(
+    rows = store.control.execute(
         "SELECT persistence_id, tag, first_number, last_number"
-        f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
-        (subject,),
+        f" FROM {store.table(TABLE)} WHERE projection = ?",
+        (store.subject,),
     )
     return [
         Skip(Series(row["persistence_id"], row["tag"]), row["first_number"], row["last_number"])
@@ -40,13 +38,13 @@ def stored(control: Control, settings: Settings, subject: str) -> list[Skip]:
     ]
 
 
-def add(control: Control, settings: Settings, subject: str, skip: Skip, owner: str) -> None:
+def add(store: OffsetStore, skip: Skip, owner: str) -> None:
     """Skip a range."""
-    control.execute(
-        f"INSERT INTO {table(settings.keyspace, TABLE)} (projection, persistence_id, tag,"
+    store.control.execute(
+        f"INSERT INTO {store.table(TABLE)} (projection, persistence_id, tag,"
         " first_number, last_number, owner, skipped_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
-            subject,
+            store.subject,
             skip.series.persistence_id,
             skip.series.tag,
             skip.first_number,
@@ -57,27 +55,25 @@ def add(control: Control, settings: Settings, subject: str, skip: Skip, owner: s
     )
 
 
-def cut(
-    control: Control, settings: Settings, subject: str, series: Series, above: int, owner: str
-) -> None:
+def cut(store: OffsetStore, series: Series, above: int, owner: str) -> None:
     """Forget what was skipped of a series above a number."""
-    for skip in stored(control, settings, subject):
+    for skip in stored(store):
         if skip.series != series or skip.last_number <= above:
             continue
         if skip.first_number <= above:
-            add(control, settings, subject, Skip(series, skip.first_number, above), owner)
+            add(store, Skip(series, skip.first_number, above), owner)
         else:
-            control.execute(
-                f"DELETE FROM {table(settings.keyspace, TABLE)} WHERE projection = ?"
+            store.control.execute(
+                f"DELETE FROM {store.table(TABLE)} WHERE projection = ?"
                 " AND persistence_id = ? AND tag = ? AND first_number = ?",
-                (subject, series.persistence_id, series.tag, skip.first_number),
+                (store.subject, series.persistence_id, series.tag, skip.first_number),
             )
 
 
-def forget(control: Control, settings: Settings, subject: str) -> None:
+def forget(store: OffsetStore) -> None:
     """Forget all that was skipped of a projection."""
-    name = table(settings.keyspace, TABLE)
-    control.execute(f"DELETE FROM {name} WHERE projection = ?", (subject,))
+    name = store.table(TABLE)
+    store.control.execute(f"DELETE FROM {name} WHERE projection = ?", (store.subject,))
 
 
 def without(rows: DataFrame, skipped: Sequence[Skip]) -> DataFrame:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidemark import clock
-from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import Piece, PieceRow, State
 from tidemark.ledger.rollup import Standing
 from tidemark.partitioning import slice_ranges as slices
 from tidemark.partitioning.keys import SliceRange
-from tidemark.settings import Settings
+from tidemark.projection.offset_store.offsets import OffsetStore
 
 _TABLE = "projection_slices"
 
@@ -36,15 +34,13 @@ class Part:
     finished_at: datetime
 
 
-def read(
-    control: Control, settings: Settings, subject: str, time_buckets: Iterable[int]
-) -> list[Part]:
+def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
     """Every part of some of a projection's pieces, the outdated ones included."""
-    found = control.execute_many(
+    found = store.control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
-        f" error, finished_at FROM {table(settings.keyspace, _TABLE)}"
+        f" error, finished_at FROM {store.table(_TABLE)}"
         " WHERE projection = ? AND bucket_size = ? AND time_bucket = ?",
-        [(subject, settings.bucket_size.value, time_bucket) for time_bucket in time_buckets],
+        [(store.subject, store.bucket_size, time_bucket) for time_bucket in time_buckets],
     )
     return [
         Part(
@@ -63,23 +59,21 @@ def read(
 
 
 def record(
-    control: Control,
-    settings: Settings,
-    subject: str,
+    store: OffsetStore,
     parts: Sequence[Part],
     *,
     owner: str,
     run_id: str,
 ) -> None:
     """Write how work on some ranges ended, after their results and offsets."""
-    control.execute_many(
-        f"INSERT INTO {table(settings.keyspace, _TABLE)} (projection, bucket_size, time_bucket,"
+    store.control.execute_many(
+        f"INSERT INTO {store.table(_TABLE)} (projection, bucket_size, time_bucket,"
         " first_slice, last_slice, attempt, definition_version, state, counts, error, owner,"
         " run_id, finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                subject,
-                settings.bucket_size.value,
+                store.subject,
+                store.bucket_size,
                 part.time_bucket,
                 part.slices.first,
                 part.slices.last,
@@ -97,23 +91,21 @@ def record(
     )
 
 
-def forget(control: Control, settings: Settings, subject: str, parts: Iterable[Part]) -> None:
+def forget(store: OffsetStore, parts: Iterable[Part]) -> None:
     """Delete parts: their slices are to be done again."""
-    control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND bucket_size = ?"
+    store.control.execute_many(
+        f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?"
         " AND time_bucket = ? AND first_slice = ? AND last_slice = ?",
-        [(subject, settings.bucket_size.value, part.time_bucket, *part.slices) for part in parts],
+        [(store.subject, store.bucket_size, part.time_bucket, *part.slices) for part in parts],
     )
 
 
-def forget_buckets(
-    control: Control, settings: Settings, subject: str, time_buckets: Collection[int]
-) -> None:
+def forget_buckets(store: OffsetStore, time_buckets: Collection[int]) -> None:
     """Delete all parts of time buckets: they are done as a whole, or to be done anew."""
-    control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, _TABLE)} WHERE projection = ? AND bucket_size = ?"
+    store.control.execute_many(
+        f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?"
         " AND time_bucket = ?",
-        [(subject, settings.bucket_size.value, time_bucket) for time_bucket in time_buckets],
+        [(store.subject, store.bucket_size, time_bucket) for time_bucket in time_buckets],
     )
 
 

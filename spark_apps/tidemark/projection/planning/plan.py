@@ -1,10 +1,9 @@
-"""What a run of project would do, without Spark."""
+"""What a run will do of one projection, decided without Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from tidemark import clock
 from tidemark.context import RunContext
@@ -21,52 +20,37 @@ from tidemark.settings import Settings
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, to_millis
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
 APPLICATION = applications.PROJECT
 
 
 @dataclass(frozen=True)
-class Work:
-    """The pieces of one projection; those in `held` wait for what its source waits for.
+class ProjectionPlan:
+    """The pieces of one projection that a run will process, or keep waiting. No I/O.
 
     Attributes:
         definition: the projection.
-        ledger: its pieces.
         pieces: what is to do, and what is held.
-        held: the time buckets of those that wait.
+        held: the time buckets of the pieces that wait for what their source waits for.
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
         first: the projection's first time bucket; what is older is not its business.
-        is_beheaded: whether tag views older than that may have been purged or have expired.
+        is_truncated: whether tag views older than `first` may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
         slicing: the slices to process; None for whole time buckets.
         postponed: what is to do, but is left to later runs.
-        batch_end: of a plan that is one batch of a larger one, the end of its newest time bucket;
-            None for the last batch.
-        unsettled: the time buckets of earlier batches that hold events back.
-        keys: of a plan that is one of many batches, `Reader.keys` of all of them, if there are any.
-        left_out: the time buckets that were to be processed, but cannot be made again.
-        emptied: the errors of time buckets to process whose tag views purge has deleted.
+        purged: the errors of time buckets to process whose tag views purge has deleted.
     """
 
     definition: Definition
-    ledger: Pieces
     pieces: Sequence[Piece]
     held: frozenset[int]
     done: frozenset[int]
     first: int
-    is_beheaded: bool
+    is_truncated: bool
     end: int
     slicing: Slicing | None = None
     postponed: Sequence[Piece] = ()
-    batch_end: int | None = None
-    unsettled: frozenset[int] = frozenset()
-    keys: DataFrame | None = None
-    left_out: frozenset[int] = frozenset()
-    emptied: Mapping[int, HistoryPurged] = field(default_factory=dict)
+    purged: Mapping[int, HistoryPurged] = field(default_factory=dict)
 
     @property
     def slices(self) -> SliceRange:
@@ -79,46 +63,34 @@ class Work:
         return self.definition.source.waits_for
 
     @property
+    def ready(self) -> list[Piece]:
+        """The pieces to process, oldest first."""
+        return [piece for piece in self.pieces if piece.time_bucket not in self.held]
+
+    @property
     def time_buckets(self) -> list[int]:
         """The time buckets to process, ascending."""
-        return [piece.time_bucket for piece in self.pieces if piece.time_bucket not in self.held]
+        return [piece.time_bucket for piece in self.ready]
 
     @property
-    def planned(self) -> frozenset[int]:
-        """The time buckets to process."""
-        return frozenset(self.time_buckets)
-
-    @property
-    def gone(self) -> dict[int, HistoryPurged]:
-        """The time buckets to process whose tag views purge has deleted, with the error of each."""
-        planned = self.planned
-        return {bucket: error for bucket, error in self.emptied.items() if bucket in planned}
-
-    def look_back(self, settings: Settings) -> list[int]:
-        """The time buckets that may hold late events: just before planned ones, and unsettled."""
-        size = settings.bucket_size.milliseconds
-        own = self.definition.look_back
-        number = settings.project_look_back if own is None else own
-        steps = range(size, (number + 1) * size, size)
-        around = {*self.time_buckets, *self.left_out}
-        before = {bucket - step for bucket in around for step in steps}
-        # What lies in those left out waits, and is not missing.
-        return sorted(before | self.left_out | self.unsettled)
+    def purged_to_process(self) -> dict[int, HistoryPurged]:
+        """The time buckets to process whose tag views purge has deleted, each with its error."""
+        return {each: self.purged[each] for each in self.time_buckets if each in self.purged}
 
     def lines(self) -> list[str]:
-        """The plan for people: each piece, why it is in it, and whether it is held."""
+        """Describe each piece for people: why it is in the plan, and whether it is held."""
         return [
             f"{self.definition.name}  {from_millis(piece.time_bucket):%Y-%m-%d %H:%M}"
             f"  {piece.reason}"
             + (f", slices {slice_ranges.text(self.slices)}" if self.slicing is not None else "")
-            + (", purged" if piece.time_bucket in self.emptied else "")
+            + (", purged" if piece.time_bucket in self.purged else "")
             + (f", held: {self.waits_for}" if piece.time_bucket in self.held else "")
             for piece in self.pieces
         ]
 
 
 def ledger(run: RunContext, definition: Definition) -> Pieces:
-    """The pieces of one projection on one journal: one for each time bucket."""
+    """Return the ledger of one projection on one journal: a piece for each time bucket."""
     return Pieces.of(
         run.control,
         run.settings,
@@ -128,8 +100,8 @@ def ledger(run: RunContext, definition: Definition) -> Pieces:
     )
 
 
-def plan(run: RunContext, definition: Definition, window: Window, *, force: bool) -> Work:
-    """The projection's pieces in the window, and older ones left unfinished or never begun.
+def plan(run: RunContext, definition: Definition, window: Window, *, force: bool) -> ProjectionPlan:
+    """Plan the projection's pieces in the window, and older ones left unfinished or never begun.
 
     Never begun are those that `ready_buckets` has between the projection's first piece and the
     window: their schedule was missed. A blue/green version begins where the live one did.
@@ -156,38 +128,34 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     scheduled = pieces_ledger.schedule(
         window, most=settings.catch_up_buckets, force=force, since=former, ready=passed_by
     )
-    pieces = scheduled.pieces
     ready = passed_by | (in_window if force else set())
-    held = frozenset(piece.time_bucket for piece in pieces if piece.time_bucket not in ready)
-    done = frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE)
-    beheaded = definition.tags is not None and _is_beheaded(run, first)
-    work = Work(
+    buckets = [piece.time_bucket for piece in scheduled.pieces]
+    return ProjectionPlan(
         definition,
-        pieces_ledger,
-        pieces,
-        held,
-        done,
-        first,
-        beheaded,
-        end,
+        scheduled.pieces,
+        held=frozenset(bucket for bucket in buckets if bucket not in ready),
+        done=frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE),
+        first=first,
+        is_truncated=definition.source.reads_tag_views and _is_truncated(run, first),
+        end=end,
         postponed=scheduled.postponed,
+        purged=purged_buckets(run, definition, [each for each in buckets if each in ready]),
     )
-    return replace(work, emptied=emptied(run, definition, work.time_buckets))
 
 
-def _is_beheaded(run: RunContext, first: int) -> bool:
+def _is_truncated(run: RunContext, first: int) -> bool:
     span = removed(run.control, run.settings, to_millis(clock.now())).span()
     return span is not None and span[0] < first
 
 
-def emptied(
+def purged_buckets(
     run: RunContext, definition: Definition, time_buckets: Collection[int]
 ) -> dict[int, HistoryPurged]:
-    """Those whose tag views were purged and not written again, with the error of each.
+    """Find the time buckets whose tag views were purged and not written again, each with its error.
 
     They read as empty: the result would be replaced by nothing, or never be made.
     """
-    if definition.tags is None or not time_buckets:
+    if not (definition.source.reads_tag_views and time_buckets):
         return {}
     gone = emptied_buckets(run.control, run.settings)
     error = HistoryPurged(
@@ -204,7 +172,7 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
     Raises:
         HistoryPurged: the tag views of one of them were purged and not written again.
     """
-    if gone := emptied(run, definition, time_buckets):
+    if gone := purged_buckets(run, definition, time_buckets):
         raise HistoryPurged(
             f"projection {definition.name} would process {counted(len(gone), 'time bucket')} whose"
             f" tag views purge has deleted, the first is {from_millis(min(gone)):%Y-%m-%d %H:%M}",
@@ -214,25 +182,26 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
 
 
 def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> set[int]:
-    """The time buckets from `first` to `end` (epoch ms) that may be processed.
+    """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
 
-    Of a Pekko journal those that validate is done with, older and younger ones among them. Nobody
-    validates kafka-journal's: those that ended longer ago than the delay.
+    Those of a Pekko journal may when validate is done with them; older and younger ones are
+    returned as well. Those of kafka-journal, which nothing validates, may when they ended longer
+    ago than the delay.
     """
-    if definition.source.is_pekko:
+    if definition.source.reads_journal:
         return validated_buckets(run, run.settings)
     return ended_buckets(run.settings, first, end, to_millis(clock.now()))
 
 
 def ended_buckets(settings: Settings, first: int, end: int, now: int) -> set[int]:
-    """The time buckets from `first` to `end` that the replicator has left; all epoch ms."""
+    """Return the time buckets from `first` to `end` that the replicator has left; all epoch ms."""
     size = settings.bucket_size.milliseconds
     newest = now - settings.kafka_journal_delay * 1000 - size
     return set(range(first, min(end, newest + 1), size))
 
 
 def validated_buckets(run: RunContext, settings: Settings) -> set[int]:
-    """The time buckets that validate is done with."""
+    """Read the time buckets that validate is done with."""
     return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 

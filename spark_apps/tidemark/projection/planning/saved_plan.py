@@ -10,8 +10,9 @@ from typing import Any
 
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.projection.offset_store import revision
-from tidemark.projection.planning.plan import Work
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.text import counted
 from tidemark.window import Window, from_millis
 
@@ -29,7 +30,7 @@ class SavedPiece:
 
 
 @dataclass(frozen=True)
-class SavedWork:
+class SavedProjection:
     """One projection's part of a plan."""
 
     name: str
@@ -56,7 +57,7 @@ class SavedPlan:
     window_end: str
     force: bool
     planned_at: str
-    works: Sequence[SavedWork]
+    works: Sequence[SavedProjection]
 
     @classmethod
     def load(cls, file: Path) -> SavedPlan:
@@ -98,7 +99,7 @@ class SavedPlan:
     @property
     def names(self) -> list[str]:
         """The projections that had something to do."""
-        return [work.name for work in self.works]
+        return [each.name for each in self.works]
 
     def require_journal(self, journal_keyspace: str) -> None:
         """Refuse the plan of another journal.
@@ -113,51 +114,51 @@ class SavedPlan:
                 do="set it, or make a new plan",
             )
 
-    def restricted(self, run: RunContext, work: Work) -> Work:
-        """What the plan has of a projection's present work; what came since is left out.
+    def restricted(self, run: RunContext, plan: ProjectionPlan) -> ProjectionPlan:
+        """Return what was saved of a projection's present plan; what came since is left out.
 
         Raises:
             TidemarkError: a piece, the definition or the offsets are no longer as planned.
         """
-        saved = next(one for one in self.works if one.name == work.definition.name)
-        if problem := _difference(saved, saved_work(run, work)):
+        saved = next(one for one in self.works if one.name == plan.definition.name)
+        if problem := _difference(saved, saved_projection(run, plan)):
             raise TidemarkError(
                 f"the plan of {self.planned_at} is out of date: {problem}",
-                where=work.definition.name,
+                where=plan.definition.name,
                 do="make a new one with `project.py plan`",
             )
         wanted = {piece.time_bucket for piece in saved.pieces}
         return replace(
-            work,
-            pieces=[piece for piece in work.pieces if piece.time_bucket in wanted],
-            held=work.held & wanted,
+            plan,
+            pieces=[piece for piece in plan.pieces if piece.time_bucket in wanted],
+            held=plan.held & wanted,
         )
 
 
-def saved_work(run: RunContext, work: Work) -> SavedWork:
+def saved_projection(run: RunContext, plan: ProjectionPlan) -> SavedProjection:
     """One projection's part of a plan, as it is now."""
-    return SavedWork(
-        work.definition.name,
-        work.definition.fingerprint,
-        revision.revision(run.control, run.settings, work.definition).revision,
+    return SavedProjection(
+        plan.definition.name,
+        plan.definition.fingerprint,
+        management_state.revision(OffsetStore.of(run, plan.definition)).revision,
         [
             SavedPiece(
                 piece.time_bucket,
                 str(piece.reason),
                 piece.attempt,
-                piece.time_bucket in work.held,
+                piece.time_bucket in plan.held,
             )
-            for piece in work.pieces
+            for piece in plan.pieces
         ],
     )
 
 
-def _work(content: Mapping[str, Any]) -> SavedWork:
+def _work(content: Mapping[str, Any]) -> SavedProjection:
     pieces = [SavedPiece(**piece) for piece in content["pieces"]]
-    return SavedWork(**{**content, "pieces": pieces})
+    return SavedProjection(**{**content, "pieces": pieces})
 
 
-def _difference(saved: SavedWork, now: SavedWork) -> str:
+def _difference(saved: SavedProjection, now: SavedProjection) -> str:
     """What has changed since, for people; empty if nothing has. What is new does not matter."""
     if saved.fingerprint != now.fingerprint:
         return f"the definition was {saved.fingerprint} and is {now.fingerprint}"

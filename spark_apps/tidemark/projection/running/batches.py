@@ -7,16 +7,16 @@ the one under way is done again. Oldest first, as the events came.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
-from tidemark.context import RunContext
+from tidemark.projection.planning.batch import Batch
 from tidemark.projection.planning.estimate import Estimates
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import registry, scope
+from tidemark.projection.running.outcome import BatchSize
+from tidemark.projection.sources.base import EventSource
 from tidemark.text import counted
 from tidemark.window import from_millis
 
@@ -69,106 +69,73 @@ class Bounds:
 class Batches:
     """The batches of one projection, one after the other."""
 
-    def __init__(self, run: RunContext, work: Work, *, whole: bool = False) -> None:
-        """Estimate; with `whole`, or for a single time bucket, nothing is asked."""
-        self._run, self._work = run, work
-        self._bounds = None if whole or len(work.time_buckets) == 1 else _bounds(run, work)
+    def __init__(self, source: EventSource, whole: Batch, *, is_one: bool = False) -> None:
+        """Estimate; with `is_one`, or for a single time bucket, nothing is asked."""
+        self._source, self._whole = source, whole
+        self._bounds = None if is_one or len(whole.pieces) == 1 else _bounds(source, whole)
 
-    def measured(self, rows: int, size: int) -> None:
-        """What the last batch held: rows of the source, and bytes of their payloads."""
+    def measured(self, size: BatchSize) -> None:
+        """Learn what the last batch held."""
         if self._bounds is not None:
-            self._bounds.measured(rows, size)
+            self._bounds.measured(size.rows, size.payload_bytes)
 
-    def each(self, unsettled: Collection[int]) -> Iterator[Work]:
-        """Plans of some of the time buckets each.
+    def each(self, unsettled: Collection[int]) -> Iterator[Batch]:
+        """Yield batches of some of the time buckets.
 
         Args:
             unsettled: the time buckets so far that hold events back; asked again for each batch.
         """
-        size = self._run.settings.bucket_size.milliseconds
-        rest, number = list(self._work.time_buckets), 0
-        keys = self._keys()
-        work = replace(self._work, keys=keys)
-        try:
+        size = self._source.run.settings.bucket_size.milliseconds
+        rest, number = list(self._whole.time_buckets), 0
+        with self._keys():
             while rest:
                 taken = rest if self._bounds is None else self._bounds.first(rest)
                 rest, number = rest[len(taken) :], number + 1
                 if rest or number > 1:
                     self._say(number, taken, len(rest))
                 end = taken[-1] + size if rest else None
-                yield part(work, taken, rest, unsettled, end)
-        finally:
-            # A projection that fails must not keep them while the next one runs.
-            if keys is not None:
-                keys.unpersist()
+                yield self._whole.part(taken, rest, unsettled, end)
 
-    def _keys(self) -> DataFrame | None:
-        work = self._work
-        if self._bounds is None or self._bounds.batches(work.time_buckets) <= _FEW_SCANS:
-            return None
-        keys = registry.reader(work.definition.source).keys(self._run, work.time_buckets)
-        if keys is None:
-            return None
-        return scope.of_work(keys, work).persist(StorageLevel.MEMORY_AND_DISK)
+    def _keys(self) -> AbstractContextManager[None]:
+        buckets = self._whole.time_buckets
+        if self._bounds is None or self._bounds.batches(buckets) <= _FEW_SCANS:
+            return nullcontext()
+        return self._source.keep_keys(buckets)
 
     def _say(self, number: int, taken: Sequence[int], left: int) -> None:
         expected = self._bounds.expected if self._bounds else {}
         rows = sum(expected.get(bucket, 0) for bucket in taken)
-        self._run.say(
-            f"{self._work.definition.name}: batch {number}, {counted(len(taken), 'bucket')} from"
+        self._source.run.say(
+            f"{self._whole.definition.name}: batch {number}, {counted(len(taken), 'bucket')} from"
             f" {from_millis(taken[0]):%Y-%m-%d %H:%M}, about {counted(rows, 'row')};"
             f" {counted(left, 'bucket')} left"
         )
 
 
-def part(
-    work: Work,
-    taken: Sequence[int],
-    rest: Collection[int],
-    unsettled: Collection[int],
-    end: int | None,
-) -> Work:
-    """The plan of one batch.
-
-    To it the time buckets of earlier batches are done: an event that one of them held back, and
-    whose predecessor is in this batch, is late there. Those of later batches are not there yet,
-    even if they were done before; nothing of them can be accepted before it is processed.
-    """
-    now, later = frozenset(taken), frozenset(rest)
-    return replace(
-        work,
-        pieces=[piece for piece in work.pieces if piece.time_bucket in now],
-        held=frozenset(),
-        done=(work.done | work.planned) - now - later | (work.done & now),
-        unsettled=frozenset(unsettled),
-        batch_end=end,
-    )
-
-
-def _bounds(run: RunContext, work: Work) -> Bounds:
-    settings = run.settings
-    bounds = Bounds(settings.project_max_rows, settings.project_max_bytes, _expected(run, work))
-    sample = _payloads(run, work).take(_SAMPLE)
+def _bounds(source: EventSource, whole: Batch) -> Bounds:
+    settings = source.run.settings
+    expected = _expected(source, whole)
+    bounds = Bounds(settings.project_max_rows, settings.project_max_bytes, expected)
+    sample = _payload_sizes(source.rows(whole.time_buckets)).take(_SAMPLE)
     bounds.measured(len(sample), sum(row.size for row in sample))
     return bounds
 
 
-def _payloads(run: RunContext, work: Work) -> DataFrame:
-    """The payload sizes of the source's rows. Columns: size (int)."""
-    rows = scope.planned_rows(run, work, registry.reader(work.definition.source))
+def _payload_sizes(rows: DataFrame) -> DataFrame:
+    """Measure the payloads of the source's rows. Columns: size (int)."""
     return rows.select(F.coalesce(F.length("event"), F.lit(0)).alias("size"))
 
 
-def _expected(run: RunContext, work: Work) -> dict[int, int]:
-    """Rows by time bucket as validate counted them, or counted by key where it has not."""
+def _expected(source: EventSource, whole: Batch) -> dict[int, int]:
+    """Return rows by time bucket as validate counted them, or counted by key where it has not."""
     known: dict[int, int] = {}
-    if work.definition.source.is_pekko:
-        is_by_tag = work.definition.tags is not None
-        known = dict(Estimates.read(run).by_bucket(is_by_tag=is_by_tag))
-    unknown = [bucket for bucket in work.time_buckets if bucket not in known]
+    spec = source.definition.source
+    if spec.reads_journal:
+        estimates = Estimates.read(source.run)
+        known = dict(estimates.by_bucket(is_by_tag=spec.reads_tag_views))
+    unknown = [bucket for bucket in whole.time_buckets if bucket not in known]
     if unknown:
-        reader = registry.reader(work.definition.source)
-        rows = scope.source_rows(run, work, reader, unknown)
-        found = rows.groupBy("time_bucket").agg(F.count(F.lit(1)).alias("rows")).collect()
-        known |= {row.time_bucket: row.rows for row in found}
+        by_bucket = source.rows(unknown).groupBy("time_bucket")
+        rows = by_bucket.agg(F.count(F.lit(1)).alias("rows")).collect()
+        known |= {row.time_bucket: row.rows for row in rows}
     return known

@@ -1,4 +1,4 @@
-"""What came of a projection in a run."""
+"""How the projections of a run ended, and how each of their batches did."""
 
 from __future__ import annotations
 
@@ -8,15 +8,45 @@ from dataclasses import dataclass, field
 
 from tidemark.errors import HistoryPurged
 from tidemark.projection.acceptance import accept
-from tidemark.projection.acceptance.accept import AcceptedEvents
 from tidemark.projection.transformation.result_checks import Finding
 
 COUNTS = ("events_read", "rows_written", "quarantined", "check_warnings", *accept.COUNTS)
 
 
+@dataclass(frozen=True)
+class BatchSize:
+    """What a batch held: rows of the source, and bytes of their payloads."""
+
+    rows: int = 0
+    payload_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """How one batch ended.
+
+    Attributes:
+        counts: of COUNTS, of each time bucket that was processed.
+        totals: of COUNTS, without what was not processed.
+        gaps: the error of each time bucket that is processed, but for events held back.
+        beyond: late events behind a gap, in time buckets that were not processed.
+        warnings: for people.
+        failing_checks: the checks that warn.
+        size: what was read.
+    """
+
+    counts: Mapping[int, Mapping[str, int]]
+    totals: Mapping[str, int]
+    gaps: Mapping[int, str]
+    beyond: int
+    warnings: Sequence[str]
+    failing_checks: Sequence[Finding]
+    size: BatchSize
+
+
 @dataclass
 class ProjectionOutcome:
-    """What came of a projection so far, one batch after the other.
+    """How a projection ended so far, filled one batch after the other.
 
     Attributes:
         counts: of each time bucket when it was last processed.
@@ -44,42 +74,30 @@ class ProjectionOutcome:
         return len(self.counts) - len(self.gaps)
 
     def fail(self, bucket: int, why: str, status: int) -> None:
-        """A time bucket that could not be processed, or not again because a late event is in it."""
+        """Note a time bucket that could not be processed, or not with the late events in it."""
         self.failed[bucket] = why
         self.statuses.add(status)
         self.counts.pop(bucket, None)
         self.gaps.pop(bucket, None)
 
     def leave_out(self, bucket: int, error: HistoryPurged) -> None:
-        """A time bucket that is left as it is, since events of it are gone."""
+        """Note a time bucket that is left as it is, since events of it are gone."""
         self.fail(bucket, str(error), error.exit_status)
         self.lost.add(bucket)
 
-    def add(
-        self,
-        counts: Mapping[int, Mapping[str, int]],
-        totals: Mapping[str, int],
-        taken: AcceptedEvents,
-        warnings: Sequence[Finding],
-    ) -> None:
-        """The end of a batch. What an earlier one held back and this one accepts is not rejected.
-
-        Args:
-            counts: of each time bucket that it has processed.
-            totals: of COUNTS, without what was not processed.
-            taken: what it took in.
-            warnings: the checks that warn.
-        """
-        self.totals.update(totals)
-        for bucket, now in counts.items():
+    def add(self, batch: BatchOutcome) -> None:
+        """Add a batch. What an earlier one held back and this one accepts is not rejected."""
+        self.totals.update(batch.totals)
+        for bucket, now in batch.counts.items():
             for name in accept.REJECTED:
                 self.totals[name] -= self.counts.get(bucket, {}).get(name, 0)
             self.counts[bucket] = now
             self.gaps.pop(bucket, None)
-        self.gaps |= taken.gaps
+        self.gaps |= batch.gaps
         # Each batch sees them anew.
-        more = max(taken.beyond - self.beyond, 0)
+        more = max(batch.beyond - self.beyond, 0)
         self.totals[accept.REJECTED[-1]] += more
         self.beyond += more
-        self.totals["check_warnings"] += sum(each.failing for each in warnings)
-        self.warnings += [*taken.warnings, *(f"warning: {each}" for each in warnings)]
+        self.totals["check_warnings"] += sum(check.failing for check in batch.failing_checks)
+        self.warnings += batch.warnings
+        self.warnings += [f"warning: {check}" for check in batch.failing_checks]

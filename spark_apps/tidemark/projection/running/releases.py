@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from tidemark import clock
 from tidemark.cassandra.compare_and_set import compare_and_set
-from tidemark.cassandra.control import Control
 from tidemark.cassandra.likeness import create_like
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
@@ -20,30 +19,9 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.planning.live_release import TABLE, Live, building, live, standing, stored
+from tidemark.projection.planning.live_release import TABLE, Live, building, live, standing
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.writing.target import require_target
-from tidemark.settings import Settings
-
-
-def require_in_place(
-    control: Control, settings: Settings, definitions: Sequence[Definition]
-) -> None:
-    """Refuse to write in place what readers look up elsewhere.
-
-    Raises:
-        DefinitionError: a projection that was released blue/green is not any more.
-    """
-    for definition in definitions:
-        if definition.is_blue_green:
-            continue
-        now = stored(control, settings, definition)
-        if now is not None:
-            raise definition.error(
-                f"{definition.name} was released blue/green, {now}",
-                "keep `release: blue-green`, or give the projection another name",
-                definition.header_lines["release"],
-            )
 
 
 def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool) -> None:

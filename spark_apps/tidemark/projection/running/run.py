@@ -7,28 +7,22 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.application import preflight
 from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
 from tidemark.errors import TidemarkError, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
-from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.analysis import analyze
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition import catalog
-from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.offset_store import pause_state
-from tidemark.projection.planning.limit import limit_pieces
-from tidemark.projection.planning.plan import Work, plan, validated_buckets
-from tidemark.projection.planning.saved_plan import SavedPlan
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.planning.build import PlanOptions, RunPlan, build
+from tidemark.projection.planning.plan import ProjectionPlan, validated_buckets
 from tidemark.projection.running import bisection, releases, slices
 from tidemark.projection.running.outcome import COUNTS, ProjectionOutcome
-from tidemark.projection.running.pipeline import process
+from tidemark.projection.running.process import process
 from tidemark.projection.testing.preview import sample
 from tidemark.projection.transformation import result_checks
-from tidemark.projection.writing import export_files
-from tidemark.projection.writing.export_directory import resolve
+from tidemark.projection.writing.write import MODES
 from tidemark.text import counted
 from tidemark.window import Window, from_millis
 
@@ -63,15 +57,11 @@ class _Tally:
 def run_window(
     run: RunContext,
     window: Window,
+    options: PlanOptions,
     *,
-    names: Sequence[str],
-    force: bool,
     dry_run: bool,
     policy: Policy,
-    slicing: Slicing | None = None,
     show: int = 0,
-    max_pieces: int | None = None,
-    saved: SavedPlan | None = None,
 ) -> Outcome:
     """Bring the read models up to the window; paused projections are left out.
 
@@ -79,89 +69,51 @@ def run_window(
     projection that fails afterwards does not stop the others; the outcome names it.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         window: whole time buckets that are over.
-        names: the projections to run; all if empty.
-        force: also do buckets that are done, and those that validate has not passed.
+        options: which projections, and how much of them.
         dry_run: check and plan only.
         policy: what to do about events that are missing.
-        slicing: the slices to process, and how to cut them; None for all of them at once.
         show: in a dry run, the rows to show of each projection's result over a sample; 0 for none.
-        max_pieces: process at most so many time buckets of each projection, the oldest first; the
-            rest stays planned.
-        saved: run exactly this plan, made for this window; its projections and its force count.
 
     Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future; a
-            projection is unknown, or cannot be processed by slices.
-        DefinitionError: a projection file cannot be used.
-        SchemaMismatch: the journal's tables, or a target, are missing or of another shape.
-        BucketSizeMismatch: the existing tag views have another bucket size.
-        TidemarkError: what the saved plan was made upon has changed.
+        TidemarkError: as `build.build` raises it, and if a definition or a target cannot be used.
     """
-    settings = run.settings
-    if saved is not None:
-        saved.require_journal(settings.journal_keyspace)
-        names, force = saved.names, saved.force
-    definitions = catalog.select(settings.projections_dir, names)
-    if slicing is not None:
-        slices.require_independent(definitions)
-    preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
-    left_out = [] if definitions else [f"no projection is defined in {settings.projections_dir}"]
-    definitions = pause_state.unpaused(run, definitions, left_out.append)
-    releases.require_in_place(run.control, settings, definitions)
-    works = [plan(run, definition, window, force=force) for definition in definitions]
-    if saved is not None:
-        works = [saved.restricted(run, work) for work in works]
-    works = _narrowed(run, works, slicing, max_pieces, force=force)
-    if not works:
-        every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
-        lines, swapped = ([], 0) if dry_run else _settle(run, definitions)
-        return Outcome(DONE if swapped else NOTHING, lines=[*left_out, *every, *lines])
-    checked = _check(run, works, dry_run=dry_run)
+    plan = build(run, window, options)
+    if not plan.projections:
+        return _nothing(run, plan, dry_run=dry_run)
+    analyzed = _check(run, plan.projections, dry_run=dry_run)
     if dry_run:
-        return _planned(run, works, checked, show, left_out)
-    tally = _Tally(lines=left_out)
-    for work in works:
-        _attempt(run, work, checked.get(work.definition.name), policy, tally)
+        return _planned(run, plan, analyzed, show)
+    tally = _Tally(lines=[*plan.left_out])
+    for projection in plan.projections:
+        _attempt(run, projection, analyzed.get(projection.definition.name), policy, tally)
     try:
-        tally.lines += _settle(run, definitions)[0]
+        tally.lines += _settle(run, plan.definitions)[0]
     except TidemarkError as error:
         tally.fail(str(error), error.exit_status)
-    return tally.outcome(settings.bucket_size)
+    return tally.outcome(run.settings.bucket_size)
 
 
-def _narrowed(
-    run: RunContext,
-    works: Sequence[Work],
-    slicing: Slicing | None,
-    max_pieces: int | None,
-    *,
-    force: bool,
-) -> list[Work]:
-    """What is to do of them, within the slices and the bounds of this run."""
-    works = [slices.restricted(run, work, slicing, force=force) for work in works if work.pieces]
-    if max_pieces is not None:
-        works = [limit_pieces(work, max_pieces) for work in works]
-    return [work for work in works if work.pieces]
+def _nothing(run: RunContext, plan: RunPlan, *, dry_run: bool) -> Outcome:
+    every = [f"every {run.settings.bucket_size} bucket is done"] if plan.definitions else []
+    lines, swapped = ([], 0) if dry_run else _settle(run, plan.definitions)
+    return Outcome(DONE if swapped else NOTHING, lines=[*plan.left_out, *every, *lines])
 
 
 def _planned(
-    run: RunContext,
-    works: Sequence[Work],
-    checked: Mapping[str, AnalyzedDefinition],
-    show: int,
-    left_out: Sequence[str],
+    run: RunContext, plan: RunPlan, analyzed: Mapping[str, AnalyzedDefinition], show: int
 ) -> Outcome:
+    projections = plan.projections
     pieces = {
-        "planned": sum(len(work.pieces) + len(work.postponed) for work in works),
-        "held": sum(len(work.held) for work in works),
+        "planned": sum(len(each.pieces) + len(each.postponed) for each in projections),
+        "held": sum(len(each.held) for each in projections),
     }
-    lines = [line for work in works for line in work.lines()]
+    lines = [line for each in projections for line in each.lines()]
     if show:
-        for work in works:
-            lines += sample(run, work, checked.get(work.definition.name), show)
-    return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
+        for each in projections:
+            lines += sample(run, each, analyzed.get(each.definition.name), show)
+    return Outcome(PLANNED, pieces, lines=[*plan.left_out, *lines])
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
@@ -172,30 +124,33 @@ def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[st
 
 
 def _check(
-    run: RunContext, works: Sequence[Work], *, dry_run: bool
+    run: RunContext, plans: Sequence[ProjectionPlan], *, dry_run: bool
 ) -> dict[str, AnalyzedDefinition]:
     """Those with something to process, by name. Without any, Spark is not started."""
-    checked = {}
-    for work in works:
-        if work.time_buckets:
-            name = work.definition.name
-            checked[name] = analyze.check(run.spark, work.definition)
-            result_checks.analyze(run.spark, checked[name])
-            releases.require_table(run, checked[name], create=not dry_run)
-            if work.definition.mode is Mode.EXPORT:
-                export_files.open_files(run.spark, resolve(work.definition, run.settings), name)
-    return checked
+    analyzed = {}
+    for plan in plans:
+        if plan.time_buckets:
+            name = plan.definition.name
+            analyzed[name] = analyze.check(run.spark, plan.definition)
+            result_checks.analyze(run.spark, analyzed[name])
+            releases.require_table(run, analyzed[name], create=not dry_run)
+            MODES[plan.definition.mode].require_place(run, plan.definition)
+    return analyzed
 
 
 def _attempt(
-    run: RunContext, work: Work, checked: AnalyzedDefinition | None, policy: Policy, tally: _Tally
+    run: RunContext,
+    plan: ProjectionPlan,
+    analyzed: AnalyzedDefinition | None,
+    policy: Policy,
+    tally: _Tally,
 ) -> None:
     done, failure, status = ProjectionOutcome(), None, 1
     try:
-        if work.slicing is not None:
-            slices.process(run, work, checked, policy, done)
+        if plan.slicing is not None:
+            slices.process(run, plan, analyzed, policy, done)
         else:
-            process(run, work, checked, policy, done)
+            process(run, plan, analyzed, policy, done)
     except TidemarkError as error:
         failure, status = str(error), error.exit_status
     except Exception as error:
@@ -203,30 +158,30 @@ def _attempt(
         traceback.print_exc(file=sys.stderr)
         failure = root_cause(error)
     if failure is not None:
-        _failed(work, done, tally)
-        tally.fail(f"projection {work.definition.name} failed: {failure}", status)
+        _failed(plan, done, tally)
+        tally.fail(f"projection {plan.definition.name} failed: {failure}", status)
     if failure is None or done.counts or done.failed:
-        held = len(work.held) + len(done.gaps)
+        held = len(plan.held) + len(done.gaps)
         tally.pieces["planned"] += done.buckets + held
         tally.pieces["done"] += done.buckets
         tally.done |= done.counts.keys() - done.gaps.keys()
         tally.pieces["held"] += held
         for key, number in done.totals.items():
             tally.counts[key] += number
-        tally.lines += _lines(work, done)
-    tally.pieces["planned"] += len(work.postponed)
+        tally.lines += _lines(plan, done)
+    tally.pieces["planned"] += len(plan.postponed)
 
 
-def _lines(work: Work, done: ProjectionOutcome) -> list[str]:
-    name = work.definition.name
+def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
+    name = plan.definition.name
     numbers = ", ".join(
         f"{number:,} {key.replace('_', ' ')}"
         for key, number in done.totals.items()
         if number or key in _ALWAYS_SHOWN
     )
-    held = f", {len(work.held)} held: {work.waits_for}" if work.held else ""
-    later = f", {len(work.postponed):,} left for the next run" if work.postponed else ""
-    missed = sum(piece.reason is Reason.MISSED for piece in work.pieces)
+    held = f", {len(plan.held)} held: {plan.waits_for}" if plan.held else ""
+    later = f", {len(plan.postponed):,} left for the next run" if plan.postponed else ""
+    missed = sum(piece.reason is Reason.MISSED for piece in plan.pieces)
     made_good = f", {missed:,} missed by earlier runs" if missed else ""
     summary = f"{name}: {counted(done.buckets, 'bucket')}{made_good}, {numbers}{held}{later}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
@@ -236,13 +191,13 @@ def _lines(work: Work, done: ProjectionOutcome) -> list[str]:
     return [summary, *lines, *([f"{name}: {more:,} more held by gaps"] if more else [])]
 
 
-def _failed(work: Work, done: ProjectionOutcome, tally: _Tally) -> None:
-    failed = {piece.time_bucket for piece in work.pieces} | done.failed.keys()
+def _failed(plan: ProjectionPlan, done: ProjectionOutcome, tally: _Tally) -> None:
+    failed = {piece.time_bucket for piece in plan.pieces} | done.failed.keys()
     failed -= done.counts.keys()
     if done.counts or done.failed:
         # The ledger was told before the first event was read.
-        failed -= work.held
+        failed -= plan.held
     tally.pieces["planned"] += len(failed)
     tally.pieces["failed"] += len(failed)
-    name = work.definition.name
+    name = plan.definition.name
     tally.lines += bisection.lines(name, done) or [f"{name}: failed"]

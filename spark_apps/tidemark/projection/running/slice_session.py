@@ -10,18 +10,21 @@ from tidemark.context import RunContext
 from tidemark.errors import LockLost, TidemarkError, root_cause
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
-from tidemark.ledger.pieces import Piece, PieceRow, State
+from tidemark.ledger.pieces import Piece, State
 from tidemark.ledger.rollup import Standing, settle
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
-from tidemark.partitioning.slice_ranges import Portion, Slicing
+from tidemark.partitioning.slice_ranges import Portion
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.offset_store import slice_records
+from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.offset_store.slice_records import Part
-from tidemark.projection.planning.plan import APPLICATION, Work
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.planning.plan import APPLICATION, ProjectionPlan, ledger
+from tidemark.projection.planning.slices import known
 from tidemark.projection.running.outcome import ProjectionOutcome
-from tidemark.projection.running.pipeline import process_claimed
+from tidemark.projection.running.process import process_claimed
 
 _Record = Callable[[Sequence[Piece], State, Mapping[int, Mapping[str, int]], str | None], None]
 
@@ -63,87 +66,82 @@ class _RangeClaim(Claim):
         self.pieces = [piece for piece in self.pieces if piece not in ended]
 
 
-class Session:
+class SliceSession:
     """One run's slices, by what is left of each time bucket, under the locks of all of them."""
 
-    def __init__(self, run: RunContext, work: Work, locks: Locks) -> None:
-        self._run, self._work, self._locks = run, work, locks
-        self._subject = work.definition.subject(run.settings.journal_keyspace)
-        self._version = work.definition.fingerprint
+    def __init__(self, run: RunContext, plan: ProjectionPlan, locks: Locks) -> None:
+        self._run, self._plan, self._locks = run, plan, locks
+        self._store = OffsetStore.of(run, plan.definition)
+        self._ledger = ledger(run, plan.definition)
+        self._version = plan.definition.fingerprint
         self._open()
 
     def _open(self) -> None:
         """Have the ledger say that this version works on the pieces, in parts."""
-        entries, _ = known(self._run, self._work)
+        entries, _ = known(self._run, self._plan.definition)
         closed = [
             piece
-            for piece in self._work.pieces
+            for piece in self._plan.pieces
             if (entry := entries.get(piece.time_bucket)) is None
             or not slice_records.is_open(entry, self._version)
         ]
         # A run on other slices may be first: then its attempt is ours too.
         with suppress(LockLost):
-            self._work.ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
-        self._entries, self._parts = known(self._run, self._work)
+            self._ledger.start(closed, owner=self._run.owner, run_id=self._run.run_id)
+        self._entries, self._parts = known(self._run, self._plan.definition)
         self._pieces = {
             piece.time_bucket: replace(piece, attempt=entry.attempt)
-            for piece in self._work.pieces
+            for piece in self._plan.pieces
             if (entry := self._entries.get(piece.time_bucket)) is not None
             and slice_records.is_open(entry, self._version)
         }
-        if self._work.slicing is not None and self._work.slicing.force:
+        if self._plan.slicing is not None and self._plan.slicing.force:
             self._forget()
 
     def _forget(self) -> None:
         """What is to be done again is not done any more."""
-        own = self._work.slices
+        own = self._plan.slices
         again = [
             part
-            for bucket in self._work.time_buckets
+            for bucket in self._plan.time_buckets
             for part in self._parts.get(bucket, ())
             if part.slices.first <= own.last and own.first <= part.slices.last
         ]
         self._locks.check()
-        slice_records.forget(self._run.control, self._run.settings, self._subject, again)
-        _, self._parts = known(self._run, self._work)
+        slice_records.forget(self._store, again)
+        _, self._parts = known(self._run, self._plan.definition)
 
-    def work_off(
-        self, checked: AnalyzedDefinition, policy: Policy, total: ProjectionOutcome
+    def process(
+        self, analyzed: AnalyzedDefinition, policy: Policy, total: ProjectionOutcome
     ) -> None:
         """Process what is left of every time bucket; what came of it goes into `total`."""
         done = slice_records.done(self._parts)
-        wanted = [each for each in self._work.time_buckets if each in self._pieces]
+        wanted = [each for each in self._plan.time_buckets if each in self._pieces]
         left = {bucket: done.get(bucket, []) for bucket in wanted}
-        portions = slice_ranges.portions([self._work.slices], left)
-        parts = [self._portion(one, checked, policy) for one in portions]
+        portions = slice_ranges.portions([self._plan.slices], left)
+        parts = [self._portion(one, analyzed, policy) for one in portions]
         _together(parts, set(wanted), total)
 
     def _portion(
-        self, portion: Portion, checked: AnalyzedDefinition, policy: Policy
+        self, portion: Portion, analyzed: AnalyzedDefinition, policy: Policy
     ) -> ProjectionOutcome:
-        self._run.say(f"{self._work.definition.name}: slices {slice_ranges.text(portion.slices)}")
+        self._run.say(f"{self._plan.definition.name}: slices {slice_ranges.text(portion.slices)}")
         done = slice_records.done(self._parts)
         own = portion.slices
         before = {bucket for bucket, each in done.items() if not slice_ranges.missing(own, each)}
         pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
-        work = replace(
-            self._work,
-            pieces=pieces,
-            held=frozenset(),
-            done=self._work.done | before,
-            slicing=Slicing(own),
-        )
+        whole = Batch(self._plan, own, pieces, self._plan.done | before)
         claimed = _RangeClaim(
             pieces,
             self._locks,
-            self._work.ledger,
+            self._ledger,
             self._run.owner,
             self._run.run_id,
             self._recorder(own),
         )
         outcome = ProjectionOutcome()
         try:
-            process_claimed(self._run, claimed, work, checked, policy, outcome)
+            process_claimed(self._run, claimed, whole, analyzed, policy, outcome)
         except BaseException as error:
             reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
             # A second failure here (lock lost, Cassandra gone) must not hide the first.
@@ -174,9 +172,7 @@ class Session:
                 for piece in pieces
             ]
             slice_records.record(
-                self._run.control,
-                self._run.settings,
-                self._subject,
+                self._store,
                 parts,
                 owner=self._run.owner,
                 run_id=self._run.run_id,
@@ -187,39 +183,29 @@ class Session:
     def settle(self) -> None:
         """Tell the ledger how the pieces stand, by what all runs have done of them."""
         self._locks.check()
-        _, parts = known(self._run, self._work)
+        _, parts = known(self._run, self._plan.definition)
         waiting = [
-            Standing(bucket, piece.attempt, State.HELD, error=self._work.waits_for)
+            Standing(bucket, piece.attempt, State.HELD, error=self._plan.waits_for)
             for bucket, piece in self._pieces.items()
-            if bucket in self._work.held
+            if bucket in self._plan.held
         ]
         standings = [
             slice_records.standing(piece, parts.get(bucket, ()))
             for bucket, piece in self._pieces.items()
-            if bucket not in self._work.held
+            if bucket not in self._plan.held
         ]
         settings = self._run.settings
         settle(
             self._run.control,
             settings.keyspace,
             APPLICATION,
-            self._subject,
+            self._store.subject,
             settings.bucket_size,
             [*waiting, *standings],
             owner=self._run.owner,
         )
         whole = [one.time_bucket for one in standings if one.state is State.DONE]
-        slice_records.forget_buckets(self._run.control, settings, self._subject, whole)
-
-
-def known(run: RunContext, work: Work) -> tuple[dict[int, PieceRow], dict[int, list[Part]]]:
-    """The ledger's rows, and the parts that count, by time bucket."""
-    entries = {entry.time_bucket: entry for entry in work.ledger.entries()}
-    version = work.definition.fingerprint
-    wanted = [bucket for bucket, entry in entries.items() if slice_records.is_open(entry, version)]
-    subject = work.definition.subject(run.settings.journal_keyspace)
-    parts = slice_records.read(run.control, run.settings, subject, wanted)
-    return entries, slice_records.counting(parts, entries, version)
+        slice_records.forget_buckets(self._store, whole)
 
 
 def _together(

@@ -41,7 +41,7 @@ class Watch:
         Raises:
             LockHeld: reconcile is at work.
         """
-        day, is_asked = _today(), definition.tags is not None
+        day, is_asked = _today(), definition.source.reads_tag_views
         if is_asked:
             _require_unlocked(run)
         return cls(run, is_asked, day, _operations(run, {day}) if is_asked else frozenset())

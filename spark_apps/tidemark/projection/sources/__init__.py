@@ -1,1 +1,27 @@
-"""Step 2, read: events of the planned time buckets, and the keys of what else is unread."""
+"""Step 2, read: each source of events, behind one protocol."""
+
+from __future__ import annotations
+
+from tidemark.context import RunContext
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.source import KafkaJournal, Messages, PersistenceIds, Tags
+from tidemark.projection.sources.base import EventSource
+from tidemark.projection.sources.kafka_journal import KafkaJournalSource
+from tidemark.projection.sources.messages import MessagesSource
+from tidemark.projection.sources.persistence_ids import PersistenceIdsSource
+from tidemark.projection.sources.tags import TagsSource
+
+
+def event_source(run: RunContext, definition: Definition, slices: SliceRange = ALL) -> EventSource:
+    """Bind the source of a definition to a run; nothing is read."""
+    match definition.source:
+        case Messages():
+            return MessagesSource(run, definition, slices)
+        case Tags():
+            return TagsSource(run, definition, slices)
+        case PersistenceIds() as spec:
+            return PersistenceIdsSource(run, definition, spec, slices)
+        case KafkaJournal() as spec:
+            return KafkaJournalSource(run, definition, spec, slices)

@@ -1,73 +1,159 @@
-"""What a run asks of a source."""
+"""What acceptance and management ask of a source."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
-from tidemark.projection.planning.plan import Work
-from tidemark.settings import Settings
+from tidemark.partitioning import columns
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.sources import read
 
 
-class Reader(ABC):
-    """One source in one run; it may keep what it has read."""
+class EventSource(ABC):
+    """The events of one projection in one run, of its entity types and of some slices only.
 
+    Whatever is read passes `only_ours` before it is shuffled, judged or kept.
+    """
+
+    def __init__(self, run: RunContext, definition: Definition, slices: SliceRange = ALL) -> None:
+        """Bind; nothing is read."""
+        self.run, self.definition, self.slices = run, definition, slices
+        self._keys: DataFrame | None = None
+        self._kept: frozenset[int] = frozenset()
+
+    @property
     @abstractmethod
-    def table(self, settings: Settings) -> str:
+    def table(self) -> str:
         """The table that the events come from, as `keyspace.table`."""
 
-    @abstractmethod
-    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-        """The source's rows in those time buckets; an event of several tags once for each.
+    def rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Read the events of some time buckets; an event of several tags once for each.
 
         Columns: `read.COLUMNS` and `read.PAYLOAD`.
         """
+        return self.only_ours(self._rows(time_buckets))
 
-    def keys(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
-        """The keys of the rows in those time buckets, where `rows` reads all of the source.
+    def planned_rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Read the same by the keys of `keep_keys`, if it keeps those of all these time buckets."""
+        # A late time bucket that is tried anew by itself is not among them.
+        if self._keys is None or not self._kept.issuperset(time_buckets):
+            return self.rows(time_buckets)
+        return self.only_ours(self._rows_of(self._keys, time_buckets))
 
-        Columns: what `rows_of` needs, and persistence_id and time_bucket (bigint).
+    @contextmanager
+    def keep_keys(self, time_buckets: Sequence[int]) -> Iterator[None]:
+        """Keep the keys of some time buckets in memory, where `rows` reads all of the source.
+
+        For the batches of a long plan, which would scan the source as often as there are batches.
         """
-        return None
-
-    def rows_of(self, run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
-        """The same as `rows`, by the keys of these and other time buckets."""
-        raise NotImplementedError
+        keys = self._all_keys(time_buckets)
+        if keys is None:
+            yield
+            return
+        self._keys = self.only_ours(keys).persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept = frozenset(time_buckets)
+        try:
+            yield
+        finally:
+            # A projection that fails must not keep them while the next one runs.
+            self._keys.unpersist()
+            self._keys = None
 
     @abstractmethod
-    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """The keys of all of the source's events, whatever the time bucket.
+    def numbers(self) -> DataFrame:
+        """Read the numbers of every series, wherever they lie; rows may repeat.
 
-        Columns: at least persistence_id, sequence_nr, ticks and time_bucket (bigint).
+        Columns: persistence_id, tag, number, time_bucket, epoch_ms (bigint; epoch_ms, the event's
+        own time, may be null).
         """
 
-    def unread(
-        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
-    ) -> DataFrame:
-        """The keys of what lies behind the stored number of each persistence id, or of everything.
+    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """Read the keys behind the stored number of each persistence id, or of everything.
 
         Not of a source whose series are those of tags.
 
         Args:
-            run: the application's frame.
-            work: the projection's plan.
+            batch: what is processed.
             planned: the keys of the rows of the buckets to process; at least persistence_id.
-            stored: as `acceptance.rule.reach` takes it.
+            stored: as `acceptance.rule.advance_frontiers` takes it.
 
         Columns: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket (bigint).
         """
         raise NotImplementedError
 
-    def written(self, run: RunContext) -> DataFrame | None:
-        """Up to which number a series was written, where numbers may be left out; else None.
+    def written(self) -> DataFrame | None:
+        """Read up to which number a series was written, where numbers may be left out; else None.
 
         Columns: persistence_id, written_to (bigint).
         """
         return None
 
     @abstractmethod
-    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """How far each persistence id is deleted: persistence_id, deleted_to (bigint)."""
+    def deleted(self) -> DataFrame:
+        """Read how far each persistence id is deleted: persistence_id, deleted_to (bigint)."""
+
+    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
+        """Read the persistence ids that there may be, if they are known without a scan; else None.
+
+        Args:
+            planned: persistence_id and more, of the rows of the buckets to process.
+            stored: persistence_id and more, of the series that have an offset.
+
+        Columns: persistence_id.
+        """
+        return None
+
+    def events_by_slice(self, time_buckets: Sequence[int]) -> dict[int, int]:
+        """Count the events of some time buckets by slice, without the slices that have none."""
+        number = columns.slice_of(F.col("persistence_id")).alias("slice")
+        rows = self.rows(time_buckets).groupBy(number).agg(F.count(F.lit(1)).alias("events"))
+        return {row.slice: row.events for row in rows.collect()}  # a row for each slice
+
+    def only_ours(self, rows: DataFrame) -> DataFrame:
+        """Keep the rows of the projection's entity types and of these slices, by persistence_id."""
+        typed = self.only_entity_types(rows)
+        if self.slices == ALL:
+            return typed
+        number = columns.slice_of(F.col("persistence_id"))
+        return typed.where(number.between(self.slices.first, self.slices.last))
+
+    def only_entity_types(self, rows: DataFrame) -> DataFrame:
+        """Keep the rows of the projection's entity types, by persistence_id."""
+        entity_types = self.definition.source.entity_types
+        if entity_types is None:
+            return rows
+        return rows.where(columns.entity_type(F.col("persistence_id")).isin(*entity_types))
+
+    @abstractmethod
+    def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Read as `rows` does, whatever the entity type and the slice."""
+
+    def _all_keys(self, time_buckets: Sequence[int]) -> DataFrame | None:
+        """Read the keys that `_rows_of` needs, with persistence_id and time_bucket (bigint).
+
+        None where `_rows` reads no more than its time buckets.
+        """
+        return None
+
+    def _rows_of(self, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+        """Read as `_rows` does, by the keys of these and other time buckets."""
+        raise NotImplementedError
+
+
+def event_numbers(index: DataFrame) -> DataFrame:
+    """Number events by persistence id, as `EventSource.numbers` has them.
+
+    Columns in: persistence_id, sequence_nr, ticks, time_bucket (bigint).
+    """
+    epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
+    return read.numbered(index).select("persistence_id", "tag", "number", "time_bucket", epoch_ms)

@@ -3,97 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.journal import increments
 from tidemark.kafka_journal import frames
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
+from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.source import KafkaJournal
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import read, restarts, scope
-from tidemark.projection.sources.base import Reader
-from tidemark.settings import Settings
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.sources import read, restarts
+from tidemark.projection.sources.base import EventSource, event_numbers
 
 
-class KafkaJournalReader(Reader):
-    """The events of the source's topic; its heads are read once."""
+class KafkaJournalSource(EventSource):
+    """The events of the definition's topic; its heads are read once."""
 
-    def __init__(self, source: KafkaJournal) -> None:
-        self._topic = source.topic
-        self._read_heads: DataFrame | None = None
+    def __init__(
+        self, run: RunContext, definition: Definition, spec: KafkaJournal, slices: SliceRange = ALL
+    ) -> None:
+        """Bind; nothing is read."""
+        super().__init__(run, definition, slices)
+        self._topic = spec.topic
 
-    def table(self, settings: Settings) -> str:
-        """That of kafka-journal's events."""
+    @property
+    def table(self) -> str:
+        """The table of kafka-journal's events."""
+        settings = self.run.settings
         return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
 
-    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-        """Found by a scan, restricted to the topic."""
-        heads = self._heads(run.spark, run.settings)
-        events = frames.events(heads, run.settings, self._topic)
-        return read.by_sequence_nr(events, time_buckets)
+    def numbers(self) -> DataFrame:
+        """Read the numbers of the topic's events, by a scan."""
+        return event_numbers(self.only_ours(self._events()))
 
-    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """By a scan."""
-        return frames.events(self._heads(spark, settings), settings, self._topic)
+    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """Read what is behind the stored numbers, or everything."""
+        return self.only_ours(self._behind(batch, stored))
 
-    def unread(
-        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
-    ) -> DataFrame:
-        """Behind the stored numbers, or everything."""
-        return scope.of_work(self._found(run, work, stored), work)
+    def written(self) -> DataFrame | None:
+        """Read how far each series was written, by the topic's heads."""
+        return self._heads.select("persistence_id", "written_to")
 
-    def written(self, run: RunContext) -> DataFrame | None:
-        """By the topic's heads."""
-        return self._heads(run.spark, run.settings).select("persistence_id", "written_to")
+    def deleted(self) -> DataFrame:
+        """Read how far each persistence id is deleted, by the topic's heads."""
+        return self._heads.where(F.col("deleted_to") > 0).select("persistence_id", "deleted_to")
 
-    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """By the topic's heads."""
-        heads = self._heads(spark, settings).where(F.col("deleted_to") > 0)
-        return heads.select("persistence_id", "deleted_to")
+    def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        return read.by_sequence_nr(self._events(), time_buckets)
 
-    def _found(self, run: RunContext, work: Work, stored: DataFrame) -> DataFrame:
-        """What lies behind the stored number of each persistence id; everything at the first run.
+    def _events(self) -> DataFrame:
+        return frames.events(self._heads, self.run.settings, self._topic)
+
+    def _behind(self, batch: Batch, stored: DataFrame) -> DataFrame:
+        """Read what lies behind the stored number of each persistence id; at first, everything.
 
         Every persistence id has a head, so none is overlooked.
         """
-        heads = self._heads(run.spark, run.settings)
         if stored.isEmpty():
-            return frames.events(heads, run.settings, self._topic)
+            return self._events()
         known_to = F.coalesce(F.col("stored_number"), F.lit(0))
-        beginnings = heads.join(stored, on="persistence_id", how="left").select(
+        starts = self._heads.join(stored, on="persistence_id", how="left").select(
             "persistence_id", (F.greatest(known_to, F.col("deleted_to")) + 1).alias("first_nr")
         )
 
-        def ask(frontier: DataFrame, width: int) -> DataFrame:
-            return frames.events_of(increments.numbers(frontier, width), heads, run.settings)
+        def fetch(frontier: DataFrame, width: int) -> DataFrame:
+            wanted = increments.numbers(frontier, width)
+            return frames.events_of(wanted, self._heads, self.run.settings)
 
-        after = work.definition.reset_after
+        after = self.definition.reset_after
         if after is not None:
-            deleted = self.deleted(run.spark, run.settings)
-            beginnings = restarts.rewound_to_restart(beginnings, stored, deleted, after, ask)
-        found = increments.in_rounds(beginnings, ask, end_bucket=work.end).localCheckpoint()
-        return found.unionByName(self._behind_jumps(run, work, beginnings, found))
+            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), after, fetch)
+        end = batch.plan.end
+        behind = increments.in_rounds(starts, fetch, end_bucket=end).localCheckpoint()
+        return behind.unionByName(self._behind_jumps(end, starts, behind))
 
-    def _behind_jumps(
-        self, run: RunContext, work: Work, beginnings: DataFrame, found: DataFrame
-    ) -> DataFrame:
-        """All events of the persistence ids that have some behind a number which is not there."""
-        last = found.groupBy("persistence_id").agg(
+    def _behind_jumps(self, end: int, starts: DataFrame, behind: DataFrame) -> DataFrame:
+        """Read all events of the persistence ids with some behind a number that is not there."""
+        last = behind.groupBy("persistence_id").agg(
             F.max("sequence_nr").alias("last_nr"), F.max("time_bucket").alias("last_bucket")
         )
-        heads = self._heads(run.spark, run.settings)
-        ids = beginnings.join(last, on="persistence_id", how="left").join(heads, "persistence_id")
+        ids = starts.join(last, on="persistence_id", how="left").join(self._heads, "persistence_id")
         last_nr = F.coalesce(F.col("last_nr"), F.col("first_nr") - 1)
-        is_over = F.coalesce(F.col("last_bucket") >= work.end, F.lit(False))
+        is_over = F.coalesce(F.col("last_bucket") >= end, F.lit(False))
         lagging = ids.where((F.col("written_to") > last_nr) & ~is_over).select("persistence_id")
-        jumping = heads.join(lagging, on="persistence_id", how="left_semi").localCheckpoint()
+        jumping = self._heads.join(lagging, on="persistence_id", how="left_semi").localCheckpoint()
         if jumping.isEmpty():
-            return found.limit(0)
-        return frames.events(jumping, run.settings, self._topic).select(*found.columns)
+            return behind.limit(0)
+        return frames.events(jumping, self.run.settings, self._topic).select(*behind.columns)
 
-    def _heads(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        if self._read_heads is None:
-            self._read_heads = frames.heads(spark, settings, self._topic).localCheckpoint()
-        return self._read_heads
+    @cached_property
+    def _heads(self) -> DataFrame:
+        return frames.heads(self.run.spark, self.run.settings, self._topic).localCheckpoint()

@@ -4,77 +4,88 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.context import RunContext
 from tidemark.journal import frames, increments
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import read, restarts, scope
-from tidemark.projection.sources.base import Reader
-from tidemark.settings import Settings
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.sources import read, restarts
+from tidemark.projection.sources.base import EventSource, event_numbers
+
+_INDEX = ("persistence_id", "sequence_nr", "timestamp", "time_bucket")
 
 
-class MessagesReader(Reader):
+class MessagesSource(EventSource):
     """All messages."""
 
-    def table(self, settings: Settings) -> str:
-        """That of all messages."""
+    @property
+    def table(self) -> str:
+        """The table of all messages."""
+        settings = self.run.settings
         return f"{settings.journal_keyspace}.{settings.journal_table}"
 
-    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-        """Found by a scan, or by the index on their time."""
-        return read.message_rows(run, time_buckets)
+    def numbers(self) -> DataFrame:
+        """Read the numbers of all messages, by a scan of the keys."""
+        index = frames.message_index(self.run.spark, self.run.settings)
+        return event_numbers(self.only_ours(index))
 
-    def keys(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
-        """Without an index on their time."""
-        return read.message_keys(run, time_buckets)
-
-    def rows_of(self, run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
-        """By direct join."""
-        return read.message_rows_of(run, keys, time_buckets)
-
-    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """By a scan of the keys."""
-        return frames.message_index(spark, settings)
-
-    def unread(
-        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
-    ) -> DataFrame:
-        """Behind the stored numbers, if that finds every persistence id."""
-        if not is_listed(run, stored):
-            return scope.message_index(run, work)
-        spark, settings = run.spark, run.settings
+    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """Read what is behind the stored numbers if that finds every persistence id."""
+        spark, settings = self.run.spark, self.run.settings
+        if not self._is_listed(stored):
+            return self.only_ours(frames.message_index(spark, settings).select(*_INDEX))
         known = stored.select("persistence_id", F.col("stored_number").alias("known_to"))
         ids = planned.select("persistence_id").distinct().withColumn("known_to", F.lit(0))
         known = known.unionByName(ids).groupBy("persistence_id").agg(
             F.max("known_to").alias("known_to")
         )  # fmt: skip
-        beginnings = scope.of_work(increments.start_positions(spark, settings, known), work)
-        after = work.definition.reset_after
+        starts = self.only_ours(increments.start_positions(spark, settings, known))
+        after = self.definition.reset_after
         if after is not None:
 
-            def ask(frontier: DataFrame, width: int) -> DataFrame:
+            def fetch(frontier: DataFrame, width: int) -> DataFrame:
                 return increments.messages_in(frontier, width, settings)
 
-            deleted = self.deleted(spark, settings)
-            beginnings = restarts.rewound_to_restart(beginnings, stored, deleted, after, ask)
+            starts = restarts.rewound_to_restart(starts, stored, self.deleted(), after, fetch)
         # A batch must not follow the whole backlog behind it, or all batches together would
         # read it as often as there are batches.
-        end = work.end if work.batch_end is None else work.batch_end
-        return increments.after(beginnings, settings, end_bucket=end)
+        end = batch.plan.end if batch.end is None else batch.end
+        return increments.after(starts, settings, end_bucket=end)
 
-    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """Of every persistence id."""
-        return frames.deleted(spark, settings)
+    def deleted(self) -> DataFrame:
+        """Read how far every persistence id is deleted."""
+        return frames.deleted(self.run.spark, self.run.settings)
 
+    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
+        """Read the table of all persistence ids, if none with an offset is missing there."""
+        if not self._is_listed(stored):
+            return None
+        return self._listed().unionByName(planned.select("persistence_id")).distinct()
 
-def is_listed(run: RunContext, stored: DataFrame) -> bool:
-    """Whether tails find every persistence id, and less than everything."""
-    settings = run.settings
-    name = settings.all_persistence_ids_table
-    if run.control.table_columns(settings.journal_keyspace, name) is None or stored.isEmpty():
-        return False
-    listed = connector.read(run.spark, settings.journal_keyspace, name, "persistence_id")
-    return stored.join(listed, on="persistence_id", how="left_anti").isEmpty()
+    def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        return read.message_rows(self.run, time_buckets)
+
+    def _all_keys(self, time_buckets: Sequence[int]) -> DataFrame | None:
+        return read.message_keys(self.run, time_buckets)
+
+    def _rows_of(self, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+        return read.message_rows_of(self.run, keys, time_buckets)
+
+    def _is_listed(self, stored: DataFrame) -> bool:
+        """Return whether what is stored and listed leads to every persistence id without a scan."""
+        settings = self.run.settings
+        name = settings.all_persistence_ids_table
+        is_there = self.run.control.table_columns(settings.journal_keyspace, name) is not None
+        if not is_there or stored.isEmpty():
+            return False
+        return stored.join(self._listed(), on="persistence_id", how="left_anti").isEmpty()
+
+    def _listed(self) -> DataFrame:
+        settings = self.run.settings
+        return connector.read(
+            self.run.spark,
+            settings.journal_keyspace,
+            settings.all_persistence_ids_table,
+            "persistence_id",
+        )

@@ -4,52 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from tidemark.context import RunContext
 from tidemark.journal import frames
+from tidemark.partitioning.keys import SliceRange
+from tidemark.partitioning.slice_ranges import ALL
+from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.source import PersistenceIds
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import read, scope
-from tidemark.projection.sources.base import Reader
-from tidemark.settings import Settings
+from tidemark.projection.planning.batch import Batch
+from tidemark.projection.sources import read
+from tidemark.projection.sources.base import EventSource, event_numbers
 from tidemark.spark.local_rows import local_rows
 
 
-class PersistenceIdsReader(Reader):
-    """The messages of the source's persistence ids, by direct joins."""
+class PersistenceIdsSource(EventSource):
+    """The messages of the definition's persistence ids, by direct joins."""
 
-    def __init__(self, source: PersistenceIds) -> None:
-        self._ids = source.ids
+    def __init__(
+        self,
+        run: RunContext,
+        definition: Definition,
+        spec: PersistenceIds,
+        slices: SliceRange = ALL,
+    ) -> None:
+        """Bind; nothing is read."""
+        super().__init__(run, definition, slices)
+        self._ids = spec.ids
 
-    def table(self, settings: Settings) -> str:
-        """That of all messages."""
+    @property
+    def table(self) -> str:
+        """The table of all messages."""
+        settings = self.run.settings
         return f"{settings.journal_keyspace}.{settings.journal_table}"
 
-    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-        """Of the persistence ids, whatever the time bucket, and then of those."""
-        found = self._messages(run.spark, run.settings, *read.PAYLOAD)
-        return read.by_sequence_nr(found, time_buckets)
+    def numbers(self) -> DataFrame:
+        """Read the numbers of the persistence ids, by direct joins."""
+        return event_numbers(self.only_ours(self._messages()))
 
-    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """By direct joins."""
-        return self._messages(spark, settings)
+    def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
+        """Read everything of the persistence ids."""
+        return self.only_ours(self._messages())
 
-    def unread(
-        self, run: RunContext, work: Work, planned: DataFrame, stored: DataFrame
-    ) -> DataFrame:
-        """Everything of the persistence ids."""
-        return scope.of_work(self._messages(run.spark, run.settings), work)
+    def deleted(self) -> DataFrame:
+        """Read how far these persistence ids are deleted."""
+        return frames.deleted_of_ids(self._id_rows(), self.run.settings)
 
-    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """Of the persistence ids only."""
-        return frames.deleted_of_ids(self._frame(spark), settings)
+    def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
+        """Return the ids that the definition names."""
+        return self._id_rows()
 
-    def _messages(self, spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
-        ids = self._frame(spark)
+    def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        return read.by_sequence_nr(self._messages(*read.PAYLOAD), time_buckets)
+
+    def _messages(self, *payload: str) -> DataFrame:
         return frames.messages_of_ids(
-            ids, settings, *payload, deleted_to=self.deleted(spark, settings)
+            self._id_rows(), self.run.settings, *payload, deleted_to=self.deleted()
         )
 
-    def _frame(self, spark: SparkSession) -> DataFrame:
-        return local_rows(spark, [(each,) for each in self._ids], "persistence_id string")
+    def _id_rows(self) -> DataFrame:
+        return local_rows(self.run.spark, [(each,) for each in self._ids], "persistence_id string")

@@ -4,35 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.context import RunContext
 from tidemark.journal import frames
-from tidemark.projection.definition.source import Tags
+from tidemark.journal.series import SERIES
+from tidemark.partitioning import columns
 from tidemark.projection.sources import read
-from tidemark.projection.sources.base import Reader
-from tidemark.settings import Settings
+from tidemark.projection.sources.base import EventSource
 
 
-class TagsReader(Reader):
-    """The tag views of the source's tags."""
+class TagsSource(EventSource):
+    """The tag views of the definition's tags."""
 
-    def __init__(self, source: Tags) -> None:
-        self._tags = source.names
-
-    def table(self, settings: Settings) -> str:
-        """That of the tag views."""
+    @property
+    def table(self) -> str:
+        """The table of the tag views."""
+        settings = self.run.settings
         return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
 
-    def rows(self, run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-        """Of exactly the tags' time buckets."""
-        return read.tag_view_rows(run.spark, run.settings, self._tags, time_buckets, *read.PAYLOAD)
+    def numbers(self) -> DataFrame:
+        """Read the numbers of the tag views, and the last ones that tag_write_progress knows."""
+        keys = self._of_our_tags(frames.tag_view_keys(self.run.spark, self.run.settings))
+        epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
+        number = F.col("tag_pid_sequence_nr").alias("number")
+        rows = self.only_ours(keys).select(*SERIES, number, "time_bucket", epoch_ms)
+        last = self.progress().select(
+            *SERIES,
+            F.col("progress_number").alias("number"),
+            F.col("progress_bucket").alias("time_bucket"),
+            F.lit(None).cast("bigint").alias("epoch_ms"),
+        )
+        return rows.unionByName(last)
 
-    def index(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """A row for each tag, with tag and tag_pid_sequence_nr."""
-        return frames.tag_view_keys(spark, settings).where(F.col("tag").isin(list(self._tags)))
+    def keys_in(self, time_buckets: Sequence[int]) -> DataFrame:
+        """Read the rows of some time buckets without their payloads. Columns: `read.COLUMNS`."""
+        tags = self.definition.source.series_tags
+        rows = read.tag_view_rows(self.run.spark, self.run.settings, tags, time_buckets)
+        return self.only_ours(rows)
 
-    def deleted(self, spark: SparkSession, settings: Settings) -> DataFrame:
-        """Of every persistence id."""
-        return frames.deleted(spark, settings)
+    def progress(self) -> DataFrame:
+        """Read the last row of each series by the progress: see `frames.placed_progress`."""
+        progress = frames.placed_progress(self.run.spark, self.run.settings)
+        return self.only_ours(self._of_our_tags(progress))
+
+    def deleted(self) -> DataFrame:
+        """Read how far every persistence id is deleted."""
+        return frames.deleted(self.run.spark, self.run.settings)
+
+    def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
+        tags = self.definition.source.series_tags
+        return read.tag_view_rows(
+            self.run.spark, self.run.settings, tags, time_buckets, *read.PAYLOAD
+        )
+
+    def _of_our_tags(self, rows: DataFrame) -> DataFrame:
+        return rows.where(F.col("tag").isin(*self.definition.source.series_tags))

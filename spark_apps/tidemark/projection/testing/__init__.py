@@ -31,7 +31,7 @@ from tidemark.projection.testing.events import COLUMNS, TIME_BUCKET, Event, rows
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.transformation.result_checks import Finding
 from tidemark.projection.writing import target
-from tidemark.projection.writing.write import HANDLINGS
+from tidemark.projection.writing.write import MODES
 from tidemark.spark_session import FETCHED_JARS, require_java
 from tidemark.text import counted
 
@@ -88,7 +88,7 @@ def failed_checks(
 
 def _findings(checked: AnalyzedDefinition, rows: DataFrame) -> list[Finding]:
     definition = checked.definition
-    return result_checks.examine(rows, definition.checks, list(HANDLINGS[definition.mode].required))
+    return result_checks.examine(rows, definition.checks, list(MODES[definition.mode].required))
 
 
 def _result(
@@ -112,9 +112,9 @@ def _result(
     target.require_columns(checked)
     if checked.definition.mode is Mode.FOLD:
         evaluate.require_same_in_parts(checked, decoded, result)
-    handling = HANDLINGS[checked.definition.mode]
-    rows = handling.rows_of(result, checked.definition)
-    handling.count(rows, checked.definition, buckets)
+    mode = MODES[checked.definition.mode]
+    rows = mode.rows_of(result, checked.definition)
+    mode.count(rows, checked.definition, buckets)
     return checked, rows, result.columns
 
 

@@ -11,7 +11,6 @@ from tidemark.errors import InvalidInput
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.definition.source import Messages, PersistenceIds
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.window import EPOCH
 
@@ -68,11 +67,11 @@ def rows_of(
     payload = (given["ser_id"], given["ser_manifest"], _payload(event, number), is_snapshot)
     tags = sorted(given["tags"])
     source = definition.source
-    if isinstance(source, Messages | PersistenceIds) and not source.reads(event["persistence_id"]):
+    if not source.reads(event["persistence_id"]):
         return []
-    if definition.tags is None:
+    if not source.reads_tag_views:
         return [(*key, tags, *payload)]
-    return [(*key, [tag], *payload) for tag in tags if tag in definition.tags]
+    return [(*key, [tag], *payload) for tag in tags if tag in source.series_tags]
 
 
 def _payload(event: Event, number: int) -> bytes:

@@ -7,8 +7,9 @@ from pyspark.sql import DataFrame
 from tidemark.context import RunContext
 from tidemark.projection.acceptance import snapshots
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.planning.plan import Work
-from tidemark.projection.sources import registry, scope
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.planning.plan import ProjectionPlan
+from tidemark.projection.sources import event_source
 from tidemark.projection.testing import evaluate
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.writing import write as modes
@@ -21,7 +22,9 @@ _CAUSES = 5
 _WIDTH = 40
 
 
-def sample(run: RunContext, work: Work, checked: AnalyzedDefinition | None, rows: int) -> list[str]:
+def sample(
+    run: RunContext, plan: ProjectionPlan, checked: AnalyzedDefinition | None, rows: int
+) -> list[str]:
     """The first rows of the result over a sample of one time bucket, as a table for people.
 
     The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
@@ -29,24 +32,24 @@ def sample(run: RunContext, work: Work, checked: AnalyzedDefinition | None, rows
     A fold begins without a state, and nothing with a snapshot.
 
     Args:
-        run: the application's frame.
-        work: the projection's plan.
+        run: the context of the run.
+        plan: of the projection.
         checked: its definition as Spark understands it; None if all of its pieces are held.
         rows: how many rows to show.
     """
-    name = work.definition.name
+    name = plan.definition.name
     if checked is None:
         return [f"{name}: every planned time bucket is held"]
-    reader = registry.reader(work.definition.source)
-    source = scope.source_rows(run, work, reader, work.time_buckets)
+    source = event_source(run, plan.definition, plan.slices)
+    planned = source.rows(plan.time_buckets)
     # Collected, since a limit within a plan would have every partition of the source read.
-    first = source.select("time_bucket").take(1)
+    first = planned.select("time_bucket").take(1)
     if not first:
         return [f"{name}: no events in the planned time buckets"]
     bucket = first[0].time_bucket
-    one_bucket = scope.source_rows(run, work, reader, [bucket])
+    one_bucket = source.rows([bucket])
     taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
-    if work.definition.starts_from_snapshots:
+    if plan.definition.starts_from_snapshots:
         taken = snapshots.as_events(taken)
     decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
     result, failed = evaluate.result(checked, decoded)
@@ -54,7 +57,7 @@ def sample(run: RunContext, work: Work, checked: AnalyzedDefinition | None, rows
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(failed),
-        *_failing(run, work, result),
+        *_failing(run, plan.definition, result),
         *_table(result, rows),
     ]
 
@@ -66,10 +69,9 @@ def _unreadable(failed: DataFrame) -> list[str]:
     ]
 
 
-def _failing(run: RunContext, work: Work, result: DataFrame) -> list[str]:
-    definition = work.definition
+def _failing(run: RunContext, definition: Definition, result: DataFrame) -> list[str]:
     key = modes.key_columns(run.control, definition)
-    rows = modes.HANDLINGS[definition.mode].rows_of(result, definition)
+    rows = modes.MODES[definition.mode].rows_of(result, definition)
     return [
         f"  {'check fails' if found.check.is_blocking else 'warning'}: {found}"
         for found in result_checks.examine(rows, definition.checks, key)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import TidemarkError
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.transformation import transform
 from tidemark.projection.writing import tables
@@ -25,6 +26,15 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
         f"the table's primary key is ({', '.join(key)}),"
         " mode append needs persistence_id and sequence_nr in it"
     )
+
+
+def combined_events(analyzed: AnalyzedDefinition) -> Iterator[str]:
+    """Refuse rows of several events: a run that reads others of them would make another row."""
+    if analyzed.combining:
+        yield (
+            f"{analyzed.definition.body} combines events ({', '.join(analyzed.combining)}),"
+            " in mode append a row is made of one event alone"
+        )
 
 
 def versioned(result: DataFrame, definition: Definition) -> DataFrame:
@@ -61,11 +71,12 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
         tables.write_events(rows, batch.definition)
 
 
-HANDLING = WriteMode(
+MODE = WriteMode(
     required=EVENT_KEY,
     purpose="says which event it is",
     key_problem=key_problem,
     rows_of=versioned,
     count=count,
     store=_write,
+    result_problems=combined_events,
 )

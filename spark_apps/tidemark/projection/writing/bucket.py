@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 
 from tidemark.errors import TidemarkError
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import write_times
+from tidemark.projection.offset_store import management_state
 from tidemark.projection.writing import tables
 from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest, as_selected
 from tidemark.window import from_millis, iso
@@ -50,16 +50,15 @@ def count_by_bucket(
 
 
 def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
-    settings, control = batch.run.settings, batch.run.control
     batch.claimed.check()
-    write_time = write_times.next_write_time(control, settings, batch.subject)
+    write_time = management_state.next_write_time(batch.store)
     if counted.rows:
         tables.write_bucket_rows(rows, batch.definition, write_time, len(batch.time_buckets))
         batch.claimed.check()
-    tables.delete_older_rows(control, batch.definition, batch.time_buckets, write_time)
+    tables.delete_older_rows(batch.run.control, batch.definition, batch.time_buckets, write_time)
 
 
-HANDLING = WriteMode(
+MODE = WriteMode(
     required={"time_bucket": T.LongType()},
     purpose="says which time bucket it belongs to",
     key_problem=key_problem,

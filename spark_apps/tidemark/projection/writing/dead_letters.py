@@ -10,7 +10,7 @@ from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.claim import Claim
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.sources import registry
+from tidemark.projection.sources import event_source
 
 
 def quarantine_events(
@@ -28,7 +28,7 @@ def quarantine_events(
     quarantine.write(
         letters,
         run.settings,
-        source=registry.reader(definition.source).table(run.settings),
+        source=event_source(run, definition).table,
         application=f"{PROJECT}/{definition.name}",
         run_id=run.run_id,
     )

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
+from tidemark.context import RunContext
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
+from tidemark.projection.definition.model import Definition
 from tidemark.projection.writing import export_files
 from tidemark.projection.writing.bucket import count_by_bucket
 from tidemark.projection.writing.export_directory import resolve
@@ -26,8 +29,9 @@ def batch_id(batch: WriteRequest) -> str:
     return f"{batch.definition.version}-{run}"
 
 
-def column_problems(result: T.StructType) -> Iterator[str]:
-    """What a Parquet file in a Hive layout cannot hold."""
+def column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
+    """Say what a Parquet file in a Hive layout cannot hold."""
+    result = analyzed.result
     if result.names == ["time_bucket"]:
         yield "the result has no column beside time_bucket, which is the name of the directory"
     lower = [name.lower() for name in result.names]
@@ -54,6 +58,15 @@ def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
     """The target is no table."""
 
 
+def require_directory(run: RunContext, definition: Definition) -> None:
+    """Refuse a directory that cannot be written.
+
+    Raises:
+        InvalidInput: as `export_files.open_files` raises it.
+    """
+    export_files.open_files(run.spark, resolve(definition, run.settings), definition.name)
+
+
 def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     settings, definition = batch.run.settings, batch.definition
     directory = resolve(definition, settings)
@@ -78,11 +91,14 @@ def _replace(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
     export_files.remove_batches(files)
 
 
-HANDLING = WriteMode(
+MODE = WriteMode(
     required={"time_bucket": T.LongType()},
     purpose="names the directory",
     key_problem=no_table,
     rows_of=as_selected,
     count=count_by_bucket,
     store=_replace,
+    has_table=False,
+    result_problems=column_problems,
+    require_place=require_directory,
 )

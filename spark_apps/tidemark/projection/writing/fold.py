@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tidemark.projection.transformation.fold import by_fold
 from tidemark.projection.writing import upsert
 
 
@@ -19,6 +20,9 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
     return f"the table's primary key is ({key}), mode fold needs (persistence_id)"
 
 
-HANDLING = replace(
-    upsert.HANDLING, purpose="says which events are in the state", key_problem=key_problem
+MODE = replace(
+    upsert.MODE,
+    purpose="says which events are in the state",
+    key_problem=key_problem,
+    transform=by_fold,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -10,7 +10,10 @@ from pyspark.sql import types as T
 
 from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.transformation.result import Transform, by_query
 from tidemark.projection.transformation.result_checks import Finding
 
 EVENT_KEY: Mapping[str, T.DataType] = {
@@ -28,19 +31,19 @@ class WriteRequest:
     Attributes:
         run: the application's frame.
         claimed: the pieces that it is made from; checked before each kind of write.
-        definition: the projection.
+        store: what is remembered of the projection.
         time_buckets: those whose events were read.
     """
 
     run: RunContext
     claimed: Claim
-    definition: Definition
+    store: OffsetStore
     time_buckets: Sequence[int]
 
     @property
-    def subject(self) -> str:
-        """The projection's name in the ledger."""
-        return self.definition.subject(self.run.settings.journal_keyspace)
+    def definition(self) -> Definition:
+        """The projection."""
+        return self.store.definition
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,15 @@ class Counted:
     rows: int
     by_bucket: Mapping[int, int] | None = None
     warnings: Sequence[Finding] = ()
+
+
+def no_problems(analyzed: AnalyzedDefinition) -> Iterable[str]:
+    """The `result_problems` of a mode whose table alone decides."""
+    return ()
+
+
+def any_place(run: RunContext, definition: Definition) -> None:
+    """The `require_place` of a mode whose target is a table."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,10 @@ class WriteMode:
         rows_of: the rows to store, made from the result.
         count: counts those rows; raises a TidemarkError if they contradict the mode's rules.
         store: writes them, with a check of the claim before each kind of write.
+        transform: makes the result of the events.
+        has_table: whether the target is a table.
+        result_problems: says what no target of the mode can hold.
+        require_place: refuses a target that cannot be written; nothing is to refuse of a table.
     """
 
     required: Mapping[str, T.DataType]
@@ -71,6 +87,10 @@ class WriteMode:
     rows_of: Callable[[DataFrame, Definition], DataFrame]
     count: Callable[[DataFrame, Definition, Sequence[int]], Counted]
     store: Callable[[WriteRequest, DataFrame, Counted], None]
+    transform: Transform = by_query
+    has_table: bool = True
+    result_problems: Callable[[AnalyzedDefinition], Iterable[str]] = no_problems
+    require_place: Callable[[RunContext, Definition], None] = any_place
 
 
 def as_selected(result: DataFrame, definition: Definition) -> DataFrame:

@@ -10,9 +10,8 @@ from pyspark.sql import types as T
 from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition.model import Definition, Mode
-from tidemark.projection.writing import export
-from tidemark.projection.writing.write import HANDLINGS
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.writing.write import MODES
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _CQL_TYPES: dict[str, tuple[str, ...]] = {
@@ -38,10 +37,11 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
         SchemaMismatch: naming every difference at once, with both types.
         DefinitionError: the table would do, but has another key than the definition states.
     """
-    if checked.definition.mode is Mode.EXPORT:
+    definition = checked.definition
+    mode = MODES[definition.mode]
+    if not mode.has_table:
         require_columns(checked)
         return
-    definition = checked.definition
     columns = control.table_columns(definition.keyspace, definition.table)
     if columns is None:
         raise SchemaMismatch(
@@ -50,12 +50,12 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
             do="create the table first",
         )
     partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
-    key_problem = HANDLINGS[definition.mode].key_problem(partition_key, clustering)
+    key_problem = mode.key_problem(partition_key, clustering)
     _refuse(
         checked,
         [
             *([key_problem] if key_problem else []),
-            *_combined(checked),
+            *mode.result_problems(checked),
             *_missing(checked, [*partition_key, *clustering]),
             *_type_differences(checked.result, columns),
         ],
@@ -83,9 +83,10 @@ def require_columns(checked: AnalyzedDefinition) -> None:
         SchemaMismatch: naming every difference at once.
     """
     stated = checked.definition.key
-    problems = [*_combined(checked), *_missing(checked, list(stated.columns) if stated else [])]
-    if checked.definition.mode is Mode.EXPORT:
-        problems += export.column_problems(checked.result)
+    problems = [
+        *MODES[checked.definition.mode].result_problems(checked),
+        *_missing(checked, list(stated.columns) if stated else []),
+    ]
     _refuse(checked, problems, f"change {checked.definition.body}")
 
 
@@ -100,23 +101,14 @@ def _refuse(checked: AnalyzedDefinition, problems: Sequence[str], do: str) -> No
         )
 
 
-def _combined(checked: AnalyzedDefinition) -> Iterator[str]:
-    """A row of several events would be another one in a run that reads others of them."""
-    if checked.definition.mode is Mode.APPEND and checked.combining:
-        yield (
-            f"{checked.definition.body} combines events ({', '.join(checked.combining)}),"
-            " in mode append a row is made of one event alone"
-        )
-
-
 def _missing(checked: AnalyzedDefinition, key: list[str]) -> Iterator[str]:
-    handling = HANDLINGS[checked.definition.mode]
-    for name in dict.fromkeys([*handling.required, *key]):
+    mode = MODES[checked.definition.mode]
+    for name in dict.fromkeys([*mode.required, *key]):
         if name not in checked.result.names:
-            why = "is part of the primary key" if name in key else handling.purpose
+            why = "is part of the primary key" if name in key else mode.purpose
             yield f"the result has no column {name}, which {why}"
-        elif name in handling.required:
-            kind, wanted = checked.result[name].dataType, handling.required[name]
+        elif name in mode.required:
+            kind, wanted = checked.result[name].dataType, mode.required[name]
             if kind != wanted:
                 yield (
                     f"{name} is {kind.simpleString()} in the result,"

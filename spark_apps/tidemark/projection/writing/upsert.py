@@ -53,7 +53,7 @@ def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:
         tables.write_newest(rows, batch.definition)
 
 
-HANDLING = WriteMode(
+MODE = WriteMode(
     required=EVENT_KEY,
     purpose="decides which row is newer",
     key_problem=key_problem,

@@ -14,12 +14,12 @@ from tidemark.projection.transformation import result_checks
 from tidemark.projection.writing import append, bucket, export, fold, upsert
 from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest
 
-HANDLINGS: Mapping[Mode, WriteMode] = {
-    Mode.BUCKET: bucket.HANDLING,
-    Mode.UPSERT: upsert.HANDLING,
-    Mode.FOLD: fold.HANDLING,
-    Mode.APPEND: append.HANDLING,
-    Mode.EXPORT: export.HANDLING,
+MODES: Mapping[Mode, WriteMode] = {
+    Mode.BUCKET: bucket.MODE,
+    Mode.UPSERT: upsert.MODE,
+    Mode.FOLD: fold.MODE,
+    Mode.APPEND: append.MODE,
+    Mode.EXPORT: export.MODE,
 }
 
 
@@ -36,16 +36,16 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
         WrongData: a blocking check fails.
         TidemarkError: the result contradicts the rules.
     """
-    handling = HANDLINGS[batch.definition.mode]
-    rows = handling.rows_of(result, batch.definition)
+    mode = MODES[batch.definition.mode]
+    rows = mode.rows_of(result, batch.definition)
     rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        counted = handling.count(rows, batch.definition, batch.time_buckets)
+        counted = mode.count(rows, batch.definition, batch.time_buckets)
         key = key_columns(batch.run.control, batch.definition)
         found = result_checks.examine(rows, batch.definition.checks, key)
         warnings = result_checks.require(batch.definition, found)
         announce()
-        handling.store(batch, rows, counted)
+        mode.store(batch, rows, counted)
     finally:
         rows.unpersist()
     return replace(counted, warnings=warnings)
@@ -53,7 +53,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
 
 def key_columns(control: Control, definition: Definition) -> list[str]:
     """What tells a row of the result from others, for people."""
-    required = list(HANDLINGS[definition.mode].required)
+    required = list(MODES[definition.mode].required)
     if not definition.checks or not definition.table:
         return required
     partition_key, clustering = control.primary_key(definition.keyspace, definition.table)

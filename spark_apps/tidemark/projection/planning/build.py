@@ -1,0 +1,89 @@
+"""The plan of a run: the same for `run`, `--dry-run`, `plan` and `--plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemark.application import preflight
+from tidemark.context import RunContext
+from tidemark.partitioning.slice_ranges import Slicing
+from tidemark.projection.definition import catalog
+from tidemark.projection.definition.model import Definition
+from tidemark.projection.offset_store import management_state
+from tidemark.projection.planning import live_release, slices
+from tidemark.projection.planning.limit import limit_pieces
+from tidemark.projection.planning.plan import ProjectionPlan, plan
+from tidemark.projection.planning.saved_plan import SavedPlan
+from tidemark.window import Window
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What a run is asked to do.
+
+    Attributes:
+        names: the projections to run; all if empty.
+        force: also do buckets that are done, and those that validate has not passed.
+        slicing: the slices to process, and how to cut them; None for all of them at once.
+        max_pieces: process at most so many time buckets of each projection, the oldest first; the
+            rest stays planned.
+        saved: run exactly this plan, made for the same window; its projections and its force count.
+    """
+
+    names: Sequence[str] = ()
+    force: bool = False
+    slicing: Slicing | None = None
+    max_pieces: int | None = None
+    saved: SavedPlan | None = None
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What a run will do.
+
+    Attributes:
+        definitions: the projections that are not paused.
+        projections: the plans of those that have a piece.
+        left_out: for people, what is not run and why.
+    """
+
+    definitions: Sequence[Definition]
+    projections: Sequence[ProjectionPlan]
+    left_out: Sequence[str]
+
+
+def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
+    """Plan a run over a window of whole time buckets that are over.
+
+    Nothing is written, but Tidemark's own tables are made if they are absent.
+
+    Raises:
+        InvalidInput: the window does not fit the bucket size, or lies in the future; a
+            projection is unknown, or cannot be processed by slices.
+        DefinitionError: a projection file cannot be used.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+        TidemarkError: what the saved plan was made upon has changed.
+    """
+    settings, saved = run.settings, options.saved
+    names, force = options.names, options.force
+    if saved is not None:
+        saved.require_journal(settings.journal_keyspace)
+        names, force = saved.names, saved.force
+    definitions = catalog.select(settings.projections_dir, names)
+    if options.slicing is not None:
+        slices.require_independent(definitions)
+    preflight.check(run, window, has_journal=catalog.reads_journal(definitions))
+    left_out = [] if definitions else [f"no projection is defined in {settings.projections_dir}"]
+    definitions = management_state.unpaused(run, definitions, left_out.append)
+    live_release.require_in_place(run.control, settings, definitions)
+    plans = [plan(run, definition, window, force=force) for definition in definitions]
+    if saved is not None:
+        plans = [saved.restricted(run, each) for each in plans]
+    plans = [
+        slices.restricted(run, each, options.slicing, force=force) for each in plans if each.pieces
+    ]
+    if options.max_pieces is not None:
+        plans = [limit_pieces(each, options.max_pieces) for each in plans]
+    return RunPlan(definitions, [each for each in plans if each.pieces], left_out)
