@@ -16,8 +16,17 @@ from tidemark.journal import series
 from tidemark.journal.series import SERIES
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.projection.acceptance import candidates, gaps, resets, rule, snapshots, whole_buckets
+from tidemark.projection.acceptance import (
+    candidates,
+    encounters,
+    gaps,
+    resets,
+    rule,
+    snapshots,
+    whole_buckets,
+)
 from tidemark.projection.acceptance.candidates import KEYS, Candidates
+from tidemark.projection.acceptance.gaps import HeldBack
 from tidemark.projection.acceptance.rule import REJECTIONS, RESULT, Validation
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.definition.model import Definition
@@ -38,8 +47,6 @@ COUNT_OF = {
 REJECTED = tuple(COUNT_OF[str(rejection)] for rejection in REJECTIONS)
 _MADE_AGAIN = (Reason.FORCED, Reason.RESTATED)
 """Why a time bucket is made again although it takes nothing in."""
-_MISSING = 10_000
-"""Ranges of missing numbers of a batch that are kept."""
 COUNTS = (*COUNT_OF.values(), "first_encounters", "snapshots")
 
 
@@ -140,30 +147,33 @@ class Acceptance:
             begin = snapshots.find_starts(self.source, batch, rows, stored)
             consumed = snapshots.begun(stored, begin)
         seen = candidates.find_candidates(self.source, batch, rows.select(*KEYS), consumed)
-        encounters = _encounters(seen)
-        if encounters.suspects:
+        met = encounters.count_encounters(seen)
+        if met.suspects:
             seen = self._without_purged(batch, seen, consumed)
-        late, beyond = _late(seen) if batch.done - batch.planned else ([], {})
+        late, beyond = encounters.find_late(seen) if batch.done - batch.planned else ([], {})
         if late:
             self._require_unpurged(late)
             cached.append(self.source.rows(late).persist(StorageLevel.MEMORY_AND_DISK))
             rows = rows.unionByName(cached[-1])
         time_buckets = sorted({*batch.time_buckets, *late})
         # What was seen is neither the late rows, read afterwards, nor those of a former life.
-        is_repeated = bool(late or encounters.repeated) or seen.restarted is not None
+        is_repeated = bool(late or met.repeated) or seen.restarted is not None
         validated = rule.validate_events(
             _placed(self._run, rows, time_buckets, batch.done), seen.reached, F.col("is_back")
         )
         counts = _counts(validated, is_repeated=is_repeated)
-        totals = {**_totals(counts), "first_encounters": encounters.first}
-        held = _held_back(validated, seen, counts)
+        totals = {**_totals(counts), "first_encounters": met.first}
+        is_held = any(name in of_bucket for of_bucket in counts.values() for name in REJECTED)
+        held = gaps.find_held_back(validated, seen.rows, seen.reached) if is_held else HeldBack()
         try:
             kept = self._kept_buckets(batch, validated, time_buckets, counts)
         except BucketsLost:
             for frame in cached:
                 frame.unpersist()
             raise
-        rows = held.without(rows, kept)
+        rows = held.without(rows)
+        if kept:
+            rows = rows.where(~F.col("time_bucket").isin(*kept))
         rows = skips.without(rows, skips.stored(self.store))
         reached = seen.reached
         if begin is not None:
@@ -171,7 +181,7 @@ class Acceptance:
             reached = snapshots.marked(reached, begin).localCheckpoint()
             totals["snapshots"] = begin.count()
         if self.policy.strict:
-            _require_no_gap(self._definition, held.gaps)
+            _require_no_gap(self._definition, held.errors)
         if late:
             claimed.extend(late_pieces(self._run, self._definition, late))
         # Those of unsettled buckets were counted by the batch that held them back.
@@ -184,11 +194,11 @@ class Acceptance:
             reached,
             counts,
             totals,
-            held.gaps,
+            held.errors,
             held.missing,
             is_single=is_one_row and not is_repeated,
             beyond=sum(number for bucket, number in beyond.items() if bucket not in known),
-            warnings=_warnings(encounters.unprocessed),
+            warnings=_warnings(met.unprocessed),
             kept=kept,
             cached=cached,
         )
@@ -246,52 +256,6 @@ def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) 
     return [Piece(bucket, Reason.LATE, attempts[bucket]) for bucket in late]
 
 
-@dataclass(frozen=True)
-class _Encounters:
-    """How many series began behind deleted events, may have lost some since, have some twice.
-
-    And how many are consumed over events that lie before the projection's first time bucket.
-    """
-
-    first: int
-    suspects: int
-    repeated: int
-    unprocessed: int
-
-
-def _encounters(seen: Candidates) -> _Encounters:
-    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
-    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
-    consumed_to = F.when(F.col("tag") == series.NO_TAG, F.col("reached_number")).otherwise(
-        F.col("reached_sequence_nr")
-    )
-    is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
-    counts = seen.reached.agg(
-        F.count_if(is_new & is_deleted).alias("first"),
-        F.count_if(is_suspect).alias("suspects"),
-        F.count_if("is_repeated").alias("repeated"),
-        F.count_if(F.col("first_before") <= F.col("reached_number")).alias("unprocessed"),
-    ).collect()[0]
-    return _Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
-
-
-def _late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
-    """Return the done buckets with an accepted event; by bucket, the late events behind a gap."""
-    limits = seen.reached.select(*SERIES, "base", "reached_number")
-    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
-    is_beyond = F.col("number") > F.col("reached_number")
-    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
-    by_bucket = (
-        late.join(limits, on=[*SERIES])
-        .groupBy("time_bucket")
-        .agg(F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond"))
-        .where("accepted > 0 OR beyond > 0")
-        .collect()
-    )
-    accepted = sorted(row.time_bucket for row in by_bucket if row.accepted)
-    return accepted, {row.time_bucket: row.beyond for row in by_bucket if row.beyond}
-
-
 def _placed(
     run: RunContext, rows: DataFrame, time_buckets: Sequence[int], done: Collection[int]
 ) -> DataFrame:
@@ -302,35 +266,6 @@ def _placed(
         "time_bucket bigint, is_back boolean",
     )
     return rows.join(F.broadcast(places), on="time_bucket")
-
-
-@dataclass(frozen=True)
-class _HeldBack:
-    """The events that must not be consumed, and what they wait for."""
-
-    gaps: Mapping[int, str] = field(default_factory=dict)
-    missing: Sequence[Row] = ()
-    events: DataFrame | None = None
-
-    def without(self, rows: DataFrame, kept: Collection[int]) -> DataFrame:
-        """Leave out these events, and the time buckets whose result stays as it is."""
-        if self.events is not None:
-            key = ["persistence_id", "sequence_nr"]
-            rows = rows.join(self.events, on=key, how="left_anti")
-        return rows.where(~F.col("time_bucket").isin(*kept)) if kept else rows
-
-
-def _held_back(
-    validated: DataFrame, seen: Candidates, counts: Mapping[int, Mapping[str, int]]
-) -> _HeldBack:
-    if not any(name in of_bucket for of_bucket in counts.values() for name in REJECTED):
-        return _HeldBack()
-    of_buckets = gaps.of_buckets(validated, seen.rows, seen.reached).localCheckpoint()
-    return _HeldBack(
-        gaps.errors(gaps.named(of_buckets).collect()),
-        gaps.missing(of_buckets).limit(_MISSING).collect(),
-        rule.held_back(validated).localCheckpoint(),
-    )
 
 
 def _counts(validated: DataFrame, *, is_repeated: bool) -> dict[int, dict[str, int]]:

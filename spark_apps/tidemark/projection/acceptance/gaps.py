@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from pyspark.sql import DataFrame, Row, Window
@@ -10,12 +11,14 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.series import NO_TAG, SERIES, numbers, series_name
 from tidemark.ledger.pieces import GAP_ERROR
-from tidemark.projection.acceptance.rule import FOLLOWS, is_rejected
+from tidemark.projection.acceptance.rule import FOLLOWS, held_back, is_rejected
 
 NAMED = 3
 """Series that an error names, of one time bucket or of a projection."""
 KEPT = 1000
 """Ranges of missing numbers of one time bucket that the table has."""
+_MOST_MISSING = 10_000
+"""Ranges of missing numbers of a batch that are kept."""
 _HOLES = 5
 """Holes of one series that it names."""
 
@@ -152,3 +155,34 @@ def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:
     )
     first = (F.col("reached_number") + 1).alias("first_number")
     return gone.where(is_lost).select(*SERIES, first, "last_number")
+
+
+@dataclass(frozen=True)
+class HeldBack:
+    """The events of a batch that must not be consumed, and what they wait for.
+
+    Attributes:
+        errors: one line for each time bucket that has such an event.
+        missing: the rows of `missing`; bounded.
+        events: persistence_id, sequence_nr; in memory. None if there are none.
+    """
+
+    errors: Mapping[int, str] = field(default_factory=dict)
+    missing: Sequence[Row] = ()
+    events: DataFrame | None = None
+
+    def without(self, rows: DataFrame) -> DataFrame:
+        """Leave these events out. Columns in and out: at least persistence_id, sequence_nr."""
+        if self.events is None:
+            return rows
+        return rows.join(self.events, on=["persistence_id", "sequence_nr"], how="left_anti")
+
+
+def find_held_back(validated: DataFrame, seen: DataFrame, reached: DataFrame) -> HeldBack:
+    """Find what must not be consumed. Columns in: as of `of_buckets`."""
+    series = of_buckets(validated, seen, reached).localCheckpoint()
+    return HeldBack(
+        errors(named(series).collect()),
+        missing(series).limit(_MOST_MISSING).collect(),
+        held_back(validated).localCheckpoint(),
+    )

@@ -1,0 +1,61 @@
+"""What the candidates of a batch show before they are validated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F
+
+from tidemark.journal.series import NO_TAG, SERIES
+from tidemark.projection.acceptance.candidates import Candidates
+
+
+@dataclass(frozen=True)
+class Encounters:
+    """How many series need a closer look.
+
+    Attributes:
+        first: series that begin behind deleted events.
+        suspects: series that may have lost events since they were consumed last.
+        repeated: series in which a number is there twice.
+        unprocessed: series that are consumed over events before the projection's first time bucket.
+    """
+
+    first: int
+    suspects: int
+    repeated: int
+    unprocessed: int
+
+
+def count_encounters(seen: Candidates) -> Encounters:
+    """Count the series that need a closer look."""
+    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+    is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
+    consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
+        F.col("reached_sequence_nr")
+    )
+    is_suspect = F.col("stored_number").isNotNull() & (F.col("deleted_to") > consumed_to)
+    counts = seen.reached.agg(
+        F.count_if(is_new & is_deleted).alias("first"),
+        F.count_if(is_suspect).alias("suspects"),
+        F.count_if("is_repeated").alias("repeated"),
+        F.count_if(F.col("first_before") <= F.col("reached_number")).alias("unprocessed"),
+    ).collect()[0]
+    return Encounters(counts["first"], counts.suspects, counts.repeated, counts.unprocessed)
+
+
+def find_late(seen: Candidates) -> tuple[list[int], dict[int, int]]:
+    """Return the done buckets with an accepted event; by bucket, the late events behind a gap."""
+    limits = seen.reached.select(*SERIES, "base", "reached_number")
+    late = seen.rows.where("is_late").select("time_bucket", *SERIES, "number").distinct()
+    is_beyond = F.col("number") > F.col("reached_number")
+    is_accepted = (F.col("number") > F.col("base")) & ~is_beyond
+    by_bucket = (
+        late.join(limits, on=[*SERIES])
+        .groupBy("time_bucket")
+        .agg(F.count_if(is_accepted).alias("accepted"), F.count_if(is_beyond).alias("beyond"))
+        .where("accepted > 0 OR beyond > 0")
+        .collect()
+    )
+    accepted = sorted(row.time_bucket for row in by_bucket if row.accepted)
+    return accepted, {row.time_bucket: row.beyond for row in by_bucket if row.beyond}
