@@ -189,6 +189,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from embedded import spark as embedded_spark
+    from tests.shapes import check_every_call
     from tidemark.spark_session import remember_classes
 
     environment = embedded_spark.environment()
@@ -214,6 +215,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         )
         session.sparkContext.setLogLevel("OFF")
         remember_classes(session)
+        assert check_every_call(patched) > 30
         # It says goodbye after pytest has closed the streams that it captured.
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session

@@ -24,7 +24,7 @@ A, D, R, RB = (
     Validation.REJECTED_BACKTRACKING,
 )
 SEEN = (
-    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
     " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint"
 )
 STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"

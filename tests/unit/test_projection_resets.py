@@ -114,8 +114,8 @@ def judged(
             for name, life in lives.items()
             for number, at in life.events
         ],
-        "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
-        " ticks bigint, is_there boolean, is_before boolean, at bigint",
+        "persistence_id string, tag string, number bigint, sequence_nr bigint,"
+        " event_timeuuid string, ticks bigint, is_there boolean, is_before boolean, at bigint",
     )
     stored = local_rows(
         spark,
@@ -125,7 +125,7 @@ def judged(
             if life.stored
         ],
         "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint,"
-        " stored_timestamp string",
+        " stored_timeuuid string",
     )
     deleted = local_rows(
         spark,

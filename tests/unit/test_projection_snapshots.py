@@ -32,10 +32,10 @@ from tidemark.projection.transformation import fold_frame, transform
 END = 1000
 STORED = (
     "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint,"
-    " stored_timestamp string, snapshot_nr bigint"
+    " stored_timeuuid string, snapshot_nr bigint"
 )
 ROW = (
-    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
     " is_there boolean, is_before boolean"
 )
 
@@ -199,7 +199,7 @@ def test_a_snapshot_has_the_first_timeuuid_of_its_millisecond(spark: SparkSessio
     )
     (row,) = snapshots.newest(index, 2**50).collect()
     ticks = 1_356_998_400_123 * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
-    assert row.snapshot_timestamp == keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
+    assert row.snapshot_timeuuid == keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)
     assert row.tag == series.NO_TAG
 
 
@@ -313,8 +313,8 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
             for pid in ("p|1", "p|2")
             for number in (3, 4, 5)
         ],
-        "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket"
-        " bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
+        "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
+        " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
         " is_snapshot boolean",
     )
     decoded = transform.decode(transform.distinct_events(rows), checked.event, checked.decoders)
@@ -328,8 +328,8 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
 def test_a_legacy_snapshot_is_quarantined_with_its_own_cause(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [("p|1", 3, "t", 0, 0, [], None, None, None, True)],
-        "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket"
-        " bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
+        "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
+        " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
         " is_snapshot boolean",
     )
     fields = T.StructType([T.StructField("amount", T.IntegerType())])

@@ -13,8 +13,8 @@ from tidemark.partitioning import keys
 from tidemark.projection.transformation import transform
 
 ROWS = (
-    "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
-    " tags array<string>, ser_id int, ser_manifest string, event binary"
+    "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
+    " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary"
 )
 FIELDS = T.StructType(
     [

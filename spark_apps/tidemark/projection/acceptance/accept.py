@@ -68,14 +68,14 @@ class AcceptedEvents:
     """The events of a batch that are processed.
 
     Attributes:
-        rows: columns of `EventSource.rows`, and is_snapshot if the definition starts from
+        rows: EVENTS, and is_snapshot if the definition starts from
             snapshots; events that are held back are not among them.
         time_buckets: to process, ascending: the planned ones and the late ones.
-        reached: as `rule.advance_frontiers` makes it.
+        reached: FRONTIERS.
         counts: COUNTS by time bucket; only what is not 0.
         totals: of COUNTS, without `beyond`.
         gaps: the error of each time bucket that has an event held back.
-        missing: the numbers that those wait for, as `gaps.missing` has them; bounded.
+        missing: the numbers that those wait for, MISSING; bounded.
         is_single: no event is in two of the rows.
         beyond: the late events behind a gap, in time buckets that are not processed.
         warnings: for people.

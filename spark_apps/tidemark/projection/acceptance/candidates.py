@@ -14,15 +14,17 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.journal.series import SERIES
+from tidemark.projection import shapes
 from tidemark.projection.acceptance import resets, rule
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read, restarts
 from tidemark.projection.sources.base import EventSource
 from tidemark.projection.sources.tags import TagsSource
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 from tidemark.text import counted
 
-KEYS = (*SERIES, "number", "sequence_nr", "timestamp", "time_bucket")
+KEYS = tuple(shapes.KEYS)
 SEARCHED_FIRST = 4
 """Time buckets of the first step of a search; each step doubles what was searched."""
 
@@ -32,12 +34,9 @@ class Candidates:
     """What was seen, and how far that reaches; both in memory.
 
     Attributes:
-        rows: persistence_id, tag, number, sequence_nr, timestamp (timeuuid text), time_bucket,
-            is_there (the event may be consumed now), is_before (in a bucket before the
-            projection's first), is_late (in a bucket that is done and not planned).
-        reached: as `rule.advance_frontiers` makes it, with the mark of
-            `resets.with_restart_marks`.
-        restarted: as `restarts.restarted_ids` makes it; None if the projection does not ask.
+        rows: CANDIDATES.
+        reached: FRONTIERS, with the mark of `resets.with_restart_marks`.
+        restarted: RESTARTED; None if the projection does not ask.
     """
 
     rows: DataFrame
@@ -45,6 +44,7 @@ class Candidates:
     restarted: DataFrame | None = None
 
 
+@shaped(planned=shapes.KEYS, stored=shapes.STORED)
 def find_candidates(
     source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
 ) -> Candidates:
@@ -53,8 +53,8 @@ def find_candidates(
     Args:
         source: the events of the projection.
         batch: what is processed.
-        planned: KEYS of the rows of the buckets to process.
-        stored: as `rule.advance_frontiers` takes it.
+        planned: the rows of the buckets to process.
+        stored: of all series.
     """
     if isinstance(source, TagsSource):
         return _by_tag_pid_sequence_nr(source, batch, planned, stored)
@@ -64,6 +64,13 @@ def find_candidates(
     )
 
 
+@shaped(
+    planned=shapes.KEYS,
+    stored=shapes.STORED,
+    unread=shapes.UNREAD,
+    deleted=shapes.DELETED,
+    written=shapes.WRITTEN,
+)
 def by_sequence_nr(
     run: RunContext,
     batch: Batch,
@@ -78,13 +85,12 @@ def by_sequence_nr(
     Args:
         run: the context of the run.
         batch: what is processed.
-        planned: as for `find_candidates`.
-        stored: as `rule.advance_frontiers` takes it.
-        unread: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket; of what lies in
-            planned buckets nothing is taken.
-        deleted: as `rule.advance_frontiers` takes it.
-        written: persistence_id, written_to: up to there a number that is not there was never given
-            to an event. None if every number is.
+        planned: the rows of the buckets to process.
+        stored: of all series.
+        unread: of what lies in planned buckets nothing is taken.
+        deleted: of all persistence ids.
+        written: up to there a number that is not there was never given to an event. None if every
+            number is.
     """
     rows = _placed(run, batch, planned, read.numbered(unread).select(*KEYS))
     after, restarted = batch.definition.reset_after, None
@@ -150,7 +156,7 @@ class _Search:
         batch, size = self._batch, self._run.settings.bucket_size.milliseconds
         in_plan = range(batch.plan.first, batch.plan.end, size)
         waiting = set(in_plan) - batch.planned - batch.done
-        is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+        is_new = F.col("stored_number").isNull() & F.col("reached_timeuuid").isNotNull()
         begun = self.reached.where(is_new & (F.col("base") > F.col("deleted_to")))
         if waiting and not begun.isEmpty():
             self._add(waiting, begun)

@@ -29,7 +29,7 @@ class Encounters:
 
 def count_encounters(seen: Candidates) -> Encounters:
     """Count the series that need a closer look."""
-    is_new = F.col("stored_number").isNull() & F.col("reached_timestamp").isNotNull()
+    is_new = F.col("stored_number").isNull() & F.col("reached_timeuuid").isNotNull()
     is_deleted = (F.col("base") > 0) & (F.col("base") <= F.col("deleted_to"))
     consumed_to = F.when(F.col("tag") == NO_TAG, F.col("reached_number")).otherwise(
         F.col("reached_sequence_nr")

@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.series import NO_TAG, SERIES, numbers, series_name
 from tidemark.ledger.pieces import GAP_ERROR
+from tidemark.projection import shapes
 from tidemark.projection.acceptance.rule import FOLLOWS, held_back, is_rejected
+from tidemark.spark.shapes import shaped
 
 NAMED = 3
 """Series that an error names, of one time bucket or of a projection."""
@@ -23,16 +25,21 @@ _HOLES = 5
 """Holes of one series that it names."""
 
 
-def of_buckets(judged: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFrame:
-    """The series that hold events of a time bucket back.
+@shaped(
+    validated=shapes.VALIDATED,
+    seen=shapes.IN_SERIES,
+    reached=shapes.SERIES,
+    returns=shapes.GAPS,
+)
+def of_buckets(validated: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFrame:
+    """Find the series that hold events of a time bucket back.
 
-    Columns in: those of `acceptance.judge`; those of `Sightings.rows`; those of
-    `acceptance.reach`. Columns out: time_bucket, persistence_id, tag, next_number (the first that
-    is not accepted), first_seen (the lowest from there on that is there), is_next_seen (they are
-    the same; it cannot be consumed yet), holes
-    (array<struct<first,last>>: missing numbers, both inclusive).
+    Args:
+        validated: as `rule.validate_events` makes them.
+        seen: CANDIDATES.
+        reached: FRONTIERS.
     """
-    rejected = judged.where(is_rejected())
+    rejected = validated.where(is_rejected())
     limits = reached.select(*SERIES, F.col("reached_number").alias("limit"))
     series = rejected.select(*SERIES).distinct().join(limits, on=[*SERIES], how="left")
     next_number = F.coalesce(F.col("limit"), F.lit(0)) + 1
@@ -73,15 +80,15 @@ def of_buckets(judged: DataFrame, seen: DataFrame, reached: DataFrame) -> DataFr
     )
 
 
-def named(found: DataFrame) -> DataFrame:
-    """The first few series of each bucket, for `errors`.
+@shaped(gaps=shapes.GAPS, returns=shapes.GAPS)
+def named(gaps: DataFrame) -> DataFrame:
+    """Choose the first few series of each bucket, with their first few holes, for `errors`.
 
-    Columns in: those of `of_buckets`. Columns out: those, with the first few holes, and series (of
-    the bucket, in all).
+    Columns: GAPS, and series (how many the bucket has in all).
     """
     by_bucket = Window.partitionBy("time_bucket")
     return (
-        found.withColumn("series", F.count(F.lit(1)).over(by_bucket))
+        gaps.withColumn("series", F.count(F.lit(1)).over(by_bucket))
         .withColumn("rank", F.row_number().over(by_bucket.orderBy(*SERIES)))
         .where(F.col("rank") <= NAMED)
         .withColumn("holes", F.slice("holes", 1, _HOLES + 1))
@@ -89,38 +96,35 @@ def named(found: DataFrame) -> DataFrame:
     )
 
 
-def missing(found: DataFrame) -> DataFrame:
-    """Every missing number, the lowest of each bucket first, at most KEPT rows of a bucket.
-
-    Columns in: those of `of_buckets`. Columns out: time_bucket, persistence_id, tag, first_number,
-    last_number (bigint, both inclusive).
-    """
-    each = found.select("time_bucket", *SERIES, F.explode("holes").alias("hole"))
-    each = each.select(
+@shaped(gaps=shapes.GAPS, returns=shapes.MISSING)
+def missing(gaps: DataFrame) -> DataFrame:
+    """List the missing numbers, the lowest of each bucket first, at most KEPT rows of a bucket."""
+    holes = gaps.select("time_bucket", *SERIES, F.explode("holes").alias("hole"))
+    holes = holes.select(
         "time_bucket",
         *SERIES,
         F.col("hole.first").alias("first_number"),
         F.col("hole.last").alias("last_number"),
     )
     in_order = Window.partitionBy("time_bucket").orderBy(*SERIES, "first_number")
-    return each.withColumn("rank", F.row_number().over(in_order)).where(
+    return holes.withColumn("rank", F.row_number().over(in_order)).where(
         F.col("rank") <= KEPT
     ).drop("rank")  # fmt: skip
 
 
-def errors(found: Sequence[Row]) -> dict[int, str]:
-    """One line for each time bucket, from the rows of `named`."""
-    ordered = sorted(found, key=lambda row: (row.time_bucket, row.persistence_id, row.tag))
+def errors(named_gaps: Sequence[Row]) -> dict[int, str]:
+    """Describe the gaps of each time bucket in one line, from the rows of `named`."""
+    ordered = sorted(named_gaps, key=lambda row: (row.time_bucket, row.persistence_id, row.tag))
     lines = {}
     for bucket, rows in groupby(ordered, key=lambda row: int(row.time_bucket)):
-        named = list(rows)
-        more = named[0].series - len(named)
-        parts = [_one(row) for row in named] + ([f"and {more:,} more"] if more else [])
+        of_bucket = list(rows)
+        more = of_bucket[0].series - len(of_bucket)
+        parts = [_describe(row) for row in of_bucket] + ([f"and {more:,} more"] if more else [])
         lines[bucket] = f"{GAP_ERROR} {', '.join(parts)}"
     return lines
 
 
-def _one(row: Row) -> str:
+def _describe(row: Row) -> str:
     name = series_name(row.persistence_id, row.tag)
     if row.is_next_seen or not row.holes:
         return f"{name} {row.first_seen} held"
@@ -128,14 +132,16 @@ def _one(row: Row) -> str:
     return f"{name} {' '.join(shown)}{' ...' if len(row.holes) > _HOLES else ''} missing"
 
 
+@shaped(
+    reached=shapes.FRONTIERS,
+    seen={**shapes.IN_SERIES, "is_there": "boolean"},
+    returns=shapes.RANGES,
+)
 def purged(reached: DataFrame, seen: DataFrame) -> DataFrame:
-    """Numbers above a stored one that were deleted before they could be consumed.
+    """Find numbers above a stored one that were deleted before they could be consumed.
 
     Of a persistence id, those up to deleted_to. Of a tag, missing ones for which there is room
     among the deleted sequence nrs behind the last consumed one.
-
-    Columns in: those of `acceptance.reach`; those of `Sightings.rows`. Columns out: persistence_id,
-    tag, first_number, last_number (bigint, both inclusive).
     """
     known = reached.where(F.col("stored_number").isNotNull())
     beyond = seen.where("is_there").select(*SERIES, "number").join(known, on=[*SERIES])
@@ -172,14 +178,14 @@ class HeldBack:
     events: DataFrame | None = None
 
     def without(self, rows: DataFrame) -> DataFrame:
-        """Leave these events out. Columns in and out: at least persistence_id, sequence_nr."""
+        """Leave these events out of rows with their keys."""
         if self.events is None:
             return rows
         return rows.join(self.events, on=["persistence_id", "sequence_nr"], how="left_anti")
 
 
 def find_held_back(validated: DataFrame, seen: DataFrame, reached: DataFrame) -> HeldBack:
-    """Find what must not be consumed. Columns in: as of `of_buckets`."""
+    """Find what must not be consumed; the arguments are those of `of_buckets`."""
     series = of_buckets(validated, seen, reached).localCheckpoint()
     return HeldBack(
         errors(named(series).collect()),

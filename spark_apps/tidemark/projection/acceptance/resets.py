@@ -14,29 +14,33 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns
+from tidemark.projection import shapes
+from tidemark.spark.shapes import shaped
 
 
-def of_present_life(seen: DataFrame, anew: DataFrame) -> DataFrame:
-    """What is seen, without the former lives. Columns in and out: those of `Sightings.rows`."""
-    is_former = columns.timeuuid_ticks(F.col("timestamp")) <= F.col("former_ticks")
-    with_restart_marks = seen.join(anew, on=[*SERIES], how="left")
-    return with_restart_marks.where(~F.coalesce(is_former, F.lit(False))).drop("former_ticks")
+@shaped(seen=shapes.SIGHTINGS, restarted=shapes.RESTARTED, returns=shapes.SIGHTINGS)
+def of_present_life(seen: DataFrame, restarted: DataFrame) -> DataFrame:
+    """Leave out the candidates of former lives."""
+    is_former = columns.timeuuid_ticks(F.col("event_timeuuid")) <= F.col("former_ticks")
+    marked = seen.join(restarted, on=[*SERIES], how="left")
+    return marked.where(~F.coalesce(is_former, F.lit(False))).drop("former_ticks")
 
 
-def with_restarts(stored: DataFrame, anew: DataFrame | None) -> DataFrame:
-    """What is stored, where a series that began anew has 0. Columns: those of `stored`."""
-    if anew is None:
+@shaped(stored=shapes.STORED, restarted=shapes.RESTARTED, returns=shapes.STORED)
+def with_restarts(stored: DataFrame, restarted: DataFrame | None) -> DataFrame:
+    """Set what is stored of a series that began anew to 0."""
+    if restarted is None:
         return stored
-    is_anew = F.col("former_ticks").isNotNull()
-    with_restart_marks = stored.join(anew, on=[*SERIES], how="left").withColumns(
-        {
-            name: F.when(is_anew, F.lit(0)).otherwise(F.col(name)).cast("bigint")
-            for name in ("stored_number", "stored_sequence_nr")
-        }
-    )
-    return with_restart_marks.drop("former_ticks")
+    is_restarted = F.col("former_ticks").isNotNull()
+    numbers = {
+        name: F.when(is_restarted, F.lit(0)).otherwise(F.col(name)).cast("bigint")
+        for name in ("stored_number", "stored_sequence_nr")
+    }
+    marked = stored.join(restarted, on=[*SERIES], how="left").withColumns(numbers)
+    return marked.drop("former_ticks")
 
 
-def with_restart_marks(reached: DataFrame, anew: DataFrame | None) -> DataFrame:
-    """How far each series can be consumed, and former_ticks, which `acceptance.judge` heeds."""
-    return reached if anew is None else reached.join(anew, on=[*SERIES], how="left")
+@shaped(reached=shapes.FRONTIERS, restarted=shapes.RESTARTED, returns=shapes.FRONTIERS)
+def with_restart_marks(reached: DataFrame, restarted: DataFrame | None) -> DataFrame:
+    """Mark the frontiers of series that began anew by former_ticks, for `rule.validate_events`."""
+    return reached if restarted is None else reached.join(restarted, on=[*SERIES], how="left")

@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
+from tidemark.projection import shapes
+from tidemark.spark.shapes import shaped
 
 RESULT = "result"
 FOLLOWS = "follows"
@@ -33,10 +35,16 @@ class Validation(StrEnum):
 REJECTIONS = (Validation.REJECTED, Validation.REJECTED_BACKTRACKING)
 
 
+@shaped(
+    sightings=shapes.SIGHTINGS,
+    stored=shapes.STORED,
+    deleted=shapes.DELETED,
+    returns=shapes.FRONTIERS,
+)
 def advance_frontiers(
     sightings: DataFrame, stored: DataFrame, deleted: DataFrame, *, is_truncated: bool = False
 ) -> DataFrame:
-    """How far each series can be consumed.
+    """Find how far each series can be consumed.
 
     A series that nothing is stored of begins with its first number in the projection's time
     buckets if that is 1, if the event before it lies in an older bucket, or if all before it can
@@ -44,20 +52,11 @@ def advance_frontiers(
     be consumed yet was not purged.
 
     Args:
-        sightings: persistence_id, tag, number, sequence_nr (bigint), timestamp (timeuuid text),
-            is_there (boolean: the event may be consumed now), is_before (boolean: it lies in a
-            bucket before the projection's first). Rows may repeat. With the column of `jumping`
-            a number may follow one that is not the next lower.
-        stored: persistence_id, tag, stored_number, stored_sequence_nr (bigint); unique.
-        deleted: persistence_id, deleted_to (bigint); unique.
+        sightings: rows may repeat. With the column of `jumping` a number may follow one that is
+            not the next lower.
+        stored: unique.
+        deleted: unique.
         is_truncated: whether the rows of older buckets may have been purged.
-
-    Columns: persistence_id, tag, stored_number (null at the first encounter), base (what it begins
-    behind), reached_number, reached_sequence_nr (null if it is not known), reached_timestamp (null
-    unless something is accepted), deleted_to (0 if nothing is), highest_number (of what is there
-    and not before, accepted or not; null if nothing is), first_before (the lowest number above the
-    stored one that lies before the projection's first bucket, null if there is none), is_repeated
-    (boolean: a number is there twice, or an event has two of them).
     """
     numbered = _numbered(sightings, stored, deleted, is_truncated)
     number, base = F.col("event.number"), F.col("base")
@@ -89,7 +88,7 @@ def advance_frontiers(
         "base",
         F.coalesce(F.col("last.number"), F.col("base")).alias("reached_number"),
         sequence_nr.alias("reached_sequence_nr"),
-        F.col("last.timestamp").alias("reached_timestamp"),
+        F.col("last.event_timeuuid").alias("reached_timeuuid"),
         "deleted_to",
         "highest_number",
         "first_before",
@@ -97,13 +96,16 @@ def advance_frontiers(
     )
 
 
+@shaped(sightings=shapes.SIGHTINGS, written=shapes.WRITTEN)
 def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
-    """What each number may follow, where numbers may have been left out on purpose.
+    """Find what each number may follow, where numbers may have been left out on purpose.
 
-    Columns in: those of `advance_frontiers`'s sightings, all that there are behind what was
-    consumed, wherever they are; persistence_id, written_to (everything up to this number is among
-    them). Columns out: those, and follows (bigint: the number before it, 0 if there is none; null
-    if numbers between the two may still come).
+    Args:
+        sightings: all that there are behind what was consumed, wherever they are.
+        written: everything up to this number is among them.
+
+    Columns: those of `sightings`, and follows (bigint: the number before it, 0 if there is none;
+    null if numbers between the two may still come).
     """
     in_order = Window.partitionBy(*SERIES).orderBy("number").rangeBetween(
         Window.unboundedPreceding, -1
@@ -117,13 +119,13 @@ def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
 def _numbered(
     sightings: DataFrame, stored: DataFrame, deleted: DataFrame, is_truncated: bool
 ) -> DataFrame:
-    """What is there, each with the event before it (former) and with the base of its series.
+    """Give each event that is there the event before it (former) and the base of its series.
 
     A series of which only something is stored has one row, without an event. All of it is one
     shuffle and one sort: the events of a series are numbered where they lie.
     """
     follows = [FOLLOWS] if FOLLOWS in sightings.columns else []
-    event = F.struct("number", "timestamp", "sequence_nr", *follows).alias("event")
+    event = F.struct("number", "event_timeuuid", "sequence_nr", *follows).alias("event")
     there = sightings.where("is_there").select(*SERIES, event, "is_before")
     known = stored.select(*SERIES, "stored_number", "stored_sequence_nr")
     waiting = sightings.where(~F.col("is_there") & F.lit(is_truncated))
@@ -162,16 +164,14 @@ def _numbered(
     )
 
 
+@shaped(reached=shapes.FRONTIERS, sightings=shapes.SIGHTINGS, returns=shapes.FRONTIERS)
 def align_tags(reached: DataFrame, sightings: DataFrame) -> DataFrame:
     """Stop every series before an event that another of its tags holds back.
 
     Runs Spark jobs until nothing changes, so both should be in memory; the result is.
-
-    Columns in: those of `advance_frontiers`, and of its sightings. Columns out: those of
-    `advance_frontiers`.
     """
     there = sightings.where(F.col("is_there") & ~F.col("is_before"))
-    there = there.select(*SERIES, "number", "sequence_nr", "timestamp")
+    there = there.select(*SERIES, "number", "sequence_nr", "event_timeuuid")
     while True:
         limits = reached.select(*SERIES, "base", "reached_number")
         seen = there.distinct().join(limits, on=[*SERIES])
@@ -191,7 +191,7 @@ def align_tags(reached: DataFrame, sightings: DataFrame) -> DataFrame:
 
 def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFrame:
     last = there.groupBy(*SERIES, F.col("number").alias("limit")).agg(
-        F.max(F.struct("timestamp", "sequence_nr")).alias("last")
+        F.max(F.struct("event_timeuuid", "sequence_nr")).alias("last")
     )
     found = limits.join(last, on=[*SERIES, "limit"], how="left")
     is_lowered = F.col("limit").isNotNull()
@@ -206,7 +206,7 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
         "base",
         instead("reached_number", F.col("limit")),
         instead("reached_sequence_nr", F.col("last.sequence_nr")),
-        instead("reached_timestamp", F.when(~is_base, F.col("last.timestamp"))),
+        instead("reached_timeuuid", F.when(~is_base, F.col("last.event_timeuuid"))),
         "deleted_to",
         "highest_number",
         "first_before",
@@ -214,16 +214,18 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
     )
 
 
+@shaped(rows=shapes.IN_SERIES, reached=shapes.SERIES)
 def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
-    """Each row with its result; a row of a series that nothing was known of is rejected.
+    """Decide what becomes of each event; one of a series that nothing is known of is rejected.
 
     Args:
-        rows: persistence_id, tag, number (bigint), and more; ticks if `reached` has former_ticks.
-        reached: as `advance_frontiers` makes it, perhaps as `resets.marked` does: what lies at or
-            before former_ticks was consumed in a former life.
+        rows: with `ticks` if `reached` has former_ticks.
+        reached: FRONTIERS, of which base and reached_number are used; perhaps with the mark of
+            `resets.with_restart_marks`: what lies at or before former_ticks was consumed in a
+            former life.
         is_back: whether a row lies where the projection has been before.
 
-    Columns: those of `rows`, and result (string), reached_number.
+    Columns: those of `rows`, and result (string: a `Validation`), reached_number.
     """
     has_resets = "former_ticks" in reached.columns
     former = ["former_ticks"] if has_resets else []
@@ -244,41 +246,37 @@ def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> Dat
 
 
 def is_rejected() -> Column:
-    """Whether a row of `validate_events` is held back."""
+    """Return whether a validated event is held back."""
     return F.col(RESULT).isin([str(one) for one in REJECTIONS])
 
 
-def held_back(judged: DataFrame) -> DataFrame:
-    """The events that must not be consumed: rejected under one tag, and not consumed before.
-
-    Columns in: those of `validate_events`, with sequence_nr. Columns out: persistence_id,
-    sequence_nr.
-    """
+@shaped(validated={**shapes.EVENT, RESULT: "string"}, returns=shapes.EVENT)
+def held_back(validated: DataFrame) -> DataFrame:
+    """Find the events that must not be consumed: rejected under a tag, and not consumed before."""
     is_held = F.max(is_rejected())
     is_known = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
     return (
-        judged.groupBy("persistence_id", "sequence_nr")
+        validated.groupBy("persistence_id", "sequence_nr")
         .agg(is_held.alias("is_rejected"), is_known.alias("is_known"))
         .where(F.col("is_rejected") & ~F.col("is_known"))
         .select("persistence_id", "sequence_nr")
     )
 
 
+@shaped(reached=shapes.FRONTIERS, returns=shapes.MOVED_OFFSETS)
 def offset_rows(reached: DataFrame) -> DataFrame:
-    """The offsets that move forward.
+    """Return the offsets that move forward.
 
-    Columns in: those of `advance_frontiers`, perhaps with the mark of `snapshots.marked`. Columns
-    out: slice, persistence_id, tag, sequence_nr, tag_pid_sequence_nr (null for a series without a
-    tag), timestamp (timeuuid text); with that mark, snapshot_sequence_nr.
+    With the mark of `snapshots.marked` there is snapshot_sequence_nr as well.
     """
-    moved = reached.where(F.col("reached_timestamp").isNotNull())
+    moved = reached.where(F.col("reached_timeuuid").isNotNull())
     has_tag = F.col("tag") != NO_TAG
     return moved.select(
         columns.slice_of(F.col("persistence_id")).alias("slice"),
         *SERIES,
         F.col("reached_sequence_nr").alias("sequence_nr"),
         F.when(has_tag, F.col("reached_number")).alias("tag_pid_sequence_nr"),
-        F.col("reached_timestamp").alias("timestamp"),
+        F.col("reached_timeuuid").alias("timestamp"),
         *[
             F.col(name).alias("snapshot_sequence_nr")
             for name in reached.columns

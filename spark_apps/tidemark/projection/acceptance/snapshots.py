@@ -15,17 +15,19 @@ from tidemark.context import RunContext
 from tidemark.journal import frames, increments, snapshots
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
+from tidemark.projection import shapes
 from tidemark.projection.acceptance.candidates import Candidates
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read
 from tidemark.projection.sources.base import EventSource
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
 
-BASE = ("persistence_id", "snapshot_nr")
-"""What a persistence id began with: events at or below snapshot_nr (bigint) are not processed."""
+BASE = tuple(shapes.SNAPSHOT_BASES)
 
 
+@shaped(planned=shapes.ID, stored=shapes.OFFSETS, returns=shapes.STARTS)
 def find_starts(
     source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
 ) -> DataFrame:
@@ -34,10 +36,10 @@ def find_starts(
     Args:
         source: the events of the projection.
         batch: what is processed.
-        planned: persistence_id and more, of the rows of the buckets to process.
-        stored: as `consumption.stored_offsets` makes it.
+        planned: the rows of the buckets to process.
+        stored: of all series.
 
-    Columns: those of `newest`; in memory.
+    The frame is in memory.
     """
     index = source.only_ours(_index(source, planned, stored))
     unknown = index.join(stored.select("persistence_id"), on="persistence_id", how="left_anti")
@@ -55,79 +57,79 @@ def _index(source: EventSource, planned: DataFrame, stored: DataFrame) -> DataFr
     return snapshots.index_of_ids(new.localCheckpoint(), source.run.settings)
 
 
-def newest(found: DataFrame, end: int) -> DataFrame:
-    """Of each persistence id the snapshot with the highest sequence nr that is older than `end`.
+@shaped(index={**shapes.SNAPSHOT_BASES, "epoch_ms": "bigint"}, returns=shapes.STARTS)
+def newest(index: DataFrame, end: int) -> DataFrame:
+    """Choose the snapshot of each persistence id with the highest sequence nr before `end`.
 
     A snapshot of sequence nr 0 has no event in it, and is none.
 
     Args:
-        found: persistence_id, snapshot_nr, epoch_ms (bigint).
+        index: the snapshots that there are.
         end: of the window, exclusive, epoch ms.
-
-    Columns: persistence_id, tag, snapshot_nr, snapshot_timestamp (timeuuid text).
     """
     is_taken = (F.col("epoch_ms") < end) & (F.col("snapshot_nr") > 0)
     last = F.max(F.struct("snapshot_nr", "epoch_ms")).alias("last")
     taken_at = columns.epoch_ms_timeuuid(F.col("last.epoch_ms"))
     return (
-        found.where(is_taken)
+        index.where(is_taken)
         .groupBy("persistence_id")
         .agg(last)
         .select(
             "persistence_id",
             F.lit(NO_TAG).alias("tag"),
             F.col("last.snapshot_nr").alias("snapshot_nr"),
-            taken_at.alias("snapshot_timestamp"),
+            taken_at.alias("snapshot_timeuuid"),
         )
     )
 
 
+@shaped(stored=shapes.OFFSETS, begin=shapes.STARTS, returns=shapes.OFFSETS)
 def begun(stored: DataFrame, begin: DataFrame) -> DataFrame:
-    """What is stored, as if everything up to the snapshots had been consumed.
+    """Add to what is stored that everything up to the snapshots was consumed.
 
     Args:
-        stored: as `store.stored_offsets` makes it.
-        begin: as `newest` makes it, none of them stored.
-
-    Columns: those of `stored`.
+        stored: of all series.
+        begin: none of them is stored.
     """
     number = F.col("snapshot_nr")
     as_stored = begin.select(
         *SERIES,
         number.alias("stored_number"),
         number.alias("stored_sequence_nr"),
-        F.col("snapshot_timestamp").alias("stored_timestamp"),
+        F.col("snapshot_timeuuid").alias("stored_timeuuid"),
         number,
     )
     return stored.unionByName(as_stored)
 
 
+@shaped(reached=shapes.FRONTIERS, begin=shapes.STARTS, returns=shapes.FRONTIERS)
 def marked(reached: DataFrame, begin: DataFrame) -> DataFrame:
-    """How far each series can be consumed; a snapshot is consumed even if nothing follows it.
+    """Mark the frontiers that begin with a snapshot; it is consumed even if nothing follows it.
 
-    Columns in: those of `acceptance.reach` over `begun`; those of `newest`. Columns out: those of
-    the first, and snapshot_nr (null unless the series begins with one now).
+    Args:
+        reached: over `begun`.
+        begin: the snapshots.
+
+    Columns: FRONTIERS, and snapshot_nr (null unless the series begins with one now).
     """
-    timestamp = F.coalesce("reached_timestamp", "snapshot_timestamp")
+    timeuuid = F.coalesce("reached_timeuuid", "snapshot_timeuuid")
     return (
         reached.join(begin, on=[*SERIES], how="left")
-        .withColumn("reached_timestamp", timestamp)
-        .drop("snapshot_timestamp")
+        .withColumn("reached_timeuuid", timeuuid)
+        .drop("snapshot_timeuuid")
     )
 
 
+@shaped(stored=shapes.OFFSETS, begin=shapes.STARTS, returns=shapes.SNAPSHOT_BASES)
 def bases(stored: DataFrame, begin: DataFrame) -> DataFrame:
-    """The snapshots that persistence ids begin with now, or began with. Columns: BASE."""
+    """Return the snapshots that persistence ids begin with now, or began with."""
     former = stored.where("snapshot_nr <= stored_number")
     return former.select(*BASE).unionByName(begin.select(*BASE))
 
 
+@shaped(rows=shapes.EVENT, known=shapes.SNAPSHOT_BASES, returns=shapes.EVENT)
 def from_bases(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """Leave out what a snapshot stands for.
-
-    Columns in: at least persistence_id, sequence_nr, is_snapshot; BASE, unique. Columns out: those
-    of the first.
-    """
+    """Leave out of rows with is_snapshot what a snapshot stands for; `known` is unique."""
     number = F.col("sequence_nr")
     is_behind = number > F.col("snapshot_nr")
     is_it = (number == F.col("snapshot_nr")) & F.col(IS_SNAPSHOT)
@@ -136,14 +138,15 @@ def from_bases(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def as_events(rows: DataFrame) -> DataFrame:
-    """Rows of the journal in a definition that starts from snapshots."""
+    """Mark rows of the journal in a definition that starts from snapshots."""
     return rows.withColumn(IS_SNAPSHOT, F.lit(False))
 
 
+@shaped(wanted=shapes.SNAPSHOT_BASES, returns=shapes.EVENTS)
 def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
-    """Snapshots as rows of a source, by direct join; in memory.
+    """Read snapshots as rows of a source, by direct join; in memory.
 
-    Columns in: BASE. Columns out: those of `Reader.rows`, and is_snapshot.
+    Columns: EVENTS, and is_snapshot.
     """
     keys = wanted.select("persistence_id", F.col("snapshot_nr").alias("sequence_nr"))
     found = snapshots.payloads(keys.localCheckpoint(), settings).withColumns(
@@ -152,22 +155,23 @@ def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
     return read.numbered(found).select(*read.COLUMNS, *read.PAYLOAD, IS_SNAPSHOT).localCheckpoint()
 
 
+@shaped(rows=shapes.EVENTS, begin=shapes.STARTS, stored=shapes.OFFSETS, returns=shapes.EVENTS)
 def take_in(
     run: RunContext, rows: DataFrame, seen: Candidates, begin: DataFrame, stored: DataFrame
 ) -> DataFrame:
-    """The rows to process: the snapshots, and of the others those that none stands for.
+    """Add the snapshots to the rows to process, and leave out those that a snapshot stands for.
 
     What follows a snapshot in time buckets before the projection's first is processed with it:
     without these events the snapshot would show a state that is over.
 
     Args:
-        run: the application's frame.
-        rows: columns of `Reader.rows`.
+        run: the context of the run.
+        rows: of the source.
         seen: how far each series goes, over `begun`.
-        begin: as `newest` makes it, in memory.
-        stored: as `store.stored_offsets` makes it.
+        begin: in memory.
+        stored: of all series.
 
-    Columns: those of `Reader.rows`, and is_snapshot.
+    Columns: EVENTS, and is_snapshot.
     """
     later = from_bases(as_events(rows), bases(stored, begin))
     if begin.isEmpty():
@@ -177,7 +181,7 @@ def take_in(
 
 
 def _between(run: RunContext, seen: Candidates, begin: DataFrame) -> DataFrame:
-    """The accepted events behind a snapshot that lie before the projection's first bucket."""
+    """Read the accepted events behind a snapshot that lie before the projection's first bucket."""
     limits = seen.reached.select(*SERIES, "reached_number").join(begin, on=[*SERIES])
     is_between = F.col("number").between(F.col("snapshot_nr") + 1, F.col("reached_number"))
     wanted = (
@@ -192,10 +196,11 @@ def _between(run: RunContext, seen: Candidates, begin: DataFrame) -> DataFrame:
     return read.numbered(found).select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
 
 
+@shaped(begin={**shapes.ID, "reached_number": "bigint"}, returns=shapes.SNAPSHOT_BASES)
 def up_to(begin: DataFrame, settings: Settings) -> DataFrame:
-    """The newest snapshot of each persistence id that has one at or below a number.
+    """Find the newest snapshot of each persistence id at or below a number, where there is one.
 
-    Columns in: persistence_id, reached_number; unique. Columns out: BASE; in memory.
+    The persistence ids of `begin` are unique; the result is in memory.
     """
     ids = begin.select("persistence_id").localCheckpoint()
     found = snapshots.index_of_ids(ids, settings).join(begin, on="persistence_id")

@@ -33,7 +33,7 @@ class BucketsLost(HistoryPurged):
 
 def require_whole(
     store: OffsetStore,
-    judged: DataFrame,
+    validated: DataFrame,
     time_buckets: Sequence[int],
     to_change: Collection[int],
 ) -> frozenset[int]:
@@ -41,7 +41,7 @@ def require_whole(
 
     Args:
         store: of a projection whose mode replaces time buckets.
-        judged: as `acceptance.judge` makes it, in memory.
+        validated: as `rule.validate_events` makes it, in memory.
         time_buckets: to process.
         to_change: those among them that take something in, or that somebody wants made again.
 
@@ -50,14 +50,14 @@ def require_whole(
         definition has made of them stands.
 
     Raises:
-        BucketsLost: events that the result of one of them was made from are not in `judged`.
+        BucketsLost: events that the result of one of them was made from are not in `validated`.
     """
     definition = store.definition
     before = made_from.read(store, time_buckets)
     if not any(one.events for one in before.values()):
         return frozenset()
     is_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
-    by_event = judged.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
+    by_event = validated.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
         F.coalesce(is_consumed, F.lit(False)).alias("is_consumed")
     )
     by_bucket = by_event.groupBy("time_bucket").agg(

@@ -92,7 +92,8 @@ def _cursor_line(which: str, cursors: Mapping[int, datetime], number: int) -> st
 
 def _line(one: Offset) -> str:
     by = f", sequence nr {one.sequence_nr}" if one.series.tag else ""
-    at = f", event of {_time(from_millis(epoch_ms(one.timestamp)))}" if one.timestamp else ""
+    event = one.event_timeuuid
+    at = f", event of {_time(from_millis(epoch_ms(event)))}" if event else ""
     when = f", consumed {_time(one.consumed_at)}" if one.consumed_at else ""
     return f"{one.series}: {one.number}{by}{at}{when} (slice {one.series.slice})"
 
@@ -108,6 +109,6 @@ def _json(one: Offset) -> dict[str, Any]:
         "slice": one.series.slice,
         "number": one.number,
         "sequence_nr": one.sequence_nr,
-        "timestamp": str(one.timestamp) if one.timestamp else None,
+        "timestamp": str(one.event_timeuuid) if one.event_timeuuid else None,
         "consumed_at": iso(one.consumed_at) if one.consumed_at else None,
     }

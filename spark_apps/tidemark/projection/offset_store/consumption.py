@@ -13,15 +13,15 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.partitioning.keys import SliceRange
+from tidemark.projection import shapes
 from tidemark.projection.offset_store.offsets import OFFSET, OffsetStore
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 
 
+@shaped(returns=shapes.OFFSETS)
 def stored_offsets(store: OffsetStore, spark: SparkSession, slices: SliceRange) -> DataFrame:
-    """Read how far each series of some slices was consumed before; the frame is in memory.
-
-    Columns: STORED.
-    """
+    """Read how far each series of some slices was consumed before; the frame is in memory."""
     # Rows and not a literal column: Spark would push the literal down as a filter, and scan.
     wanted = [(store.subject, number) for number in range(slices.first, slices.last + 1)]
     keys = local_rows(spark, wanted, "projection string, slice int")
@@ -41,15 +41,13 @@ def stored_offsets(store: OffsetStore, spark: SparkSession, slices: SliceRange) 
         "tag",
         F.coalesce("tag_pid_sequence_nr", "sequence_nr").alias("stored_number"),
         F.col("sequence_nr").alias("stored_sequence_nr"),
-        F.col("timestamp").alias("stored_timestamp"),
+        F.col("timestamp").alias("stored_timeuuid"),
         F.col("snapshot_sequence_nr").alias("snapshot_nr"),
     ).localCheckpoint()
 
 
+@shaped(rows=shapes.MOVED_OFFSETS)
 def write_offsets(store: OffsetStore, rows: DataFrame, now: datetime) -> None:
-    """Write the offsets that move forward, after the result.
-
-    Columns: those of `acceptance.rule.offset_rows`.
-    """
+    """Write the offsets that move forward, after the result."""
     with_key = rows.withColumns({"projection": F.lit(store.subject), "consumed_at": F.lit(now)})
     connector.write(with_key, store.settings.keyspace, OFFSET)

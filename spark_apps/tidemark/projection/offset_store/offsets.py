@@ -38,7 +38,7 @@ class Offset:
         series: which.
         number: everything up to it is consumed.
         sequence_nr: that of the event with this number; a lower bound where it is not known.
-        timestamp: the event's own time, where it is known.
+        event_timeuuid: the event's own time, where it is known.
         consumed_at: when the row was written.
         snapshot_nr: the sequence nr of the snapshot that it began with, if it did.
     """
@@ -46,7 +46,7 @@ class Offset:
     series: Series
     number: int
     sequence_nr: int
-    timestamp: UUID | None = None
+    event_timeuuid: UUID | None = None
     consumed_at: datetime | None = None
     snapshot_nr: int | None = None
 
@@ -172,7 +172,7 @@ class OffsetStore:
                     *key,
                     offset.sequence_nr,
                     offset.number if series.tag else None,
-                    offset.timestamp,
+                    offset.event_timeuuid,
                     clock.now(),
                     offset.snapshot_nr,
                 ),

@@ -14,9 +14,11 @@ from tidemark.context import RunContext
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
+from tidemark.projection import shapes
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read
+from tidemark.spark.shapes import shaped
 
 
 class EventSource(ABC):
@@ -36,13 +38,12 @@ class EventSource(ABC):
     def table(self) -> str:
         """The table that the events come from, as `keyspace.table`."""
 
+    @shaped(returns=shapes.EVENTS)
     def rows(self, time_buckets: Sequence[int]) -> DataFrame:
-        """Read the events of some time buckets; an event of several tags once for each.
-
-        Columns: `read.COLUMNS` and `read.PAYLOAD`.
-        """
+        """Read the events of some time buckets; an event of several tags once for each."""
         return self.only_ours(self._rows(time_buckets))
 
+    @shaped(returns=shapes.EVENTS)
     def planned_rows(self, time_buckets: Sequence[int]) -> DataFrame:
         """Read the same by the keys of `keep_keys`, if it keeps those of all these time buckets."""
         # A late time bucket that is tried anew by itself is not among them.
@@ -70,13 +71,11 @@ class EventSource(ABC):
             self._keys = None
 
     @abstractmethod
+    @shaped(returns=shapes.NUMBERS)
     def numbers(self) -> DataFrame:
-        """Read the numbers of every series, wherever they lie; rows may repeat.
+        """Read the numbers of every series, wherever they lie; rows may repeat."""
 
-        Columns: persistence_id, tag, number, time_bucket, epoch_ms (bigint; epoch_ms, the event's
-        own time, may be null).
-        """
-
+    @shaped(planned=shapes.ID, stored=shapes.STORED, returns=shapes.UNREAD)
     def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
         """Read the keys behind the stored number of each persistence id, or of everything.
 
@@ -84,32 +83,28 @@ class EventSource(ABC):
 
         Args:
             batch: what is processed.
-            planned: the keys of the rows of the buckets to process; at least persistence_id.
-            stored: as `acceptance.rule.advance_frontiers` takes it.
-
-        Columns: persistence_id, sequence_nr, timestamp (timeuuid text), time_bucket (bigint).
+            planned: the rows of the buckets to process.
+            stored: of all series.
         """
         raise NotImplementedError
 
+    @shaped(returns=shapes.WRITTEN)
     def written(self) -> DataFrame | None:
-        """Read up to which number a series was written, where numbers may be left out; else None.
-
-        Columns: persistence_id, written_to (bigint).
-        """
+        """Read up to which number a series was written, where numbers may be left out."""
         return None
 
     @abstractmethod
+    @shaped(returns=shapes.DELETED)
     def deleted(self) -> DataFrame:
-        """Read how far each persistence id is deleted: persistence_id, deleted_to (bigint)."""
+        """Read how far each persistence id is deleted."""
 
+    @shaped(planned=shapes.ID, stored=shapes.ID, returns=shapes.ID)
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
         """Read the persistence ids that there may be, if they are known without a scan; else None.
 
         Args:
-            planned: persistence_id and more, of the rows of the buckets to process.
-            stored: persistence_id and more, of the series that have an offset.
-
-        Columns: persistence_id.
+            planned: the rows of the buckets to process.
+            stored: of all series.
         """
         return None
 
@@ -150,10 +145,8 @@ class EventSource(ABC):
         raise NotImplementedError
 
 
+@shaped(index={**shapes.UNREAD, "ticks": "bigint"}, returns=shapes.NUMBERS)
 def event_numbers(index: DataFrame) -> DataFrame:
-    """Number events by persistence id, as `EventSource.numbers` has them.
-
-    Columns in: persistence_id, sequence_nr, ticks, time_bucket (bigint).
-    """
+    """Number events by persistence id, as `EventSource.numbers` has them."""
     epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
     return read.numbered(index).select("persistence_id", "tag", "number", "time_bucket", epoch_ms)

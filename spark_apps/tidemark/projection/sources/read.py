@@ -13,26 +13,15 @@ from tidemark.context import RunContext
 from tidemark.journal import frames, tables
 from tidemark.journal.series import NO_TAG
 from tidemark.partitioning import columns
+from tidemark.projection import shapes
 from tidemark.projection.planning.estimate import Estimates
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 
-PAYLOAD = ("ser_id", "ser_manifest", "event")
-"""And its payload: int, string, binary."""
-COLUMNS = (
-    "persistence_id",
-    "sequence_nr",
-    "timestamp",
-    "ticks",
-    "time_bucket",
-    "tags",
-    "tag",
-    "number",
-)
-"""Of a row of a source: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks
-(bigint, 100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, may be null); and
-the series that numbers it: tag ('' if that is the persistence id), number (bigint: the sequence nr,
-or the tag pid sequence nr)."""
+PAYLOAD = tuple(shapes.PAYLOAD)
+COLUMNS = tuple(name for name in shapes.EVENTS if name not in shapes.PAYLOAD)
+"""Those of an event without its payload."""
 
 
 _FEW = 0.2
@@ -40,8 +29,9 @@ _FEW = 0.2
 _MOST_RANGES = 16
 
 
+@shaped(returns=shapes.EVENTS)
 def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-    """All messages in those time buckets. Columns: COLUMNS and PAYLOAD.
+    """All messages in those time buckets. Columns: EVENTS.
 
     By a scan of all messages, or, where they are few among all and there is an index on their time,
     by that.
@@ -97,6 +87,7 @@ def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
     return list(zip(firsts, ends, strict=True))
 
 
+@shaped(returns=shapes.EVENTS)
 def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
     """What of some events lies in those time buckets, each persistence id being a series.
 
@@ -113,13 +104,16 @@ def _in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
 
 
 def numbered(events: DataFrame) -> DataFrame:
-    """Each persistence id is a series: its numbers are the sequence nrs, and it has no tag.
+    """Number events of the journal: each persistence id is a series of its sequence nrs.
 
-    Columns in: at least sequence_nr. Columns out: those, and tag, number.
+    Columns in: at least sequence_nr. Columns out: those, timestamp as event_timeuuid, and tag,
+    number.
     """
-    return events.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
+    named = events.withColumnRenamed("timestamp", "event_timeuuid")
+    return named.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})
 
 
+@shaped(returns=shapes.KEYS)
 def tag_view_rows(
     spark: SparkSession,
     settings: Settings,
@@ -152,6 +146,7 @@ def tag_view_rows(
         {
             "tag": F.col("tag_name"),
             "number": F.col("tag_pid_sequence_nr"),
+            "event_timeuuid": F.col("timestamp"),
             "ticks": columns.timeuuid_ticks(F.col("timestamp")),
             "time_bucket": F.col("timebucket"),
             "tags": F.array("tag_name"),

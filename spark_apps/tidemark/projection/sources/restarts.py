@@ -9,24 +9,29 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns, keys
+from tidemark.projection import shapes
 from tidemark.projection.sources import read
+from tidemark.spark.shapes import shaped
 
 _TICKS_PER_SECOND = 1000 * keys.TICKS_PER_MS
 
 
+@shaped(
+    seen={**shapes.IN_SERIES, "event_timeuuid": "string"},
+    stored={**shapes.SERIES, "stored_number": "bigint", "stored_timeuuid": "string"},
+    deleted=shapes.DELETED,
+    returns=shapes.RESTARTED,
+)
 def restarted_ids(seen: DataFrame, stored: DataFrame, deleted: DataFrame, after: int) -> DataFrame:
-    """The series that began anew; usually none.
+    """Find the series that began anew; usually none.
 
     Args:
-        seen: persistence_id, tag, number, timestamp (timeuuid text).
-        stored: persistence_id, tag, stored_number, stored_timestamp (timeuuid text, may be null).
-        deleted: persistence_id, deleted_to.
+        seen: the events that there are.
+        stored: of all series; the stored timeuuid may be null.
+        deleted: of all persistence ids.
         after: seconds.
-
-    Columns: persistence_id, tag, former_ticks (bigint, 100 ns since 1582: what is not newer belongs
-    to the former life).
     """
-    former = columns.timeuuid_ticks(F.col("stored_timestamp")) + after * _TICKS_PER_SECOND
+    former = columns.timeuuid_ticks(F.col("stored_timeuuid")) + after * _TICKS_PER_SECOND
     limits = stored.join(deleted, on="persistence_id", how="left").select(
         *SERIES,
         "stored_number",
@@ -36,7 +41,7 @@ def restarted_ids(seen: DataFrame, stored: DataFrame, deleted: DataFrame, after:
     lower = seen.join(limits, on=[*SERIES]).where(
         (F.col("number") > F.col("deleted_to")) & (F.col("number") <= F.col("stored_number"))
     )
-    anew = lower.where(columns.timeuuid_ticks(F.col("timestamp")) > F.col("former_ticks"))
+    anew = lower.where(columns.timeuuid_ticks(F.col("event_timeuuid")) > F.col("former_ticks"))
     return anew.select(*SERIES, "former_ticks").distinct()
 
 
@@ -45,7 +50,7 @@ def rewound_to_restart(
     stored: DataFrame,
     deleted: DataFrame,
     after: int,
-    ask: Callable[[DataFrame, int], DataFrame],
+    fetch: Callable[[DataFrame, int], DataFrame],
 ) -> DataFrame:
     """Where to look for each persistence id: at its first event, if that is one of a new life.
 
@@ -54,7 +59,7 @@ def rewound_to_restart(
         stored: as for `restarted_ids`.
         deleted: persistence_id, deleted_to.
         after: seconds.
-        ask: as `journal.tails.in_rounds` takes it.
+        fetch: as `journal.increments.in_rounds` takes it.
 
     Columns: those of `beginnings`.
     """
@@ -62,7 +67,7 @@ def rewound_to_restart(
     lowest = lowest.select(
         "persistence_id", (F.coalesce("deleted_to", F.lit(0)) + 1).alias("first_nr")
     ).localCheckpoint()
-    found = read.numbered(ask(lowest, 1))
+    found = read.numbered(fetch(lowest, 1))
     anew = restarted_ids(found, stored, deleted, after).select("persistence_id")
     firsts = lowest.join(anew, on="persistence_id", how="left_semi").withColumnRenamed(
         "first_nr", "lowest_nr"

@@ -19,10 +19,11 @@ Event = Mapping[str, Any]
 _REQUIRED = ("persistence_id", "sequence_nr", "timestamp")
 _OPTIONAL = {"tags": (), "ser_id": 0, "ser_manifest": "", "event": None}
 COLUMNS = (
-    "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
-    " tags array<string>, ser_id int, ser_manifest string, event binary, is_snapshot boolean"
+    "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint,"
+    " time_bucket bigint, tags array<string>, ser_id int, ser_manifest string, event binary,"
+    " is_snapshot boolean"
 )
-"""As `Reader.rows` has them, and is_snapshot."""
+"""As `EventSource.rows` has them, and is_snapshot."""
 TIME_BUCKET = 4
 """Its place in such a row."""
 

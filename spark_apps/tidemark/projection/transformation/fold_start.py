@@ -47,7 +47,7 @@ def ground(
         run: the application's frame.
         checked: the definition.
         decoded: as `transform.decode` makes it.
-        reached: as `acceptance.reach` makes it.
+        reached: FRONTIERS.
 
     Raises:
         WrongData: a row of the target was written by somebody else.

@@ -7,23 +7,25 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.partitioning import columns, keys
+from tidemark.projection import shapes
 from tidemark.projection.decoding.decode import with_parsed
 from tidemark.projection.decoding.prepare import Decoders
 from tidemark.projection.definition.model import MAX_VERSION
 from tidemark.projection.envelope import ENVELOPE, IS_SNAPSHOT, SOURCE_COLUMN
+from tidemark.spark.shapes import shaped
 
 WRITE_TIME = "tidemark_write_time"
 _RANK = "_rank"
 _TICKS_PER_MICROSECOND = 10
 
 
+@shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
 def distinct_events(rows: DataFrame) -> DataFrame:
     """One row for each (persistence_id, sequence_nr); `tags` are those of all its rows, sorted.
 
     If the journal holds an event at two times, the earlier one counts.
 
-    Columns in and out: those of `Reader.rows`, and is_snapshot if it is there; tags is empty when
-    there is none.
+    tags is empty when there is none; is_snapshot stays if it is there.
     """
     return (
         rows.groupBy("persistence_id", "sequence_nr")
@@ -35,6 +37,7 @@ def distinct_events(rows: DataFrame) -> DataFrame:
     )
 
 
+@shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
 def single_events(rows: DataFrame) -> DataFrame:
     """The same of rows none of which repeats an event: nothing is shuffled."""
     tags = F.coalesce(F.col("tags"), F.array().cast("array<string>"))
@@ -46,22 +49,19 @@ def single_events(rows: DataFrame) -> DataFrame:
     )
 
 
+@shaped(events=shapes.DISTINCT_EVENTS, returns=shapes.DECODED)
 def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = None) -> DataFrame:
-    """The payload as columns; without `decoders` all of them are JSON.
+    """Decode payloads into the columns `fields`; without `decoders` all payloads are JSON.
 
-    Columns in: those of `distinct_events`.
-    Columns out: those of `analysis.ENVELOPE` but entity_type and slice, which `readable` adds;
-    is_snapshot if it is there; the `fields`; and `_source`: timeuuid, ser_id, ser_manifest, size
-    (int: bytes of the payload), skipped (boolean: a decoder leaves the event out), and for an event
-    whose payload cannot be read cause and event (binary), which are null otherwise.
+    is_snapshot stays if it is there.
     """
     parsed, mark = with_parsed(events, fields, decoders), _mark(events)
     if mark:
         parsed = parsed.withColumn("cause", _cause_with_snapshots())
     microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
-    timestamp = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
+    event_time = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
     source = F.struct(
-        F.col("timestamp").alias("timeuuid"),
+        F.col("event_timeuuid").alias("timeuuid"),
         "ser_id",
         "ser_manifest",
         F.coalesce(F.length("event"), F.lit(0)).alias("size"),
@@ -72,7 +72,7 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
     return parsed.select(
         "persistence_id",
         "sequence_nr",
-        timestamp.alias("timestamp"),
+        event_time.alias("timestamp"),
         "time_bucket",
         "tags",
         *mark,
@@ -81,6 +81,7 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
     )
 
 
+@shaped(decoded=shapes.DECODED, returns=shapes.READABLE)
 def readable(decoded: DataFrame) -> DataFrame:
     """The table `events` of the definitions: what was read, `analysis.ENVELOPE` first.
 
@@ -97,11 +98,9 @@ def readable(decoded: DataFrame) -> DataFrame:
     )
 
 
+@shaped(decoded=shapes.DECODED, returns=shapes.UNREADABLE)
 def unreadable(decoded: DataFrame) -> DataFrame:
-    """The events whose payload cannot be read, as `ledger.quarantine.write` takes them.
-
-    Columns in: those of `decode`.
-    """
+    """Choose the events whose payload cannot be read."""
     return decoded.where(_source("cause").isNotNull()).select(
         "persistence_id",
         "sequence_nr",
@@ -111,20 +110,21 @@ def unreadable(decoded: DataFrame) -> DataFrame:
     )
 
 
+@shaped(
+    events=shapes.DISTINCT_EVENTS,
+    failures={**shapes.EVENT, "cause": "string"},
+    returns=shapes.UNREADABLE,
+)
 def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
-    """The events that the user's code raised for, in the columns of `unreadable`.
-
-    Columns in: events those of `distinct_events`; failures persistence_id, sequence_nr, cause.
-    """
+    """Choose the events that the user's code raised for."""
     found = events.join(failures, on=["persistence_id", "sequence_nr"])
-    return found.drop("ticks", "tags", IS_SNAPSHOT)
+    timed = found.withColumnRenamed("event_timeuuid", "timestamp")
+    return timed.drop("ticks", "tags", IS_SNAPSHOT)
 
 
+@shaped(decoded=shapes.DECODED, returns=shapes.BUCKET_COUNTS)
 def counts_by_bucket(decoded: DataFrame) -> DataFrame:
-    """Columns: time_bucket, events_read, quarantined, bytes_read (bigint).
-
-    Columns in: those of `decode`.
-    """
+    """Count what was read of each time bucket."""
     return decoded.groupBy("time_bucket").agg(
         F.count(F.lit(1)).alias("events_read"),
         F.count(_source("cause")).alias("quarantined"),
@@ -171,8 +171,8 @@ def newest_by_slice(decoded: DataFrame) -> DataFrame:
 
 
 def _rest(rows: DataFrame) -> list[str]:
-    """The columns of an event beside its key and its tags, the one that orders them first."""
-    return ["ticks", "timestamp", "time_bucket", "ser_id", "ser_manifest", "event", *_mark(rows)]
+    """Return the columns of an event beside its key and tags, the one that orders them first."""
+    return ["ticks", "event_timeuuid", "time_bucket", *shapes.PAYLOAD, *_mark(rows)]
 
 
 def _mark(rows: DataFrame) -> list[str]:

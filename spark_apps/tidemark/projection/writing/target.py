@@ -55,8 +55,8 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
         checked,
         [
             *([key_problem] if key_problem else []),
-            *mode.result_problems(checked),
             *_missing(checked, [*partition_key, *clustering]),
+            *mode.result_problems(checked),
             *_type_differences(checked.result, columns),
         ],
         f"change {checked.definition.body} or the table",
@@ -84,8 +84,8 @@ def require_columns(checked: AnalyzedDefinition) -> None:
     """
     stated = checked.definition.key
     problems = [
-        *MODES[checked.definition.mode].result_problems(checked),
         *_missing(checked, list(stated.columns) if stated else []),
+        *MODES[checked.definition.mode].result_problems(checked),
     ]
     _refuse(checked, problems, f"change {checked.definition.body}")
 

@@ -1,0 +1,35 @@
+"""The shapes of frames: which columns, of which types, a function takes and returns.
+
+A run checks none of them. The tests check each call of a function that states them
+(`tests/shapes.py`), so that what a docstring names is what the frames have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+Shape = Mapping[str, str]
+"""Spark's simple name of a type, such as `bigint`, by column. Further columns are welcome."""
+SHAPES = "__shapes__"
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """What a function takes, by parameter, and what it returns."""
+
+    takes: Mapping[str, Shape]
+    returns: Shape | None
+
+
+def shaped(*, returns: Shape | None = None, **takes: Shape) -> Callable[[F], F]:
+    """State the shapes of a function's frames; a parameter that is None has none."""
+
+    def state(function: F) -> F:
+        setattr(function, SHAPES, Shapes(takes, returns))
+        return function
+
+    return state

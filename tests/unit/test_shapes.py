@@ -1,0 +1,28 @@
+"""What functions state of their frames is what the tests check."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.shapes import checked, differences
+from tidemark.projection import shapes
+from tidemark.projection.acceptance import gaps, rule
+from tidemark.spark.shapes import Shapes
+
+
+def test_a_frame_of_another_shape_is_named(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("p|1", 1)], "persistence_id string, sequence_nr int")
+    assert differences(frame, shapes.ID) == {}
+    assert differences(frame, shapes.EVENT) == {"sequence_nr": ("bigint", "int")}
+    function = checked(lambda rows: rows, Shapes({}, {**shapes.ID, "tag": "string"}))
+    with pytest.raises(AssertionError, match=r"the result: \{'tag': \('string', None\)\}"):
+        function(frame)
+
+
+def test_each_call_of_the_tests_is_checked(spark: SparkSession) -> None:
+    """A function that another module has imported by its name as well."""
+    frame = spark.createDataFrame([("p|1",)], "persistence_id string")
+    for held_back in (rule.held_back, gaps.held_back):
+        with pytest.raises(AssertionError, match=r"rule\.held_back: validated: .*sequence_nr"):
+            held_back(frame)
