@@ -124,7 +124,7 @@ def test_nothing_is_written_after_the_lock_is_lost(
 
     whole = run(1, after=0)
     assert whole[0] == "accept"
-    assert {"write_offsets", "write_cursors"} < set(whole)
+    assert {"write_offsets", "advance_cursors"} < set(whole)
     # The last one is followed by the ledger, which has a fence of its own.
     for number in range(1, len(whole) if is_all else 2):
         assert run(number + 1, after=number) == whole[:number]
