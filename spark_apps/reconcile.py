@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -89,7 +89,7 @@ def repair(
     Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation.repair import run as repair
 
         window = _window(window_start, window_end, run)
@@ -115,7 +115,7 @@ def delete(
     Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation.delete import run as delete
 
         return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
@@ -143,7 +143,7 @@ def propagate_deletes(
     Pekko never does. What remains keeps its numbers; progress and scanning stay.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation.propagate_deletes import run as propagate
 
         scope = _scope(persistence_id, tag, None, everything)
@@ -168,7 +168,7 @@ def rebuild(
     actors of what is rebuilt must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation.rebuild import run as rebuild
 
         window = _window(window_start, window_end, run)
@@ -197,7 +197,7 @@ def settle(
     ever repaired, it is checked and written like any other.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation import settle
 
         return settle.operation(persistence_id, sequence_nr, reason)
@@ -215,7 +215,7 @@ def truncate(
     `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation import truncate
 
         return truncate.operation()
@@ -251,7 +251,7 @@ def rebucket(
     rows are in the configured table.
     """
 
-    def operation(run: RunContext) -> Operation[Any]:
+    def operation(run: RunContext) -> Operation:
         from tidemark.partitioning.keys import BucketSize
         from tidemark.reconciliation.rebucket import drop as rebucket_drop
         from tidemark.reconciliation.rebucket import run as rebucket
@@ -270,7 +270,7 @@ def rebucket(
 
 
 def _operate(
-    operation: Callable[[RunContext], Operation[Any]],
+    operation: Callable[[RunContext], Operation],
     apply: bool,
     run_id: str | None,
     report: Path | None,

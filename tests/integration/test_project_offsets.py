@@ -77,7 +77,9 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     assert dry.report["state"] == "planned"
     assert "forgets the offsets of 1 series and processes 3 time buckets anew" in dry.stdout
     assert projections.offsets() == stored
-    assert audited(projections) == []
+    [planned_only] = projections.journal.own_rows("audit")
+    assert (planned_only["operation"], planned_only["dry_run"]) == ("clear", True)
+    assert "dry run: nothing was changed; --apply does it" in dry.stdout
     apply_to_both(projections, "clear")
     assert projections.offsets() == {}
     assert projections.journal.own_rows("projection_cursor") == []
@@ -128,6 +130,7 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     assert pieces(projections)["totals", 2] == ("done", "late", 4)
     assert results(projections) == both([*events, more])
     assert [operation for operation, *_ in audited(projections)] == [
+        "clear",
         *("clear started", "clear") * 2,
         *("set-offset started", "set-offset") * 2,
     ]

@@ -167,6 +167,9 @@ def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
     assert over in manage(projections, "releases", "totals").stdout
     plan = manage(projections, "drop-release", "totals", "--version", "2")
     assert f"drop {keyspace}.totals_v2, and version 2's 2 pieces" in plan.stdout
+    assert "dry run: nothing was changed; --apply does it" in plan.stdout
+    audited = projections.journal.own_rows("audit")
+    assert [row["dry_run"] for row in audited if row["operation"] == "drop-release"] == [True]
     assert tables(projections) == {"totals", "totals_v2", "totals_v3"}
     assert manage(projections, "drop-release", "totals", "--version", "2", "--apply").status == 0
     assert tables(projections) == {"totals", "totals_v3"}

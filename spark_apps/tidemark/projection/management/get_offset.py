@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidemark.application import preflight
 from tidemark.context import DONE, Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import Series, epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.projection.definition import catalog
+from tidemark.projection.management.selection import select_one
 from tidemark.projection.management.set_offset import series_of
 from tidemark.projection.offset_store import offsets
 from tidemark.projection.offset_store.offsets import Offset
@@ -41,10 +40,9 @@ def get_offset(
     Raises:
         InvalidInput: the projection or tag is unknown, or the options contradict each other.
     """
-    [definition] = catalog.select(run.settings.projections_dir, [name])
     if persistence_id is None and tag is not None:
         raise InvalidInput("a tag alone is no series", where="--tag", do="give --persistence-id")
-    preflight.check_journal(run)
+    definition = select_one(run, name)
     subject = definition.subject(run.settings.journal_keyspace)
     if persistence_id is not None:
         found = offsets.of_id(run.control, run.settings, subject, Series(persistence_id))

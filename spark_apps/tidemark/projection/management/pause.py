@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemark import clock
-from tidemark.application import preflight
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.schema import table
 from tidemark.context import DONE, NOTHING, Outcome, RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.management.selection import select
 from tidemark.projection.offset_store.pause_state import TABLE, Standing, standing
 
 
@@ -35,8 +34,7 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         DefinitionError: a projection file cannot be used.
         TidemarkError: somebody else changed one of them meanwhile.
     """
-    definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
+    definitions = select(run, names)
     lines, changed = [], 0
     for definition in definitions:
         before = standing(run.control, run.settings, definition)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tidemark.application import preflight
+from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, PLANNED, Outcome, RunContext
+from tidemark.context import DONE, Outcome, RunContext
 from tidemark.errors import InvalidInput
-from tidemark.ledger import audit
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.offset_store import made_from, missing_numbers, skips, slice_records
+from tidemark.projection.management.selection import select, select_one
+from tidemark.projection.offset_store import (
+    made_from,
+    missing_numbers,
+    offsets,
+    skips,
+    slice_records,
+)
 from tidemark.projection.planning import live_release
 from tidemark.projection.planning.lock import lock_of
 from tidemark.projection.planning.plan import ledger, validated_buckets
@@ -26,8 +31,7 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
         InvalidInput: a projection is unknown.
         DefinitionError: a projection file cannot be used.
     """
-    definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check_journal(run)
+    definitions = select(run, names)
     passed = validated_buckets(run, run.settings)
     lines, over = [], 0
     for definition in definitions:
@@ -64,29 +68,36 @@ def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
         InvalidInput: there is no such projection or version, or it is the live one.
         LockHeld: a run works on it.
     """
-    (definition,) = catalog.select(run.settings.projections_dir, [name])
-    preflight.check_journal(run)
-    former = live_release.at_version(definition, version)
-    known = version in _versions(run, definition)
-    if not definition.is_blue_green or not (known or ledger(run, former).entries()):
+    former = live_release.at_version(select_one(run, name), version)
+    return guarded_change(
+        run,
+        "drop-release",
+        former.subject(run.settings.journal_keyspace),
+        lambda: _plan(run, former),
+        lock=lambda: lock_of(run, former),
+        apply=apply,
+    )
+
+
+def _plan(run: RunContext, former: Definition) -> Plan:
+    name, version = former.name, former.version
+    has_table = version in _versions(run, former)
+    pieces = len(ledger(run, former).entries())
+    if not former.is_blue_green or not (has_table or pieces):
         raise InvalidInput(
             f"{name} has no version {version} of its own",
             where="--version",
             do=f"look at `project.py releases {name}`",
         )
     _require_not_live(run, former)
-    pieces = len(ledger(run, former).entries())
-    plan = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
-    counts = {"tables": int(known), "pieces": pieces}
-    if not apply:
-        return Outcome(PLANNED, counts=counts, lines=[f"{plan}; with --apply it is done"])
-    subject = former.subject(run.settings.journal_keyspace)
-    with lock_of(run, former):
-        _require_not_live(run, former)
-        audit.record(run, "drop-release started", subject, [plan], {})
-        _delete(run, former)
-        audit.record(run, "drop-release", subject, [plan], counts)
-    return Outcome(DONE, counts=counts, lines=[plan])
+    counts = {"tables": int(has_table), "pieces": pieces}
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        _delete(run, former, ensure_locked)
+        return counts
+
+    line = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
+    return Plan(counts, [line], apply)
 
 
 def _versions(run: RunContext, definition: Definition) -> list[int]:
@@ -109,22 +120,26 @@ def _require_not_live(run: RunContext, definition: Definition) -> None:
         )
 
 
-def _delete(run: RunContext, definition: Definition) -> None:
+def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked) -> None:
     """The table first: while the ledger knows the version, dropping it can be repeated."""
-    control, keyspace = run.control, run.settings.keyspace
-    subject = definition.subject(run.settings.journal_keyspace)
+    control, settings = run.control, run.settings
+    subject = definition.subject(settings.journal_keyspace)
+    ensure_locked()
     control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
-    control.execute_many(
-        f"DELETE FROM {table(keyspace, 'projection_offset')} WHERE projection = ? AND slice = ?",
-        [(subject, number) for number in range(NUMBER_OF_SLICES)],
-    )
-    skips.forget(control, run.settings, subject)
+    ensure_locked()
+    offsets.forget_offsets(control, settings, subject, range(NUMBER_OF_SLICES))
+    skips.forget(control, settings, subject)
     made_from.forget(run, definition)
     # Beside pieces that begin anew what was done by slices would count again.
     pieces = ledger(run, definition)
     buckets = [entry.time_bucket for entry in pieces.entries()]
-    slice_records.forget_buckets(control, run.settings, subject, buckets)
+    ensure_locked()
+    slice_records.forget_buckets(control, settings, subject, buckets)
     missing_numbers.forget(run, subject, buckets)
-    for name in ("projection_cursor", "projection_control"):
-        control.execute(f"DELETE FROM {table(keyspace, name)} WHERE projection = ?", (subject,))
+    offsets.forget_cursors(control, settings, subject)
+    control.execute(
+        f"DELETE FROM {table(settings.keyspace, 'projection_control')} WHERE projection = ?",
+        (subject,),
+    )
+    ensure_locked()
     pieces.forget()

@@ -56,7 +56,7 @@ def run_plan(
         SchemaMismatch: the journal's tables are missing or of another shape.
     """
     definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check(run, window)
+    preflight.check(run, window, has_journal=catalog.reads_pekko(definitions))
     lines: list[str] = []
     definitions = pause_state.unpaused(run, definitions, lines.append)
     works = [plan(run, definition, window, force=force) for definition in definitions]

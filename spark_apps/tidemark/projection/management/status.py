@@ -12,14 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark import clock
-from tidemark.application import preflight
 from tidemark.context import DONE, Outcome, RunContext
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
+from tidemark.projection.management.selection import select
 from tidemark.projection.offset_store import missing_numbers, pause_state
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.planning.estimate import Estimate, Estimates
@@ -99,8 +98,7 @@ def run_status(
     """
     settings = run.settings
     shown = slice_ranges(ranges)
-    definitions = catalog.select(settings.projections_dir, names)
-    preflight.check_journal(run, has_journal=catalog.reads_pekko(definitions))
+    definitions = select(run, names)
     now_ms = to_millis(clock.now())
     ready: set[int] = set()
     estimates = Estimates.read(run)
