@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.journal import tables
+from tidemark.journal.partitions import EMPTY_AT_END
 from tidemark.partitioning import columns, keys
 from tidemark.settings import Settings
 
@@ -220,10 +221,10 @@ def messages_of_ids(
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     known = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
-    size = F.lit(settings.target_partition_size)
-    first = F.call_function("div", F.coalesce(F.col("deleted_to"), F.lit(0)), size)
+    first_left = F.coalesce(F.col("deleted_to"), F.lit(0)) + 1
+    first = columns.partition_nr(first_left, settings.target_partition_size)
     frontier = ids.join(F.broadcast(known), on="persistence_id", how="left")
-    frontier = frontier.select("persistence_id", first.cast("bigint").alias("first_partition"))
+    frontier = frontier.select("persistence_id", first.alias("first_partition"))
     frontier = frontier.localCheckpoint()
     found = []
     while not frontier.isEmpty():
@@ -231,11 +232,10 @@ def messages_of_ids(
         wanted = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
         # Checkpoints and not caches: a cached frame drags the plans of all before it along.
         found.append(messages_of(wanted, settings, "partition_nr", *payload).localCheckpoint())
-        # Rows lie in their partition or the next: two empty ones end an id.
         goes_on = found[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
             frontier.join(goes_on, on="persistence_id")
-            .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - 2))
+            .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - EMPTY_AT_END))
             .select(
                 "persistence_id", (F.col("first_partition") + _PARTITIONS).alias("first_partition")
             )
