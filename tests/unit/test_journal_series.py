@@ -80,7 +80,7 @@ def test_messages_end_behind_two_empty_partitions(
 ) -> None:
     journal = Journal(partitions, deleted_to)
     assert reader(journal).known_highest(0) == highest
-    left = [number for number in range(deleted_to + 1, highest + 1)]
+    left = list(range(deleted_to + 1, highest + 1))
     assert [one.number for one in reader(journal).sightings(1)] == left
     [entity] = read_entities(cast(Control, journal), settings(), ["p"])
     assert entity.lowest_sequence_nr == (left[0] if left else None)

@@ -15,14 +15,8 @@ from tidemark.settings import Settings
 
 _PARTITIONS = 4
 """Partitions of one persistence id that are asked for at once."""
-_TAG_VIEW_KEYS = (
-    "tag_name",
-    "timebucket",
-    "timestamp",
-    "persistence_id",
-    "tag_pid_sequence_nr",
-    "sequence_nr",
-)
+TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
+"""The primary key of the tag views, by the table's own names."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 
 
@@ -91,7 +85,7 @@ def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
     text), ticks (bigint, 100 ns since 1582), time_bucket (bigint): the one it is stored under.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read(spark, keyspace, views, *_TAG_VIEW_KEYS))
+    return _named(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
 def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
@@ -105,7 +99,19 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read_partitions(keys, keyspace, views, *_TAG_VIEW_KEYS))
+    return _named(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
+
+
+def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
+    """Delete rows of the tag views, each by its whole primary key.
+
+    Columns in: tag, time_bucket, timestamp, persistence_id, tag_pid_sequence_nr, as `tag_view_keys`
+    names them, and perhaps more.
+    """
+    keys = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
+    connector.delete(
+        keys.select(*TAG_VIEW_KEY), settings.journal_keyspace, settings.events_by_tag_table
+    )
 
 
 def _named(rows: DataFrame) -> DataFrame:

@@ -81,7 +81,7 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     require_known(run, scope)
     run.say("comparing the tag views with what was deleted")
     judged = verdicts.judged(
-        _rows_of_deleted_events(run, scope),
+        _candidates(run, scope),
         frames.write_progress(run.spark, run.settings),
         first_young=_first_young(run),
         needed_from=_needed_from(run),
@@ -103,7 +103,7 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
     return Plan(counts, _lines(judged, by_verdict), apply if goes else None)
 
 
-def _rows_of_deleted_events(run: RunContext, scope: Scope) -> DataFrame:
+def _candidates(run: RunContext, scope: Scope) -> DataFrame:
     spark, settings = run.spark, run.settings
     rows, deleted = frames.tag_view_keys(spark, settings), frames.deleted(spark, settings)
     if scope.tags is not None:
@@ -111,7 +111,7 @@ def _rows_of_deleted_events(run: RunContext, scope: Scope) -> DataFrame:
     if scope.persistence_ids is not None:
         deleted = deleted.where(F.col("persistence_id").isin(*scope.persistence_ids))
     index = frames.message_index(spark, settings)
-    return verdicts.rows_of_deleted_events(rows, index, deleted)
+    return verdicts.with_is_deleted(rows, index, deleted)
 
 
 def _first_young(run: RunContext) -> int:

@@ -15,8 +15,7 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.ddl import create_table_like
 from tidemark.cassandra.schema import table
-from tidemark.journal import bucket_size
-from tidemark.reconciliation.rebucket.compare import KEY
+from tidemark.journal import bucket_size, frames
 from tidemark.settings import Settings
 
 TABLE = "rebucket"
@@ -51,7 +50,7 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
 
 def delete_rows(rows: DataFrame, target: Settings) -> None:
     """Second: rows that the source does not have, or has with other cells. Columns: KEY."""
-    connector.delete(rows.select(*KEY), target.journal_keyspace, target.events_by_tag_table)
+    frames.delete_tag_view_rows(rows, target)
 
 
 def copy_rows(rows: DataFrame, target: Settings) -> None:
