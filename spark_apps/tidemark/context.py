@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,24 @@ from tidemark.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DONE, NOTHING, PLANNED, FAILED = "done", "nothing-to-do", "planned", "failed"
-PIECE_STATES = ("planned", "done", "held", "failed")
+
+class RunState(StrEnum):
+    """How a run ended: NOTHING if no piece was to do, PLANNED if it was a dry run."""
+
+    DONE = "done"
+    NOTHING = "nothing-to-do"
+    PLANNED = "planned"
+    FAILED = "failed"
+
+
+@dataclass
+class PieceCounts:
+    """How many pieces a run had, and how they ended; in a dry run, how they would begin."""
+
+    planned: int = 0
+    done: int = 0
+    held: int = 0
+    failed: int = 0
 
 
 @dataclass
@@ -29,8 +46,8 @@ class Outcome:
     """How the work ended.
 
     Attributes:
-        state: DONE, NOTHING (no piece was to do), PLANNED (a dry run) or FAILED.
-        pieces: number of pieces by PIECE_STATES; what is missing is 0.
+        state: see `RunState`.
+        pieces: how many there were.
         counts: what was read, written and found, each under its own name.
         lines: for people, one fact a line.
         error: why the work FAILED, when it has counts to report nevertheless.
@@ -38,8 +55,8 @@ class Outcome:
         done: the hull of the pieces that were done: what applications downstream have to look at.
     """
 
-    state: str
-    pieces: Mapping[str, int] = field(default_factory=dict)
+    state: RunState
+    pieces: PieceCounts = field(default_factory=PieceCounts)
     counts: Mapping[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     error: TidemarkError | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from tidemark.context import DONE, NOTHING, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.ledger import audit
 from tidemark.ledger.locks import Locks
 
@@ -72,7 +72,12 @@ def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outc
     hint = "nothing would change"
     if plan.apply is not None:
         hint = "dry run: nothing was changed; --apply does it"
-    return Outcome(PLANNED, {}, plan.counts, [*plan.lines, hint], details=plan.details)
+    return Outcome(
+        RunState.PLANNED,
+        counts=plan.counts,
+        lines=[*plan.lines, hint],
+        details=plan.details,
+    )
 
 
 def apply_plan(
@@ -81,8 +86,8 @@ def apply_plan(
     """Make a change that was planned under the lock that is held, between two audit rows."""
     lines = list(plan.lines)
     if plan.apply is None:
-        return Outcome(NOTHING, {}, plan.counts, lines, details=plan.details)
+        return Outcome(RunState.NOTHING, counts=plan.counts, lines=lines, details=plan.details)
     audit.record(run, f"{operation} started", subject, lines, plan.counts)
     counts = plan.apply(ensure_locked)
     audit.record(run, operation, subject, lines, counts)
-    return Outcome(DONE, {}, counts, lines, details=plan.details)
+    return Outcome(RunState.DONE, counts=counts, lines=lines, details=plan.details)

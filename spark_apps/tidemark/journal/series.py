@@ -90,7 +90,8 @@ class SeriesReader:
         size = self._settings.target_partition_size
         first = partitions.first_partition(max(at_least - 1, deleted_to), size)
         last_rows = partitions.rows_from(first, self._last_of_partition)
-        return max([deleted_to, *(row["sequence_nr"] for row in last_rows)])
+        highest: int = max([deleted_to, *(row["sequence_nr"] for row in last_rows)])
+        return highest
 
     def sightings(
         self, first: int, last: int = END, *, after: int = 0, until: int = END

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.application import preflight
 from tidemark.application.guarded_change import Plan, guarded_change
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.journal import tables
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
@@ -47,7 +47,8 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
         lock=lambda: _lock(run),
         apply=apply,
     )
-    return replace(outcome, pieces={"planned": 1, "done": 1}) if outcome.state == DONE else outcome
+    is_done = outcome.state is RunState.DONE
+    return replace(outcome, pieces=PieceCounts(planned=1, done=1)) if is_done else outcome
 
 
 def audited_subject(run: RunContext, scope: object) -> str:

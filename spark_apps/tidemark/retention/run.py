@@ -12,7 +12,7 @@ from itertools import islice
 from tidemark import clock
 from tidemark.application import preflight
 from tidemark.application.guarded_change import EnsureLocked, Plan, apply_plan, show_plan
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications
@@ -100,7 +100,7 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
     if not order.apply:
         counts = totals | {"buckets_purged": 0, "partitions_deleted": 0}
         shown = show_plan(run, APPLICATION, journal, plan)
-        return replace(shown, pieces={"planned": len(doomed)}, counts=counts)
+        return replace(shown, pieces=PieceCounts(len(doomed)), counts=counts)
     with claim(
         run.control,
         settings,
@@ -125,8 +125,8 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
             State.DONE,
             {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
         )
-    done = {"planned": len(pieces), "done": len(pieces)}
-    return replace(outcome, pieces=done) if outcome.state == DONE else outcome
+    done = PieceCounts(len(pieces), len(pieces))
+    return replace(outcome, pieces=done) if outcome.state is RunState.DONE else outcome
 
 
 def _retention(order: Order, settings: Settings) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import Series, epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
@@ -51,7 +51,7 @@ def get_offset(
             found = [one for one in found if one.series == series]
         lines = [_line(one) for one in found] or [f"{persistence_id}: nothing is consumed"]
         return Outcome(
-            DONE,
+            RunState.DONE,
             counts={"series": len(found)},
             lines=lines,
             details={"offsets": [_json(one) for one in found]},
@@ -83,7 +83,7 @@ def _summary(run: RunContext, subject: str, slices: Sequence[int], *, everything
             for number in sorted(by_slice.keys() | cursors.keys())
         ]
     }
-    return Outcome(DONE, counts={"series": total}, lines=lines, details=details)
+    return Outcome(RunState.DONE, counts={"series": total}, lines=lines, details=details)
 
 
 def _cursor_line(which: str, cursors: Mapping[int, datetime], number: int) -> str:

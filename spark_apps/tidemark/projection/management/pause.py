@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tidemark import clock
 from tidemark.cassandra.compare_and_set import compare_and_set
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, NOTHING, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
 from tidemark.projection.definition.model import Definition
@@ -45,7 +45,9 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         _change(run, definition, before, paused)
         changed += 1
         lines.append(f"{definition.name}: {'paused' if paused else 'resumed'}")
-    return Outcome(DONE if changed else NOTHING, counts={"changed": changed}, lines=lines)
+    return Outcome(
+        RunState.DONE if changed else RunState.NOTHING, counts={"changed": changed}, lines=lines
+    )
 
 
 def _change(run: RunContext, definition: Definition, before: Standing, paused: bool) -> None:

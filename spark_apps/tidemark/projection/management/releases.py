@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.definition.model import Definition
@@ -52,7 +52,9 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
                     f"  version {version} is over, {known};"
                     f" `project.py drop-release {definition.name} --version {version}`"
                 )
-    return Outcome(DONE, counts={"projections": len(definitions), "over": over}, lines=lines)
+    return Outcome(
+        RunState.DONE, counts={"projections": len(definitions), "over": over}, lines=lines
+    )
 
 
 def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:

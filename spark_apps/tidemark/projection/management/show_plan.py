@@ -9,7 +9,7 @@ from typing import Any
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import NOTHING, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.partitioning import slice_ranges
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import pause_state
@@ -79,12 +79,12 @@ def run_plan(
             kept,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")
-    pieces = {
-        "planned": sum(len(work.pieces) + len(work.postponed) for work in works),
-        "held": sum(len(work.held) for work in works),
-    }
+    pieces = PieceCounts(
+        planned=sum(len(work.pieces) + len(work.postponed) for work in works),
+        held=sum(len(work.held) for work in works),
+    )
     return Outcome(
-        PLANNED if works else NOTHING,
+        RunState.PLANNED if works else RunState.NOTHING,
         pieces,
         {"rows_estimated": sum(_estimate(work, estimates).rows for work in works)},
         lines or [f"every {run.settings.bucket_size} bucket is done"],

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark import clock
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
 from tidemark.projection.definition.model import Definition
@@ -136,7 +136,7 @@ def run_status(
         "validated_buckets": len(ready),
         "open_pieces": sum(each["open"] for each in details),
     }
-    return Outcome(DONE, counts=counts, lines=lines, details={"projections": details})
+    return Outcome(RunState.DONE, counts=counts, lines=lines, details={"projections": details})
 
 
 def _lines(now: Progress, behind: Estimate) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
@@ -40,9 +40,7 @@ _ALWAYS_SHOWN = ("events_read", "rows_written", "quarantined")
 class _Tally:
     """What the projections of a run did, one after the other."""
 
-    pieces: dict[str, int] = field(
-        default_factory=lambda: {"planned": 0, "done": 0, "held": 0, "failed": 0}
-    )
+    pieces: PieceCounts = field(default_factory=PieceCounts)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -54,7 +52,9 @@ class _Tally:
         self.statuses.add(status)
 
     def outcome(self, size: BucketSize) -> Outcome:
-        state = FAILED if self.errors else DONE if self.pieces["done"] else NOTHING
+        state = RunState.DONE if self.pieces.done else RunState.NOTHING
+        if self.errors:
+            state = RunState.FAILED
         error = together("; ".join(self.errors), self.statuses) if self.errors else None
         hull = Window.hull(self.done, size)
         return Outcome(state, self.pieces, self.counts, self.lines, error, done=hull)
@@ -117,7 +117,9 @@ def run_window(
     if not works:
         every = [f"every {settings.bucket_size} bucket is done"] if definitions else []
         lines, swapped = ([], 0) if dry_run else _settle(run, definitions)
-        return Outcome(DONE if swapped else NOTHING, lines=[*left_out, *every, *lines])
+        return Outcome(
+            RunState.DONE if swapped else RunState.NOTHING, lines=[*left_out, *every, *lines]
+        )
     checked = _check(run, works, dry_run=dry_run)
     if dry_run:
         return _planned(run, works, checked, show, left_out)
@@ -153,15 +155,15 @@ def _planned(
     show: int,
     left_out: Sequence[str],
 ) -> Outcome:
-    pieces = {
-        "planned": sum(len(work.pieces) + len(work.postponed) for work in works),
-        "held": sum(len(work.held) for work in works),
-    }
+    pieces = PieceCounts(
+        planned=sum(len(work.pieces) + len(work.postponed) for work in works),
+        held=sum(len(work.held) for work in works),
+    )
     lines = [line for work in works for line in work.lines()]
     if show:
         for work in works:
             lines += sample(run, work, checked.get(work.definition.name), show)
-    return Outcome(PLANNED, pieces, lines=[*left_out, *lines])
+    return Outcome(RunState.PLANNED, pieces, lines=[*left_out, *lines])
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
@@ -207,14 +209,14 @@ def _attempt(
         tally.fail(f"projection {work.definition.name} failed: {failure}", status)
     if failure is None or done.counts or done.failed:
         held = len(work.held) + len(done.gaps)
-        tally.pieces["planned"] += done.buckets + held
-        tally.pieces["done"] += done.buckets
+        tally.pieces.planned += done.buckets + held
+        tally.pieces.done += done.buckets
         tally.done |= done.counts.keys() - done.gaps.keys()
-        tally.pieces["held"] += held
+        tally.pieces.held += held
         for key, number in done.totals.items():
             tally.counts[key] += number
         tally.lines += _lines(work, done)
-    tally.pieces["planned"] += len(work.postponed)
+    tally.pieces.planned += len(work.postponed)
 
 
 def _lines(work: Work, done: ProjectionOutcome) -> list[str]:
@@ -242,7 +244,7 @@ def _failed(work: Work, done: ProjectionOutcome, tally: _Tally) -> None:
     if done.counts or done.failed:
         # The ledger was told before the first event was read.
         failed -= work.held
-    tally.pieces["planned"] += len(failed)
-    tally.pieces["failed"] += len(failed)
+    tally.pieces.planned += len(failed)
+    tally.pieces.failed += len(failed)
     name = work.definition.name
     tally.lines += bisection.lines(name, done) or [f"{name}: failed"]
