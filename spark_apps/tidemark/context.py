@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tidemark.cassandra.control import Control
@@ -77,14 +76,18 @@ class RunContext:
         self._started = time.monotonic()
         self._opening: Future[SparkSession] | None = None
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         """The Spark session, started at the first use, so that a run with nothing to do is quick.
 
         Raises:
             InvalidInput: jars or Java are missing.
         """
-        return self._open_spark() if self._opening is None else self._opening.result()
+        if self._opening is None:
+            session = self._open_spark()
+            self._opening = Future()
+            self._opening.set_result(session)
+        return self._opening.result()
 
     def start_spark(self) -> None:
         """Start Spark beside what is done next; who asks for `spark` waits, and gets its errors."""
@@ -103,8 +106,9 @@ class RunContext:
 
     def stop_jobs(self) -> None:
         """Cancel what Spark is doing, because a lock was lost."""
-        if "spark" in self.__dict__:
-            self.spark.sparkContext.cancelAllJobs()
+        opening = self._opening
+        if opening is not None and opening.done() and opening.exception() is None:
+            opening.result().sparkContext.cancelAllJobs()
 
     def say(self, text: str) -> None:
         """Progress for people, on standard error, with the seconds since the start."""

@@ -29,7 +29,7 @@ class Journal:
             return [{"deleted_to": self.deleted_to}] if "deleted_to" in cql else []
         partition = cast(int, values[1])
         self.asked.append(partition)
-        rows = [
+        rows: list[Row] = [
             {
                 "sequence_nr": number,
                 "timestamp": self.timestamps.setdefault(number, uuid1()),
