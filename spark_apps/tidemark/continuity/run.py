@@ -15,7 +15,7 @@ from tidemark.continuity import expectations, findings, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
 from tidemark.continuity.plan import APPLICATION, Scope
-from tidemark.errors import TidemarkError, ValidationFailed
+from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Reason, State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
@@ -112,14 +112,10 @@ def run_window(
         return Outcome(RunState.NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         pieces,
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         found = _check(run, claimed, scope, passed, owed)
         run.say("judging the findings")
@@ -193,7 +189,7 @@ def _first_unwritable(found: DataFrame) -> str:
 def _finish(claimed: Claim, found: _Found, error: ValidationFailed | None) -> None:
     counts = {piece.time_bucket: found.of_bucket(piece.time_bucket) for piece in claimed.pieces}
     if error is not None:
-        claimed.finish_some(found.bad_buckets(), State.FAILED, counts, str(error)[:2000])
+        claimed.finish_some(found.bad_buckets(), State.FAILED, counts, reason_of(error))
     claimed.finish(State.DONE, counts)
 
 

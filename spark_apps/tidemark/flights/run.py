@@ -112,14 +112,10 @@ def _load_month(run: RunContext, ledger: Pieces, piece: Piece, month: DataFrame)
     rows = messages.to_messages(month, settings.bucket_size, settings.target_partition_size)
     ids = messages.to_persistence_ids(rows)
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         [piece],
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         counts = {"events_written": month.count(), "persistence_ids_written": ids.count()}
         claimed.check()

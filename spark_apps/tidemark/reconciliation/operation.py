@@ -44,7 +44,7 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
         operation.name,
         audited_subject(run, operation.scope),
         lambda: operation.plan(run),
-        lock=lambda: _lock(run),
+        lock=lambda: Locks.of(run, [tables.lock_of(run.settings)]),
         apply=apply,
     )
     is_done = outcome.state is RunState.DONE
@@ -54,15 +54,3 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
 def audited_subject(run: RunContext, scope: object) -> str:
     """Return a scope with its journal, as the audit table names it."""
     return f"{run.settings.journal_keyspace}: {scope}"
-
-
-def _lock(run: RunContext) -> Locks:
-    return Locks(
-        run.control,
-        run.settings.keyspace,
-        [tables.lock_of(run.settings)],
-        owner=run.owner,
-        run_id=run.run_id,
-        ttl=run.settings.lock_ttl,
-        on_lost=run.stop_jobs,
-    )

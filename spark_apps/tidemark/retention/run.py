@@ -102,15 +102,11 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
         shown = show_plan(run, APPLICATION, journal, plan)
         return replace(shown, pieces=PieceCounts(len(doomed)), counts=counts)
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         pieces,
         # The same resource as tag-write's: a bucket is never written and deleted at once.
         resource=tables.lock_of(settings),
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
         # What may be deleted is planned anew each time.
         remember=False,
     ) as claimed:

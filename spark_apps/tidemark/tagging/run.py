@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tidemark import clock
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import JournalDamaged
+from tidemark.errors import JournalDamaged, reason_of
 from tidemark.journal import bucket_size, tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
@@ -84,14 +84,10 @@ def _write(
 ) -> Outcome:
     settings = run.settings
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         pieces,
         resource=tables.lock_of(settings),
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         rules.check(run.spark, tag_rules)
         bucket_size.record_bucket_size(run.control, settings)
@@ -123,7 +119,7 @@ def _finish(
             do="run `spark_apps/reconcile.py check`, then `repair`, then this window again",
         )
         counts = _reopen(claimed, ledger, result.held_buckets) | dict(result.counts)
-        claimed.finish_some(result.held_buckets, State.HELD, counts, str(error)[:2000])
+        claimed.finish_some(result.held_buckets, State.HELD, counts, reason_of(error))
     claimed.finish(State.DONE, result.counts)
     return error
 

@@ -63,15 +63,11 @@ def process(
             cannot be read or folded and on-error is fail.
     """
     with claim(
-        run.control,
-        run.settings,
+        run,
         work.ledger,
         work.pieces,
         resource=resource_of(run, work.definition),
         by_day=False,
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         postpone(work, run.owner)
         if work.held:
