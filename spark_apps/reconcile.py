@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tidemark.application import cli
 from tidemark.reconciliation.commands import COMMANDS
+from tidemark.reconciliation.operation import APPLICATION
 
 if __name__ == "__main__":
     cli.group(
+        APPLICATION,
         COMMANDS,
         text="List, check, repair, delete, rebuild and re-bucket the tag views of a journal.\n\n"
         "Every command that changes something shows its plan and does nothing without --apply."

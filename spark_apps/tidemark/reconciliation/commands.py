@@ -5,19 +5,18 @@ Each imports its own module when it runs: deleting by key needs no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemark import clock
 from tidemark.application import cli
-from tidemark.application.frame import run_application
+from tidemark.application.cli import Command, Job
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.reconciliation.operation import APPLICATION, run_operation
+from tidemark.reconciliation.operation import run_operation
 from tidemark.window import Window
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 def tags(
     persistence_id: cli.PersistenceIds = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most this many tags.")] = 100,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """List the tags that messages carry, with counts.
 
     For each tag: how many events and persistence ids carry it, its first and last event, its rows
@@ -42,7 +39,7 @@ def tags(
 
         return run_tags(run, Scope.of(persistence_id, None), limit=limit)
 
-    run_application(APPLICATION, work, run_id=run_id, report_file=report)
+    return Job(work)
 
 
 def check(
@@ -51,9 +48,7 @@ def check(
     window_start: cli.WindowStart = None,
     window_end: cli.WindowEnd = None,
     everything: cli.Everything = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Compare messages with tag views, progress and scanning.
 
     Findings go, with their exact keys, to the table tag_view_finding, and end the run with exit
@@ -66,13 +61,7 @@ def check(
         window = _window(window_start, window_end, run)
         return run_check(run, _scope(persistence_id, tag, window, everything, by_default=True))
 
-    run_application(
-        APPLICATION,
-        work,
-        window=_reported(window_start, window_end),
-        run_id=run_id,
-        report_file=report,
-    )
+    return Job(work, _reported(window_start, window_end))
 
 
 def repair(
@@ -82,9 +71,7 @@ def repair(
     window_end: cli.WindowEnd = None,
     everything: cli.Everything = False,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Put right what check finds, with the fewest writes.
 
     Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
@@ -96,7 +83,7 @@ def repair(
         window = _window(window_start, window_end, run)
         return repair.operation(_scope(persistence_id, tag, window, everything, by_default=True))
 
-    _operate(operation, apply, run_id, report, _reported(window_start, window_end))
+    return _changing(operation, apply, _reported(window_start, window_end))
 
 
 def delete(
@@ -107,9 +94,7 @@ def delete(
         typer.Option("--thorough", help="Also search the tags for rows that no event leads to."),
     ] = False,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Delete persistence ids or tags from the tag views.
 
     With both, only the rows of those persistence ids under those tags. By key, without Spark.
@@ -121,7 +106,7 @@ def delete(
 
         return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
 
-    _operate(operation, apply, run_id, report)
+    return _changing(operation, apply)
 
 
 def propagate_deletes(
@@ -136,9 +121,7 @@ def propagate_deletes(
         ),
     ] = False,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Delete the rows of events deleted from messages.
 
     Pekko never does. What remains keeps its numbers; progress and scanning stay.
@@ -150,7 +133,7 @@ def propagate_deletes(
         scope = _scope(persistence_id, tag, None, everything)
         return propagate.operation(scope, beyond_search_limit=beyond_search_limit)
 
-    _operate(operation, apply, run_id, report)
+    return _changing(operation, apply)
 
 
 def rebuild(
@@ -160,9 +143,7 @@ def rebuild(
     window_end: cli.WindowEnd = None,
     everything: cli.Everything = False,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Throw tag views away and write them anew from messages.
 
     All of them, or those of persistence ids, of tags, or of a window of time buckets. Readers and
@@ -175,7 +156,7 @@ def rebuild(
         window = _window(window_start, window_end, run)
         return rebuild.operation(_scope(persistence_id, tag, window, everything))
 
-    _operate(operation, apply, run_id, report, _reported(window_start, window_end))
+    return _changing(operation, apply, _reported(window_start, window_end))
 
 
 def settle(
@@ -189,9 +170,7 @@ def settle(
         str, typer.Option(metavar="TEXT", help="Why nobody needs it; kept.", show_default=False)
     ],
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Settle an event that no reader could read, so that validate accuses it no more.
 
     It stays as it is, without a row and without a number, and in quarantine. If its message is
@@ -203,14 +182,12 @@ def settle(
 
         return settle.operation(persistence_id, sequence_nr, reason)
 
-    _operate(operation, apply, run_id, report)
+    return _changing(operation, apply)
 
 
 def truncate(
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Empty the tag views, progress and scanning as a whole.
 
     `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
@@ -221,7 +198,7 @@ def truncate(
 
         return truncate.operation()
 
-    _operate(operation, apply, run_id, report)
+    return _changing(operation, apply)
 
 
 def rebucket(
@@ -241,9 +218,7 @@ def rebucket(
         typer.Option("--drop-old", metavar="NAME", help="After the switch: drop this old table."),
     ] = None,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Copy the tag views into a table of another bucket size.
 
     The copy is verified row for row. Run again, it catches up: what came to the old table is
@@ -267,24 +242,15 @@ def rebucket(
             return rebucket_drop.operation(drop_old)
         return rebucket.operation(BucketSize.parse(to or ""), table, thorough=thorough)
 
-    _operate(operation, apply, run_id, report)
+    return _changing(operation, apply)
 
 
-def _operate(
+def _changing(
     operation: Callable[[RunContext], Operation],
     apply: bool,
-    run_id: str | None,
-    report: Path | None,
     window: Callable[[], Window] | None = None,
-) -> NoReturn:
-    run_application(
-        APPLICATION,
-        lambda run: run_operation(run, operation(run), apply=apply),
-        window=window,
-        run_id=run_id,
-        report_file=report,
-        dry_run=not apply,
-    )
+) -> Job:
+    return Job(lambda run: run_operation(run, operation(run), apply=apply), window, not apply)
 
 
 def _reported(start: str | None, end: str | None) -> Callable[[], Window] | None:
@@ -316,7 +282,7 @@ def _scope(
     return Scope.of(persistence_ids, tags, window, everything=everything or by_default)
 
 
-COMMANDS = {
+COMMANDS: Mapping[str, Command] = {
     "tags": tags,
     "check": check,
     "repair": repair,
