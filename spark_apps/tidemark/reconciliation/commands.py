@@ -6,7 +6,7 @@ Each imports its own module when it runs: deleting by key needs no Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,11 +16,8 @@ from tidemark.application.cli import Command, Job
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.reconciliation.operation import run_operation
+from tidemark.reconciliation.operation import Operation, run_operation
 from tidemark.window import Window
-
-if TYPE_CHECKING:
-    from tidemark.reconciliation.operation import Operation
 
 
 def tags(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
-from tidemark.cassandra.compare_and_set import compare_and_set
+from tidemark.cassandra.conditional import compare_and_set
 from tidemark.cassandra.schema import table
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import TidemarkError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidemark import clock
-from tidemark.cassandra.compare_and_set import compare_and_set
+from tidemark.cassandra.conditional import compare_and_set
 from tidemark.cassandra.schema import table
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import TidemarkError

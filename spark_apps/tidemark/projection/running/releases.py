@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tidemark import clock
-from tidemark.cassandra.compare_and_set import compare_and_set
+from tidemark.cassandra.conditional import compare_and_set
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.ddl import create_table_like
 from tidemark.cassandra.schema import table
