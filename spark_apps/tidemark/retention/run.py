@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -12,12 +12,12 @@ from itertools import islice
 from tidemark import clock
 from tidemark.application import preflight
 from tidemark.application.guarded_change import EnsureLocked, Plan, apply_plan, show_plan
-from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.context import Outcome, PieceCounts, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.schedule import time_buckets
 from tidemark.retention.needs import absent_projections, needs_of_projections
 from tidemark.retention.plan import Bucket, describe, plan_purge
@@ -96,21 +96,32 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
         lines or ["no tag-view bucket is past its retention"],
         partial(_purge, run, given_up, doomed, totals) if pieces or given_up else None,
     )
-    journal = settings.journal_keyspace
     if not order.apply:
         counts = totals | {"buckets_purged": 0, "partitions_deleted": 0}
-        shown = show_plan(run, APPLICATION, journal, plan)
+        shown = show_plan(run, APPLICATION, settings.journal_keyspace, plan)
         return replace(shown, pieces=PieceCounts(len(doomed)), counts=counts)
+    return _apply(run, ledger, pieces, plan, doomed, lambda: plan_now() == buckets)
+
+
+def _apply(
+    run: RunContext,
+    ledger: Pieces,
+    pieces: Sequence[Piece],
+    plan: Plan,
+    doomed: Mapping[int, Bucket],
+    is_still_planned: Callable[[], bool],
+) -> Outcome:
+    journal = run.settings.journal_keyspace
     with claim(
         run,
         ledger,
         pieces,
         # The same resource as tag-write's: a bucket is never written and deleted at once.
-        resource=tables.lock_of(settings),
+        resource=tables.lock_of(run.settings),
         # What may be deleted is planned anew each time.
         remember=False,
     ) as claimed:
-        if plan.apply is not None and plan_now() != buckets:
+        if plan.apply is not None and not is_still_planned():
             raise TidemarkError(
                 "tag views or projections moved between the plan and the locks",
                 where=journal,
@@ -121,8 +132,7 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
             State.DONE,
             {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
         )
-    done = PieceCounts(len(pieces), len(pieces))
-    return replace(outcome, pieces=done) if outcome.state is RunState.DONE else outcome
+    return replace(outcome, pieces=PieceCounts(len(pieces), len(pieces)))
 
 
 def _retention(order: Order, settings: Settings) -> int:

@@ -123,7 +123,7 @@ def _require_not_live(run: RunContext, definition: Definition) -> None:
 
 
 def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked) -> None:
-    """The table first: while the ledger knows the version, dropping it can be repeated."""
+    """Drop the table first and its pieces last: while the ledger knows them, this can be repeated."""
     control, settings = run.control, run.settings
     subject = definition.subject(settings.journal_keyspace)
     ensure_locked()
