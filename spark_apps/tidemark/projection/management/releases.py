@@ -123,7 +123,7 @@ def _require_not_live(run: RunContext, definition: Definition) -> None:
 
 
 def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked) -> None:
-    """Drop the table first and its pieces last: while the ledger knows them, this can be repeated."""
+    """Drop the table first, the pieces last: what the ledger still knows can be dropped again."""
     control, settings = run.control, run.settings
     subject = definition.subject(settings.journal_keyspace)
     ensure_locked()
