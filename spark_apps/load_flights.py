@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import run_application
+from tidemark.application.cli import Job
 from tidemark.flights.plan import MONTHS, load_window
 from tidemark.flights.run import APPLICATION, load_months
 
@@ -17,9 +17,7 @@ def main(
         int, typer.Option(min=1, max=MONTHS, help="Load the first so many months of 2013.")
     ] = 1,
     force: cli.Force = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Load flights of 2013 into the journal as Pekko Persistence would have written them.
 
     Makes the journal's keyspace and tables if they are absent, and refuses a journal that holds
@@ -27,14 +25,11 @@ def main(
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
-    run_application(
-        APPLICATION,
+    return Job(
         lambda run: load_months(run, months, force=force),
         window=lambda: load_window(months),
-        run_id=run_id,
-        report_file=report,
     )
 
 
 if __name__ == "__main__":
-    cli.start(main)
+    cli.start(APPLICATION, main)

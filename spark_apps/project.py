@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import run_application
+from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.projection.acceptance.accept import Policy
 from tidemark.projection.management.commands import COMMANDS
@@ -76,9 +76,7 @@ def main(
     rows: Rows = 20,
     plan: SavedPlanFile = None,
     max_pieces: cli.MaxPieces = None,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job | None:
     """Bring the read models up to a window; with a command, manage the projections instead.
 
     The files of the projections' directory define them; see docs/projections.md. Time
@@ -88,7 +86,7 @@ def main(
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
     if context.invoked_subcommand is not None:
-        return
+        return None
     if show and not dry_run:
         raise typer.BadParameter("it writes nothing; give --dry-run with it", param_hint="--show")
     others = (window_start, window_end, projection, force, max_pieces, slices)
@@ -104,8 +102,7 @@ def main(
         kept = saved()
         return kept.window if kept else Window.parse(window_start, window_end)
 
-    run_application(
-        APPLICATION,
+    return Job(
         lambda run: run_window(
             run,
             window(),
@@ -121,11 +118,9 @@ def main(
             show=rows if show else 0,
         ),
         window=window,
-        run_id=run_id,
-        report_file=report,
         dry_run=dry_run,
     )
 
 
 if __name__ == "__main__":
-    cli.group(COMMANDS, default=main)
+    cli.group(APPLICATION, COMMANDS, default=main)

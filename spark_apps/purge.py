@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import run_application
+from tidemark.application.cli import Job
 from tidemark.retention.run import APPLICATION, Order, run_purge
 from tidemark.window import Window
 
@@ -36,9 +36,7 @@ def main(
         ),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Purge the tag-view buckets that are past their retention; with a window, only those in it.
 
     A bucket goes as a whole, one partition delete for each tag, and only if every projection that
@@ -52,8 +50,7 @@ def main(
         return Window.parse(window_start, window_end)
 
     has_window = bool(window_start or window_end)
-    run_application(
-        APPLICATION,
+    return Job(
         lambda run: run_purge(
             run,
             Order(
@@ -65,11 +62,9 @@ def main(
             ),
         ),
         window=window if has_window else None,
-        run_id=run_id,
-        report_file=report,
         dry_run=not apply,
     )
 
 
 if __name__ == "__main__":
-    cli.start(main)
+    cli.start(APPLICATION, main)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import run_application
+from tidemark.application.cli import Job
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.run import APPLICATION, run_window
 from tidemark.window import Window
@@ -22,9 +22,7 @@ def main(
         Strategy | None,
         typer.Option(help="How to find the events.", show_default="chosen by what is cheapest"),
     ] = None,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Build and repair the tag views of a window.
 
     For every event in the window: its rows in tag_views, then tag_write_progress, then
@@ -33,8 +31,7 @@ def main(
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
-    run_application(
-        APPLICATION,
+    return Job(
         lambda run: run_window(
             run,
             Window.parse(window_start, window_end),
@@ -43,11 +40,9 @@ def main(
             strategy=strategy,
         ),
         window=lambda: Window.parse(window_start, window_end),
-        run_id=run_id,
-        report_file=report,
         dry_run=dry_run,
     )
 
 
 if __name__ == "__main__":
-    cli.start(main)
+    cli.start(APPLICATION, main)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import run_application
+from tidemark.application.cli import Job
 from tidemark.continuity.plan import APPLICATION, Scope
 from tidemark.continuity.run import run_window
 from tidemark.window import Window
@@ -25,9 +25,7 @@ def main(
             " and the time buckets that have passed once more.",
         ),
     ] = Scope.NEW,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 
     What is found goes to the table `finding` and into Data Docs. Any finding ends the run with
@@ -35,17 +33,14 @@ def main(
 
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
-    run_application(
-        APPLICATION,
+    return Job(
         lambda run: run_window(
             run, Window.parse(window_start, window_end), force=force, dry_run=dry_run, scope=scope
         ),
         window=lambda: Window.parse(window_start, window_end),
-        run_id=run_id,
-        report_file=report,
         dry_run=dry_run,
     )
 
 
 if __name__ == "__main__":
-    cli.start(main)
+    cli.start(APPLICATION, main)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tidemark.cassandra.control import Control
@@ -20,8 +20,24 @@ from tidemark.window import Window
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DONE, NOTHING, PLANNED, FAILED = "done", "nothing-to-do", "planned", "failed"
-PIECE_STATES = ("planned", "done", "held", "failed")
+
+class RunState(StrEnum):
+    """How a run ended: NOTHING if no piece was to do, PLANNED if it was a dry run."""
+
+    DONE = "done"
+    NOTHING = "nothing-to-do"
+    PLANNED = "planned"
+    FAILED = "failed"
+
+
+@dataclass
+class PieceCounts:
+    """How many pieces a run had, and how they ended; in a dry run, how they would begin."""
+
+    planned: int = 0
+    done: int = 0
+    held: int = 0
+    failed: int = 0
 
 
 @dataclass
@@ -29,8 +45,8 @@ class Outcome:
     """How the work ended.
 
     Attributes:
-        state: DONE, NOTHING (no piece was to do), PLANNED (a dry run) or FAILED.
-        pieces: number of pieces by PIECE_STATES; what is missing is 0.
+        state: see `RunState`.
+        pieces: how many there were.
         counts: what was read, written and found, each under its own name.
         lines: for people, one fact a line.
         error: why the work FAILED, when it has counts to report nevertheless.
@@ -38,8 +54,8 @@ class Outcome:
         done: the hull of the pieces that were done: what applications downstream have to look at.
     """
 
-    state: str
-    pieces: Mapping[str, int] = field(default_factory=dict)
+    state: RunState
+    pieces: PieceCounts = field(default_factory=PieceCounts)
     counts: Mapping[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     error: TidemarkError | None = None
@@ -60,14 +76,18 @@ class RunContext:
         self._started = time.monotonic()
         self._opening: Future[SparkSession] | None = None
 
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
         """The Spark session, started at the first use, so that a run with nothing to do is quick.
 
         Raises:
             InvalidInput: jars or Java are missing.
         """
-        return self._open_spark() if self._opening is None else self._opening.result()
+        if self._opening is None:
+            session = self._open_spark()
+            self._opening = Future()
+            self._opening.set_result(session)
+        return self._opening.result()
 
     def start_spark(self) -> None:
         """Start Spark beside what is done next; who asks for `spark` waits, and gets its errors."""
@@ -86,8 +106,9 @@ class RunContext:
 
     def stop_jobs(self) -> None:
         """Cancel what Spark is doing, because a lock was lost."""
-        if "spark" in self.__dict__:
-            self.spark.sparkContext.cancelAllJobs()
+        opening = self._opening
+        if opening is not None and opening.done() and opening.exception() is None:
+            opening.result().sparkContext.cancelAllJobs()
 
     def say(self, text: str) -> None:
         """Progress for people, on standard error, with the seconds since the start."""

@@ -23,6 +23,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import PurePath
 
+_REASON_LENGTH = 2000
+
 
 class TidemarkError(Exception):
     """A foreseen failure: what is wrong, where, and what to do about it.
@@ -76,6 +78,12 @@ def root_cause(error: BaseException) -> str:
         text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
         return _python_cause(text) or text.splitlines()[0]
     return type(error).__name__
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a piece failed, in one line that the ledger holds."""
+    reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
+    return reason[:_REASON_LENGTH]
 
 
 def _python_cause(text: str) -> str:

@@ -13,6 +13,7 @@ from cassandra.policies import RetryPolicy
 from tests.integration.support import Journal, wait_until
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables
+from tidemark.context import RunContext
 from tidemark.errors import LockHeld, LockLost
 from tidemark.ledger.claim import claim
 from tidemark.ledger.locks import Locks
@@ -216,13 +217,10 @@ def test_failed_piece_says_why_and_is_planned_again(ledger: Journal) -> None:
     with (
         pytest.raises(RuntimeError),
         claim(
-            ledger.control,
-            ledger.settings(),
+            RunContext("test", ledger.settings(), ledger.control, "1"),
             pieces(ledger),
             planned,
             resource="r",
-            owner="o",
-            run_id="1",
         ),
     ):
         raise RuntimeError("disk on fire")

@@ -77,7 +77,9 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     assert dry.report["state"] == "planned"
     assert "forgets the offsets of 1 series and processes 3 time buckets anew" in dry.stdout
     assert projections.offsets() == stored
-    assert audited(projections) == []
+    [planned_only] = projections.journal.own_rows("audit")
+    assert (planned_only["operation"], planned_only["dry_run"]) == ("clear", True)
+    assert "dry run: nothing was changed; --apply does it" in dry.stdout
     apply_to_both(projections, "clear")
     assert projections.offsets() == {}
     assert projections.journal.own_rows("projection_cursor") == []
@@ -113,8 +115,9 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     # Without its pieces: the run itself finds what is new again, in buckets that are done.
     settings, subject = projections.journal.settings(), f"{projections.journal.keyspace}/totals"
     [totals] = catalog.select(projections.directory, ["totals"])
-    back = Offset(Series("p|1", "red"), 3, 3)
-    OffsetStore(projections.journal.control, settings, totals).set_offset(back)
+    OffsetStore(projections.journal.control, settings, totals).set_offset(
+        Offset(Series("p|1", "red"), 3, 3)
+    )
     # As set-offset does: what the results were made from may be new again.
     projections.journal.control.execute(
         f"DELETE FROM {settings.keyspace}.projection_bucket"
@@ -129,6 +132,7 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     assert pieces(projections)["totals", 2] == ("done", "late", 4)
     assert results(projections) == both([*events, more])
     assert [operation for operation, *_ in audited(projections)] == [
+        "clear",
         *("clear started", "clear") * 2,
         *("set-offset started", "set-offset") * 2,
     ]

@@ -22,8 +22,8 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import ROOT, Journal, Result
-from tidemark.cassandra import likeness
 from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.ddl import create_table_like
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.ledger.pieces import Piece, Pieces, Reason
@@ -38,6 +38,14 @@ TABLE = TOTALS_TABLE.replace(
     " WITH CLUSTERING ORDER BY (kind DESC) AND default_time_to_live = 86400000"
     " AND comment = 'it''s'",
 )
+TEMPLATE = """CREATE TABLE {}."Template" (
+    "Time" timestamp, kind text, note text static, sizes frozen<map<text, int>>,
+    PRIMARY KEY (("Time", kind), sizes)
+) WITH CLUSTERING ORDER BY (sizes DESC) AND comment = 'it''s (a) template'
+AND speculative_retry = '42p' AND default_time_to_live = 86400000 AND gc_grace_seconds = 77
+AND crc_check_chance = 0.5 AND min_index_interval = 256 AND read_repair = 'NONE'
+AND compression = {{'enabled': false}} AND caching = {{'keys': 'NONE', 'rows_per_partition': '3'}}
+AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_size': '3'}}"""
 BLUE_GREEN = "-- release: blue-green\n-- key: time_bucket, kind\n-- event"
 SECOND = TOTALS.replace("version: 1", "version: 2").replace("-- event", BLUE_GREEN)
 SECOND = SECOND.replace("sum(amount)", "-sum(amount)")
@@ -159,6 +167,9 @@ def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
     assert over in manage(projections, "releases", "totals").stdout
     plan = manage(projections, "drop-release", "totals", "--version", "2")
     assert f"drop {keyspace}.totals_v2, and version 2's 2 pieces" in plan.stdout
+    assert "dry run: nothing was changed; --apply does it" in plan.stdout
+    audited = projections.journal.own_rows("audit")
+    assert [row["dry_run"] for row in audited if row["operation"] == "drop-release"] == [True]
     assert tables(projections) == {"totals", "totals_v2", "totals_v3"}
     assert manage(projections, "drop-release", "totals", "--version", "2", "--apply").status == 0
     assert tables(projections) == {"totals", "totals_v3"}
@@ -191,22 +202,35 @@ def test_of_two_swaps_upon_the_same_release_one_is_refused(
     assert released(projections) == before
 
 
-def test_a_table_made_like_another_has_its_key_and_options(
+def test_a_table_made_like_another_has_its_columns_key_and_every_option(
     projections: Projections, control: Control
 ) -> None:
-    projections.define(TOTALS, TABLE)
     keyspace = projections.journal.keyspace
-    likeness.create_like(control, keyspace, "totals", "totals_v9")
-    likeness.create_like(control, keyspace, "totals", "totals_v9")
-    first, second = (
-        likeness.statement(control, keyspace, name, "other") for name in ("totals", "totals_v9")
-    )
-    assert first == second
-    assert '"kind" desc' in first
-    assert '"note" text static' in first
-    assert "default_time_to_live = 86400000" in first
+    control.execute_ddl(TEMPLATE.format(keyspace))
+    control.execute_ddl(f'CREATE INDEX ON {keyspace}."Template" (note)')
+    for _ in range(2):
+        create_table_like(control, keyspace, "Template", "copy")
+    of_template, of_copy = (described(control, keyspace, name) for name in ("Template", "copy"))
+    assert of_copy == of_template
+    # Not only what Cassandra gives to every table.
+    options = of_copy[1]
+    assert options["comment"] == "it's (a) template"
+    assert options["speculative_retry"] == "42p"
+    assert options["gc_grace_seconds"] == 77
+    assert options["default_time_to_live"] == 86_400_000
     with pytest.raises(TidemarkError, match=rf"the table {keyspace}.nothing does not exist"):
-        likeness.create_like(control, keyspace, "nothing", "other")
+        create_table_like(control, keyspace, "nothing", "other")
+
+
+def described(control: Control, keyspace: str, name: str) -> tuple[list[Row], Row]:
+    """Columns and options of a table as Cassandra has them, without its name and id."""
+    where, values = " WHERE keyspace_name = ? AND table_name = ?", (keyspace, name)
+    columns = control.execute(f"SELECT * FROM system_schema.columns{where}", values)
+    [options] = control.execute(f"SELECT * FROM system_schema.tables{where}", values)
+    for row in (*columns, options):
+        del row["table_name"]
+    del options["id"]
+    return columns, options
 
 
 def test_a_ledger_that_was_forgotten_begins_anew_whatever_our_clock_says(journal: Journal) -> None:

@@ -262,6 +262,40 @@ def test_kafka_journal_is_a_source_with_the_same_envelope(
     assert "log version 1: 2 done, 1 held," in status.stdout
 
 
+def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
+    orders: tuple[Projections, Orders],
+) -> None:
+    projections, topic = orders
+    projections.define(LOG, LOG_TABLE)
+    topic.append("a", 1, 0.1)
+    topic.head("a", 1)
+    projections.journal.environment = {
+        **projections.journal.environment,
+        "TIDEMARK_JOURNAL_KEYSPACE": "absent",
+        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": projections.journal.keyspace,
+    }
+    first_hour = ("--window-start", "2024-03-01T00:00", "--window-end", "2024-03-01T01:00")
+    planned = projections.manage("plan", *first_hour)
+    assert planned.status == 0, planned.stderr
+    assert planned.report["pieces"]["planned"] == 1
+    assert projections.run(0, 1).report["pieces"]["done"] == 1
+    for command, expected in (
+        (("get-offset", "log"), "1 series in 1 slice"),
+        (("get-offset", "log", "--persistence-id", "a"), "a: 1"),
+        (("releases",), "log: in place"),
+        (("clear", "log", "--apply"), "log: forgets the offsets of 1 series"),
+    ):
+        result = projections.manage(*command)
+        assert (result.status, expected in result.stdout) == (0, True), result.stderr
+    assert projections.offsets() == {}
+    for operation in ("skip", "set-offset"):
+        to = ("--to", "0") if operation == "set-offset" else ()
+        refused = projections.manage(operation, "log", "--persistence-id", "a", *to)
+        assert "whose series are not looked up by hand" in refused.error_lines[0]
+    dropped = projections.manage("drop-release", "log", "--version", "2")
+    assert "log has no version 2 of its own" in dropped.error_lines[0]
+
+
 def test_numbers_that_an_append_left_out_hold_nothing_back(
     orders: tuple[Projections, Orders],
 ) -> None:

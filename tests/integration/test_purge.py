@@ -12,7 +12,7 @@ import pytest
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
 from tidemark.errors import LockLost
-from tidemark.journal import tag_views
+from tidemark.journal import tables, tag_views
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Pieces, State
 
@@ -163,6 +163,19 @@ def test_purge_that_lost_its_lock_deletes_no_further_partition(
     }
 
 
+def test_purge_that_is_refused_the_lock_leaves_no_audit_row(tagged: Journal) -> None:
+    """What was never begun is not in the trail of what was destroyed."""
+    tagged.run("purge", *window(0, 1))
+    before = tagged.own_rows("audit")
+    own, resource = tagged.own_keyspace, tables.lock_of(tagged.settings())
+    with Locks(tagged.control, own, [resource], owner="ops-1:7:r1", run_id="r1", ttl=60):
+        refused = tagged.run("purge", *window(0, 2), "--apply")
+    assert refused.status == 1
+    assert "is held by ops-1:7:r1 since " in refused.error_lines[0]
+    assert tagged.own_rows("audit") == before
+    assert numbers(tagged) == {1, 2, 3}
+
+
 def test_without_a_window_all_that_is_past_its_retention_goes(
     tagged: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +193,7 @@ def test_without_a_window_all_that_is_past_its_retention_goes(
     assert planned.report["window_start"] is None
     assert planned.report["pieces"]["planned"] == 1
     assert "2024-03-01 00:00  purge  2 tags: blue, red" in planned.stdout
-    assert "--apply would purge 1 time bucket\n" in planned.stdout
+    assert "dry run: nothing was changed; --apply does it" in planned.stdout
     assert tagged.run("purge", "--apply", **ten).report["counts"]["buckets_purged"] == 1
     assert numbers(tagged) == {2, 3}
 

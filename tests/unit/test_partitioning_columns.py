@@ -138,8 +138,12 @@ def test_partition_nr(spark: SparkSession) -> None:
         numbers,
         columns.partition_nr,
         lambda sequence_nr: columns.partition_nr(sequence_nr, 7),
+        lambda sequence_nr: columns.message_partitions(sequence_nr, 7),
     )
-    assert computed == [(keys.partition_nr(n), keys.partition_nr(n, 7)) for n in numbers]
+    assert computed == [
+        (keys.partition_nr(n), keys.partition_nr(n, 7), list(keys.message_partitions(n, 7)))
+        for n in numbers
+    ]
 
 
 def test_null_stays_null(spark: SparkSession) -> None:

@@ -76,7 +76,7 @@ def found_by_spark(
         for pid, series in named.items()
         for number, bucket in series.rows.items()
     ]
-    of_deleted = propagate_rows.rows_of_deleted_events(
+    of_deleted = propagate_rows.with_is_deleted(
         frame(
             rows,
             "tag string, sequence_nr bigint, tag_pid_sequence_nr bigint, timestamp string,"

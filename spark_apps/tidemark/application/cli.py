@@ -1,12 +1,20 @@
-"""The command-line options that applications share."""
+"""The command lines of the applications, and the options that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from tidemark.application.frame import run_application
+from tidemark.context import Outcome, RunContext
+from tidemark.window import Window
 
 WindowStart = Annotated[
     str | None,
@@ -43,36 +51,87 @@ MaxPieces = Annotated[
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Also write the JSON report here.")
 ]
+_OF_EVERY_RUN = [
+    Parameter("run_id", Parameter.KEYWORD_ONLY, default=None, annotation=RunId),
+    Parameter("report", Parameter.KEYWORD_ONLY, default=None, annotation=ReportFile),
+]
 _WIDE = {"max_content_width": 100}
 
 
-def start(main: object) -> None:
+@dataclass(frozen=True)
+class Job:
+    """What a command line asks for.
+
+    Attributes:
+        work: what to do.
+        window: the window of the report, if there is one; it refuses bad parameters.
+        dry_run: nothing is changed, as the report says.
+    """
+
+    work: Callable[[RunContext], Outcome]
+    window: Callable[[], Window] | None = None
+    dry_run: bool = False
+
+
+Command = Callable[..., Job | None]
+"""Its parameters are options and arguments. None if there is nothing to do."""
+
+
+def start(application: str, main: Command) -> None:
     """Run an application's `main` as a command line with plain help and one-line usage errors."""
-    application = _plain()
-    application.command(context_settings=_WIDE)(main)  # type: ignore[type-var]
-    application()
+    command_line = _plain()
+    command_line.command(context_settings=_WIDE)(_runs(application, main))
+    command_line()
 
 
 def group(
-    commands: Mapping[str, object], *, text: str | None = None, default: object = None
+    application: str,
+    commands: Mapping[str, Command],
+    *,
+    text: str | None = None,
+    default: Command | None = None,
 ) -> None:
-    """The same for an application with several commands, each by its name.
+    """Run an application with several commands, each by its name; as `start` does.
 
     Args:
+        application: its name in reports and in the ledger.
         commands: the commands.
         text: the application's help, unless `default` has it.
         default: is called before each command, and alone if none is named; its first parameter is
             the `typer.Context` that says which.
     """
-    application = _plain(help=text, context_settings=_WIDE, no_args_is_help=default is None)
+    command_line = _plain(help=text, context_settings=_WIDE, no_args_is_help=default is None)
     if default is not None:
-        called = application.callback(
+        command_line.callback(
             invoke_without_command=True, help=default.__doc__, context_settings=_WIDE
-        )
-        called(default)  # type: ignore[type-var]
+        )(_runs(application, default))
     for name, command in commands.items():
-        application.command(name, context_settings=_WIDE)(command)  # type: ignore[type-var]
-    application()
+        command_line.command(name, context_settings=_WIDE)(_runs(application, command))
+    command_line()
+
+
+def _runs(application: str, command: Command) -> Callable[..., None]:
+    """Make a command run its job, with the options that say how: --run-id and --report."""
+
+    @wraps(command)
+    def run(*, run_id: str | None, report: Path | None, **options: object) -> None:
+        job = command(**options)
+        if job is not None:
+            run_application(
+                application,
+                job.work,
+                window=job.window,
+                run_id=run_id,
+                report_file=report,
+                dry_run=job.dry_run,
+            )
+
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    parameters = [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *_OF_EVERY_RUN]
+    # Typer reads both.
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 def _plain(**more: Any) -> typer.Typer:

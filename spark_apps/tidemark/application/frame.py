@@ -14,20 +14,18 @@ import traceback
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from tidemark import clock
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
-from tidemark.context import FAILED, PIECE_STATES, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
 from tidemark.window import Window, iso
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Report:
@@ -40,13 +38,13 @@ class _Report:
         self.content: dict[str, Any] = {
             "application": application,
             "run_id": run_id or str(uuid.uuid4()),
-            "state": FAILED,
+            "state": RunState.FAILED,
             "window_start": None,
             "window_end": None,
             "done_start": None,
             "done_end": None,
             "dry_run": dry_run,
-            "pieces": dict.fromkeys(PIECE_STATES, 0),
+            "pieces": asdict(PieceCounts()),
             "counts": {},
             "error": None,
         }
@@ -56,7 +54,7 @@ class _Report:
 
     def outcome(self, outcome: Outcome) -> None:
         self.content["state"] = outcome.state
-        self.content["pieces"] |= outcome.pieces
+        self.content["pieces"] = asdict(outcome.pieces)
         self.content["counts"] = dict(outcome.counts)
         self.lines = outcome.lines
         if outcome.done is not None:

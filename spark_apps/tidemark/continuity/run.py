@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import expectations, findings, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
 from tidemark.continuity.plan import APPLICATION, Scope
-from tidemark.errors import TidemarkError, ValidationFailed
+from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Reason, State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
@@ -88,7 +88,9 @@ def run_window(
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     is_asked = scope is Scope.ALL
     if not scheduled.pieces and not is_asked:
-        return Outcome(NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"])
+        return Outcome(
+            RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
+        )
     owed = plan.owed_by_tag_write(run)
     if force:
         owed = owed.without(set(window.buckets(settings.bucket_size)))
@@ -102,20 +104,18 @@ def run_window(
         lines.append(f"{time_buckets(len(passed))} that have passed are looked at once more")
     if dry_run:
         plan_lines = [*describe(pieces), *lines]
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=plan_lines, details=details)
+        return Outcome(
+            RunState.PLANNED, PieceCounts(len(pieces)), lines=plan_lines, details=details
+        )
     ledger.note([*later, *scheduled.postponed])
     if is_idle:
-        return Outcome(NOTHING, lines=lines, details=details)
+        return Outcome(RunState.NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to check")
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         pieces,
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         found = _check(run, claimed, scope, passed, owed)
         run.say("judging the findings")
@@ -189,7 +189,7 @@ def _first_unwritable(found: DataFrame) -> str:
 def _finish(claimed: Claim, found: _Found, error: ValidationFailed | None) -> None:
     counts = {piece.time_bucket: found.of_bucket(piece.time_bucket) for piece in claimed.pieces}
     if error is not None:
-        claimed.finish_some(found.bad_buckets(), State.FAILED, counts, str(error)[:2000])
+        claimed.finish_some(found.bad_buckets(), State.FAILED, counts, reason_of(error))
     claimed.finish(State.DONE, counts)
 
 
@@ -242,8 +242,8 @@ def _outcome(
 ) -> Outcome:
     failed = len(found.bad_buckets()) if error else 0
     return Outcome(
-        FAILED if error else DONE,
-        {"planned": planned, "done": planned - failed, "failed": failed},
+        RunState.FAILED if error else RunState.DONE,
+        PieceCounts(planned, planned - failed, failed=failed),
         found.totals(),
         [*found.examples, found.look.line(), f"Data Docs: {verdict.data_docs}"],
         error,

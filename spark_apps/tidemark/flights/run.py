@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra.schema import create_own_tables
-from tidemark.context import DONE, NOTHING, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.flights import events, messages, plan, source, store
 from tidemark.ledger import applications
@@ -57,7 +57,7 @@ def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome
     store.create_journal(run.control, run.settings)
     pieces = ledger.plan(windows, force=force)
     if not pieces:
-        return Outcome(NOTHING, lines=["every month is loaded"])
+        return Outcome(RunState.NOTHING, lines=["every month is loaded"])
     return _load(run, ledger, pieces, windows)
 
 
@@ -100,8 +100,8 @@ def _load(
     numbered.unpersist()
     seconds = time.monotonic() - started
     return Outcome(
-        DONE,
-        {"planned": len(pieces), "done": len(pieces)},
+        RunState.DONE,
+        PieceCounts(len(pieces), len(pieces)),
         totals,
         [f"{totals['events_written'] / seconds:,.0f} events/s with reading and numbering"],
     )
@@ -112,14 +112,10 @@ def _load_month(run: RunContext, ledger: Pieces, piece: Piece, month: DataFrame)
     rows = messages.to_messages(month, settings.bucket_size, settings.target_partition_size)
     ids = messages.to_persistence_ids(rows)
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         [piece],
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         counts = {"events_written": month.count(), "persistence_ids_written": ids.count()}
         claimed.check()

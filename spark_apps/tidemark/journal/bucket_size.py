@@ -72,12 +72,12 @@ def require_partition_size(control: Control, settings: Settings) -> None:
         [(row["persistence_id"], row["partition_nr"]) for row in highest],
     )
     for row in (row for rows in last_rows for row in rows):
-        due = keys.partition_nr(row["sequence_nr"], settings.target_partition_size)
-        if row["partition_nr"] - due not in (0, 1):
+        due = keys.message_partitions(row["sequence_nr"], settings.target_partition_size)
+        if row["partition_nr"] not in due:
             raise InvalidInput(
                 f"target partition size {settings.target_partition_size} is not that of the"
                 f" messages: sequence nr {row['sequence_nr']} of {row['persistence_id']} lies in"
-                f" partition {row['partition_nr']}, not {due}",
+                f" partition {row['partition_nr']}, not {due[0]}",
                 where=f"TIDEMARK_TARGET_PARTITION_SIZE, {messages}",
                 do="set it to journal.target-partition-size of the actors' configuration",
             )

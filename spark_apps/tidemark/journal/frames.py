@@ -9,19 +9,14 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.journal import tables
+from tidemark.journal.partitions import EMPTY_AT_END
 from tidemark.partitioning import columns, keys
 from tidemark.settings import Settings
 
 _PARTITIONS = 4
 """Partitions of one persistence id that are asked for at once."""
-_TAG_VIEW_KEYS = (
-    "tag_name",
-    "timebucket",
-    "timestamp",
-    "persistence_id",
-    "tag_pid_sequence_nr",
-    "sequence_nr",
-)
+TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
+"""The primary key of the tag views, by the table's own names."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 
 
@@ -90,7 +85,7 @@ def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
     text), ticks (bigint, 100 ns since 1582), time_bucket (bigint): the one it is stored under.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read(spark, keyspace, views, *_TAG_VIEW_KEYS))
+    return _named(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
 def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
@@ -104,7 +99,19 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read_partitions(keys, keyspace, views, *_TAG_VIEW_KEYS))
+    return _named(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
+
+
+def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
+    """Delete rows of the tag views, each by its whole primary key.
+
+    Columns in: tag, time_bucket, timestamp, persistence_id, tag_pid_sequence_nr, as `tag_view_keys`
+    names them, and perhaps more.
+    """
+    keys = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
+    connector.delete(
+        keys.select(*TAG_VIEW_KEY), settings.journal_keyspace, settings.events_by_tag_table
+    )
 
 
 def _named(rows: DataFrame) -> DataFrame:
@@ -220,10 +227,10 @@ def messages_of_ids(
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     known = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
-    size = F.lit(settings.target_partition_size)
-    first = F.call_function("div", F.coalesce(F.col("deleted_to"), F.lit(0)), size)
+    first_left = F.coalesce(F.col("deleted_to"), F.lit(0)) + 1
+    first = columns.partition_nr(first_left, settings.target_partition_size)
     frontier = ids.join(F.broadcast(known), on="persistence_id", how="left")
-    frontier = frontier.select("persistence_id", first.cast("bigint").alias("first_partition"))
+    frontier = frontier.select("persistence_id", first.alias("first_partition"))
     frontier = frontier.localCheckpoint()
     found = []
     while not frontier.isEmpty():
@@ -231,11 +238,10 @@ def messages_of_ids(
         wanted = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
         # Checkpoints and not caches: a cached frame drags the plans of all before it along.
         found.append(messages_of(wanted, settings, "partition_nr", *payload).localCheckpoint())
-        # Rows lie in their partition or the next: two empty ones end an id.
         goes_on = found[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
             frontier.join(goes_on, on="persistence_id")
-            .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - 2))
+            .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - EMPTY_AT_END))
             .select(
                 "persistence_id", (F.col("first_partition") + _PARTITIONS).alias("first_partition")
             )

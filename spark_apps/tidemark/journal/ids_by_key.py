@@ -10,6 +10,7 @@ from uuid import UUID
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.journal import tables
+from tidemark.journal.partitions import first_partition, rows_from
 from tidemark.partitioning import keys
 from tidemark.settings import Settings
 
@@ -86,17 +87,15 @@ def _first(rows: Sequence[Row], column: str) -> int:
 def _events(
     control: Control, settings: Settings, persistence_id: str, deleted_to: int
 ) -> list[Row]:
-    """Its events from partition 0 on, until two partitions in a row are empty.
+    """Read the events of a persistence id, also those at its front that should be deleted."""
 
-    An event lies in the partition of its sequence nr or in the next one (docs/real-systems.md,
-    "Partitions"), so two empty ones end the series, unless they lie at a front that is deleted.
-    """
-    partition = deleted_to // settings.target_partition_size + 2
-    parts = _partitions(control, settings, [(persistence_id, nr) for nr in range(partition)])
-    while any(parts[-2:]):
-        parts += _partitions(control, settings, [(persistence_id, partition)])
-        partition += 1
-    return [row for part in parts for row in part]
+    def read(partition: int) -> list[Row]:
+        [rows] = _partitions(control, settings, [(persistence_id, partition)])
+        return rows
+
+    first = first_partition(deleted_to, settings.target_partition_size)
+    front = _partitions(control, settings, [(persistence_id, nr) for nr in range(first)])
+    return [*(row for part in front for row in part), *rows_from(first, read)]
 
 
 def _events_anywhere(

@@ -117,10 +117,10 @@ def numbers(frontier: DataFrame, width: int) -> DataFrame:
 
 
 def keys_of(events: DataFrame, settings: Settings) -> DataFrame:
-    """The keys of events, as `frames.messages_of` takes them.
+    """Make the keys of events, as `frames.messages_of` takes them.
 
-    Columns in: persistence_id, sequence_nr. A row may lie one partition beyond the formula.
+    Columns in: persistence_id, sequence_nr. Columns out: these and partition_nr; two rows for each
+    event, which may lie in either partition.
     """
-    formula = columns.partition_nr(F.col("sequence_nr"), settings.target_partition_size)
-    both = F.explode(F.array(formula, formula + 1))
-    return events.select("persistence_id", both.alias("partition_nr"), "sequence_nr")
+    either = columns.message_partitions(F.col("sequence_nr"), settings.target_partition_size)
+    return events.select("persistence_id", F.explode(either).alias("partition_nr"), "sequence_nr")

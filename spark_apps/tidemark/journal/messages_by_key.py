@@ -6,9 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames
+from tidemark.journal import frames, increments
 from tidemark.journal.tables import PAYLOAD_COLUMNS
-from tidemark.partitioning import columns
 
 MESSAGE = ["persistence_id", "sequence_nr", "timestamp"]
 _SCAN_FROM = 10
@@ -28,7 +27,8 @@ def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> 
     wanted = events.select(*MESSAGE).distinct()
     number = wanted.count()
     if number * _SCAN_FROM <= number_of_messages:
-        found = frames.messages_of(_keys(run, wanted), run.settings, *PAYLOAD_COLUMNS)
+        keys = increments.keys_of(wanted, run.settings).distinct()
+        found = frames.messages_of(keys, run.settings, *PAYLOAD_COLUMNS)
         found = found.join(wanted, on=MESSAGE, how="left_semi")
         # Fewer, if target_partition_size is not the one that the messages were written with.
         if found.count() == number:
@@ -36,13 +36,3 @@ def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> 
     [ends] = events.select(F.min("time_bucket"), F.max("time_bucket")).collect()
     scanned = frames.messages_between(run.spark, run.settings, ends[0] or 0, (ends[1] or 0) + 1)
     return scanned.join(wanted, on=MESSAGE, how="left_semi")
-
-
-def _keys(run: RunContext, wanted: DataFrame) -> DataFrame:
-    """A write group lies in the partition of its last event: this event's own, or the next one."""
-    formula = columns.partition_nr(F.col("sequence_nr"), run.settings.target_partition_size)
-    return wanted.select(
-        "persistence_id",
-        F.explode(F.array(formula, formula + 1)).alias("partition_nr"),
-        "sequence_nr",
-    ).distinct()

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
-from tidemark.cassandra.control import Control
+from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
-from tidemark.journal import tables
+from tidemark.journal import partitions, tables
 from tidemark.partitioning import keys
 from tidemark.settings import Settings
 
@@ -88,17 +88,9 @@ class SeriesReader:
             return self._one(tables.TAG_WRITE_PROGRESS, column, where[1], where[0]) or 0
         deleted_to = self.deleted_to()
         size = self._settings.target_partition_size
-        partition = keys.partition_nr(max(at_least, deleted_to, 1), size)
-        highest, empty = deleted_to, 0
-        while empty < 2:  # an event lies in the partition of its sequence nr or in the next one
-            rows = self._control.execute(
-                f"SELECT sequence_nr FROM {self._messages} WHERE persistence_id = ?"
-                " AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
-                (self._series.persistence_id, partition),
-            )
-            highest = max([highest, *(row["sequence_nr"] for row in rows)])
-            empty = 0 if rows else empty + 1
-            partition += 1
+        first = partitions.first_partition(max(at_least - 1, deleted_to), size)
+        last_rows = partitions.rows_from(first, self._last_of_partition)
+        highest: int = max([deleted_to, *(row["sequence_nr"] for row in last_rows)])
         return highest
 
     def sightings(
@@ -133,14 +125,13 @@ class SeriesReader:
             values = (series.tag, found.time_bucket, found.timestamp, series.persistence_id)
             return self._control.execute(cql, values)[0]
         size = self._settings.target_partition_size
-        partition = keys.partition_nr(found.sequence_nr, size)
         cql = (
             f"SELECT {wanted} FROM {self._messages} WHERE persistence_id = ?"
             " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?"
         )
         places = [
             (series.persistence_id, nr, found.sequence_nr, found.timestamp)
-            for nr in (partition, partition + 1)
+            for nr in keys.message_partitions(found.sequence_nr, size)
         ]
         return next(rows[0] for rows in self._control.execute_many(cql, places) if rows)
 
@@ -161,24 +152,30 @@ class SeriesReader:
         return rows[0][column] if rows else None
 
     def _messages_between(self, first: int, last: int) -> Iterator[EventRef]:
-        """By sequence nr; of an event that is there twice the earlier one."""
-        size, settings = self._settings.target_partition_size, self._settings
-        partition, end, empty, before = keys.partition_nr(first, size), END, 0, 0
-        if last < END:
-            end = keys.partition_nr(max(last, 1), size) + 1
-        while empty < 2 and partition <= end:
-            empty += 1
-            for row in self._control.stream(
+        """Yield events by sequence nr; of an event that is there twice the earlier one."""
+        size, before = self._settings.target_partition_size, 0
+        end = None if last == END else keys.message_partitions(max(last, 1), size)[-1]
+
+        def read(partition: int) -> Iterator[Row]:
+            return self._control.stream(
                 f"SELECT sequence_nr, timestamp FROM {self._messages} WHERE persistence_id = ?"
                 " AND partition_nr = ? AND sequence_nr >= ? AND sequence_nr <= ?",
                 (self._series.persistence_id, partition, first, last),
-            ):
-                empty, number = 0, row["sequence_nr"]
-                if number > before:
-                    before = number
-                    bucket = keys.time_bucket(epoch_ms(row["timestamp"]), settings.bucket_size)
-                    yield EventRef(number, number, row["timestamp"], bucket)
-            partition += 1
+            )
+
+        for row in partitions.rows_from(keys.partition_nr(first, size), read, last=end):
+            if (number := row["sequence_nr"]) > before:
+                before = number
+                at = epoch_ms(row["timestamp"])
+                bucket = keys.time_bucket(at, self._settings.bucket_size)
+                yield EventRef(number, number, row["timestamp"], bucket)
+
+    def _last_of_partition(self, partition: int) -> list[Row]:
+        return self._control.execute(
+            f"SELECT sequence_nr FROM {self._messages} WHERE persistence_id = ?"
+            " AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
+            (self._series.persistence_id, partition),
+        )
 
     def _tag_rows(self, events: Sequence[EventRef]) -> Iterator[EventRef]:
         """Those among some messages that have a row under the tag, with its number."""

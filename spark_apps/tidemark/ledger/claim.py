@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
-from tidemark.cassandra.control import Control
-from tidemark.errors import LockHeld, TidemarkError, root_cause
+from tidemark.context import RunContext
+from tidemark.errors import LockHeld, TidemarkError, reason_of
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, State, days
-from tidemark.settings import Settings
 
 
 class DayLocks:
@@ -61,15 +60,59 @@ class DayLocks:
             locks.check()
 
 
+class Recorder(Protocol):
+    """Where the beginning and the end of pieces are written."""
+
+    def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Write that pieces are begun; returns those that are held from now on."""
+
+    def finish(
+        self,
+        pieces: Sequence[Piece],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None,
+    ) -> None:
+        """Write how pieces ended."""
+
+
+@dataclass(frozen=True)
+class LedgerRecorder:
+    """Writes the beginning and the end of a run's pieces into the ledger."""
+
+    ledger: Pieces
+    run: RunContext
+
+    def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Start pieces.
+
+        Raises:
+            LockLost: another run has started one of them since it was planned.
+        """
+        return self.ledger.start(pieces, owner=self.run.owner, run_id=self.run.run_id)
+
+    def finish(
+        self,
+        pieces: Sequence[Piece],
+        state: State,
+        counts: Mapping[int, Mapping[str, int]],
+        error: str | None,
+    ) -> None:
+        """Finish pieces.
+
+        Raises:
+            LockLost: another run has taken a piece over.
+        """
+        self.ledger.finish(pieces, state, owner=self.run.owner, counts=counts, error=error)
+
+
 @dataclass
 class Claim:
     """Pieces that this run holds."""
 
     pieces: Sequence[Piece]
     locks: Locks | DayLocks
-    _ledger: Pieces
-    _owner: str
-    _run_id: str
+    recorder: Recorder
 
     def check(self) -> None:
         """Call before each kind of write.
@@ -97,8 +140,7 @@ class Claim:
             LockLost: another run has started one of them since it was planned.
         """
         self.check()
-        started = self._ledger.start(pieces, owner=self._owner, run_id=self._run_id)
-        self.pieces = [*self.pieces, *started]
+        self.pieces = [*self.pieces, *self.recorder.start(pieces)]
 
     def finish(
         self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
@@ -109,7 +151,7 @@ class Claim:
             LockLost: another run has taken a piece over.
         """
         self.check()
-        self._ledger.finish(self.pieces, state, owner=self._owner, counts=counts, error=error)
+        self.recorder.finish(self.pieces, state, counts, error)
         self.pieces = []
 
     def finish_some(
@@ -126,30 +168,36 @@ class Claim:
         """
         self.check()
         ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
-        self._ledger.finish(ended, state, owner=self._owner, counts=counts, error=error)
+        self.recorder.finish(ended, state, counts, error)
         self.pieces = [piece for piece in self.pieces if piece.time_bucket not in buckets]
+
+    @contextmanager
+    def failed_on_error(self) -> Iterator[None]:
+        """Write the pieces that are still held as failed if the block raises anything."""
+        try:
+            yield
+        except BaseException as error:
+            # A second failure here (lock lost, Cassandra gone) must not hide the first.
+            with suppress(TidemarkError):
+                self.finish(State.FAILED, {}, reason_of(error))
+            raise
 
 
 @contextmanager
 def claim(
-    control: Control,
-    settings: Settings,
+    run: RunContext,
     ledger: Pieces,
     pieces: Sequence[Piece],
     *,
     resource: str,
     by_day: bool = True,
-    owner: str,
-    run_id: str,
-    on_lost: Callable[[], None] = lambda: None,
     remember: bool = True,
 ) -> Iterator[Claim]:
     """Lock the pieces by day under `resource`, mark them running, and on any error failed.
 
     With `by_day=False` the resource is locked as a whole: its pieces share something, such as
-    offsets, that two runs must not move at once. `on_lost` is called, from another thread, when a
-    lock is lost in the middle of the work. With `remember`, what a first run was refused is noted:
-    what later ones are refused counts as missed, but only since the ledger's first entry.
+    offsets, that two runs must not move at once. With `remember`, what a first run was refused is
+    noted: what later ones are refused counts as missed, but only since the ledger's first entry.
 
     Raises:
         LockHeld: somebody else works on one of those days, or on the resource.
@@ -157,15 +205,7 @@ def claim(
     """
 
     def lock(resources: list[str]) -> Locks:
-        return Locks(
-            control,
-            settings.keyspace,
-            resources,
-            owner=owner,
-            run_id=run_id,
-            ttl=settings.lock_ttl,
-            on_lost=on_lost,
-        )
+        return Locks.of(run, resources)
 
     locks: Locks | DayLocks = DayLocks(resource, lock) if by_day else lock([resource])
     with ExitStack() as held:
@@ -177,14 +217,7 @@ def claim(
             if remember and not ledger.entries():
                 ledger.note(pieces)
             raise
-        started = ledger.start(pieces, owner=owner, run_id=run_id)
-        claimed = Claim(started, locks, ledger, owner, run_id)
-        try:
+        recorder = LedgerRecorder(ledger, run)
+        claimed = Claim(recorder.start(pieces), locks, recorder)
+        with claimed.failed_on_error():
             yield claimed
-        except BaseException as error:
-            reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
-            # A second failure here (lock lost, Cassandra gone) must not hide the first.
-            with suppress(TidemarkError):
-                locks.check()
-                ledger.finish(claimed.pieces, State.FAILED, owner=owner, error=reason[:2000])
-            raise

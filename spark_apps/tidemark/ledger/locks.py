@@ -21,6 +21,7 @@ from typing import Self
 from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
 from tidemark.errors import LockHeld, LockLost, TidemarkError
 from tidemark.window import iso, to_millis
 
@@ -82,6 +83,19 @@ class Locks:
         )
         self._release_cql = f"DELETE FROM {lock} WHERE resource = ? IF owner = ? AND taken_at = ?"
         self._taken_at = clock.now()
+
+    @classmethod
+    def of(cls, run: RunContext, resources: Iterable[str]) -> Self:
+        """Prepare the locks of a run, which cancels its Spark jobs when it loses one of them."""
+        return cls(
+            run.control,
+            run.settings.keyspace,
+            resources,
+            owner=run.owner,
+            run_id=run.run_id,
+            ttl=run.settings.lock_ttl,
+            on_lost=run.stop_jobs,
+        )
 
     def __enter__(self) -> Self:
         """Take every lock, or none.

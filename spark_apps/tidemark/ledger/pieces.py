@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
 from tidemark import __version__, clock
-from tidemark.cassandra.conditional_batches import apply_each, refused
+from tidemark.cassandra.conditional import apply_each, refused
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import LockLost

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark import clock
-from tidemark.cassandra.conditional_batches import apply_each
+from tidemark.cassandra.conditional import apply_each
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.pieces import State

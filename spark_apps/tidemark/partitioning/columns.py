@@ -110,5 +110,13 @@ def partition_nr(
     return F.call_function("div", sequence_nr - 1, F.lit(target_partition_size)).cast("bigint")
 
 
+def message_partitions(
+    sequence_nr: Column, target_partition_size: int = keys.DEFAULT_TARGET_PARTITION_SIZE
+) -> Column:
+    """Return the two partitions (array<bigint>) of `messages` one of which an event lies in."""
+    own = partition_nr(sequence_nr, target_partition_size)
+    return F.array(own, own + 1)
+
+
 def _hash_step(unsigned: Column, unit: Column) -> Column:
     return (unsigned * 31 + F.conv(unit, 16, 10).cast("bigint")).bitwiseAND(F.lit(_UINT32_MASK))

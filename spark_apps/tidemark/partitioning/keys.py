@@ -207,6 +207,20 @@ def partition_nr(
     return (sequence_nr - 1) // target_partition_size
 
 
+def message_partitions(
+    sequence_nr: int, target_partition_size: int = DEFAULT_TARGET_PARTITION_SIZE
+) -> tuple[int, int]:
+    """Return the two partitions of `messages` one of which an event lies in.
+
+    Pekko refuses a write group that would span three (docs/real-systems.md, "Partitions").
+
+    Raises:
+        InvalidInput: sequence nr or target partition size is below 1.
+    """
+    own = partition_nr(sequence_nr, target_partition_size)
+    return own, own + 1
+
+
 def _not_a_timeuuid(text: str) -> InvalidInput:
     return InvalidInput(
         f"{text!r} is not a timeuuid", where="timeuuid", do="use the text of a version 1 UUID"

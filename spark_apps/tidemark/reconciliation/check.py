@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import WrongData
+from tidemark.ledger import audit
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Found, find
 from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
-from tidemark.reconciliation.operation import record
+from tidemark.reconciliation.operation import audited_subject
 
 
 def run_check(run: RunContext, scope: Scope) -> Outcome:
@@ -34,10 +35,12 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     finally:
         kept.release()
     counts = {**found.read, "findings": sum(found.by_kind.values()), **found.by_kind}
-    record(run, "check", str(scope), lines, counts, dry_run=True)
+    audit.record(run, "check", audited_subject(run, scope), lines, counts, dry_run=True)
     if not found.by_kind:
-        return Outcome(DONE, {"planned": 1, "done": 1}, counts, lines)
-    return Outcome(FAILED, {"planned": 1, "failed": 1}, counts, lines, _error(run, found))
+        return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
+    return Outcome(
+        RunState.FAILED, PieceCounts(planned=1, failed=1), counts, lines, _error(run, found)
+    )
 
 
 def describe(found: Found) -> list[str]:

@@ -7,29 +7,23 @@ see it. So validate accuses it until somebody has said that this is as it should
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tidemark import clock
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.continuity.unwritable import SETTLED
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames, increments
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import events, rules
 
 
-@dataclass(frozen=True)
-class SettlePlan(Plan):
-    """The events to settle: timestamp (timeuuid text) and cause of each; usually one."""
-
-    events: Sequence[tuple[str, str]] = field(default_factory=list)
-
-
-def operation(persistence_id: str, sequence_nr: int, reason: str) -> Operation[SettlePlan]:
+def operation(persistence_id: str, sequence_nr: int, reason: str) -> Operation:
     """Settle one event.
 
     Raises:
@@ -39,7 +33,7 @@ def operation(persistence_id: str, sequence_nr: int, reason: str) -> Operation[S
     if not reason.strip():
         raise InvalidInput("no reason", where="--reason", do="say why nobody needs this event")
     settle = _Settle(persistence_id, sequence_nr, reason.strip())
-    return Operation("settle", f"{persistence_id} {sequence_nr}", settle.plan, settle.apply)
+    return Operation("settle", f"{persistence_id} {sequence_nr}", settle.plan)
 
 
 @dataclass(frozen=True)
@@ -48,31 +42,34 @@ class _Settle:
     sequence_nr: int
     reason: str
 
-    def plan(self, run: RunContext) -> SettlePlan:
+    def plan(self, run: RunContext) -> Plan:
         settled = self._settled(run)
         open_events = [one for one in self._unwritable(run) if one[0] not in settled]
+        counts = {"events_settled": len(open_events)}
+        if not open_events:
+            return Plan(counts, ["it is settled already"], None)
         lines = [
             f"settles {self.persistence_id} {self.sequence_nr} at {timestamp} ({cause}):"
             f" {self.reason}"
             for timestamp, cause in open_events
         ]
-        counts = {"events_settled": len(open_events)}
-        return SettlePlan(
-            counts, lines or ["it is settled already"], not open_events, events=open_events
-        )
 
-    def apply(
-        self, run: RunContext, plan: SettlePlan, check: Callable[[], None]
-    ) -> Mapping[str, int]:
-        check()
-        for timestamp, cause in plan.events:
+        def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+            ensure_locked()
+            self._store(run, open_events)
+            return counts
+
+        return Plan(counts, lines, apply)
+
+    def _store(self, run: RunContext, events_settled: Sequence[tuple[str, str]]) -> None:
+        """Store events as settled, each given by its timestamp (timeuuid text) and cause."""
+        for timestamp, cause in events_settled:
             run.control.execute(
                 f"INSERT INTO {table(run.settings.keyspace, SETTLED)} (journal_keyspace,"
                 " persistence_id, sequence_nr, timestamp, cause, reason, owner, settled_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (*self._key(run), uuid.UUID(timestamp), cause, self.reason, run.owner, clock.now()),
             )
-        return plan.counts
 
     def _key(self, run: RunContext) -> tuple[str, str, int]:
         return run.settings.journal_keyspace, self.persistence_id, self.sequence_nr

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application import preflight
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.partitioning import keys
 from tidemark.reconciliation.findings.read import FrameCache, JournalKeys, read_keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
@@ -43,7 +43,7 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     if number > limit:
         lines.append(f"and {number - limit:,} more; --limit shows them")
     counts = {"tags": number, **totals.asDict()}
-    return Outcome(DONE, {"planned": 1, "done": 1}, counts, lines)
+    return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
 
 
 def by_tag(read: JournalKeys) -> DataFrame:

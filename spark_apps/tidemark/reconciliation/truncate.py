@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.journal import tables, tag_views
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.tagging import completeness
 
 
-def operation() -> Operation[Plan]:
+def operation() -> Operation:
     """Empty the tag tables; `rebuild --all` also writes them anew."""
-    return Operation("truncate", "all tag views", plan, _apply)
+    return Operation("truncate", "all tag views", plan)
 
 
 def plan(run: RunContext) -> Plan:
-    """How many partitions there are, and what cannot be had back."""
+    """Count the partitions that go, and say what cannot be had back."""
     settings = run.settings
     # Counted as they come: a journal has millions of persistence ids.
     partitions = Counter(tag for tag, _ in tag_views.partitions(run.control, settings))
@@ -36,28 +37,29 @@ def plan(run: RunContext) -> Plan:
             f"{beheaded} persistence ids had messages deleted: their rows of deleted events cannot"
             " come back, and what is left is numbered from 1"
         )
-    return Plan({"partitions": partitions.total(), "ids_with_deleted_messages": beheaded}, lines)
+    counts = {"partitions": partitions.total(), "ids_with_deleted_messages": beheaded}
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        truncate(run, ensure_locked)
+        return counts
+
+    return Plan(counts, lines, apply)
 
 
-def truncate(run: RunContext, check: Callable[[], None]) -> None:
-    """Scanning, progress, rows: a crash between any two leaves progress that lags.
+def truncate(run: RunContext, ensure_locked: EnsureLocked) -> None:
+    """Empty scanning, progress, rows: a crash between any two leaves progress that lags.
 
     Raises:
         LockLost: the run must not write any more.
     """
     settings = run.settings
     for name in (tables.TAG_SCANNING, tables.TAG_WRITE_PROGRESS, settings.events_by_tag_table):
-        check()
+        ensure_locked()
         empty_table(run, name)
-    check()
+    ensure_locked()
     completeness.forget(run.control, settings, None)
 
 
 def empty_table(run: RunContext, name: str) -> None:
     """One TRUNCATE."""
     run.control.execute_ddl(f"TRUNCATE {table(run.settings.journal_keyspace, name)}")
-
-
-def _apply(run: RunContext, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
-    truncate(run, check)
-    return planned.counts

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import DONE, NOTHING, PLANNED, Outcome, RunContext
+from tidemark.application.guarded_change import EnsureLocked, Plan, apply_plan, show_plan
+from tidemark.context import Outcome, PieceCounts, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal import tables, tag_views
-from tidemark.ledger import applications, audit
+from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.schedule import time_buckets
@@ -83,27 +85,54 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
             unfinished=unfinished,
         )
 
-    plan = plan_now()
-    lines = [*_give_up_lines(order.give_up), *_lines(plan, order)]
-    lines += _absent_lines(run, given_up)
-    totals, journal = _totals(plan), run.settings.journal_keyspace
-    if not order.apply:
-        planned = totals | {"buckets_purged": 0, "partitions_deleted": 0}
-        audit.record(run, "purge", journal, lines, planned, dry_run=True)
-        doomed = totals["buckets_purged"]
-        return Outcome(PLANNED, {"planned": doomed}, planned, [*lines, _how_to_apply(doomed)])
+    buckets = plan_now()
+    doomed, totals = _doomed(buckets), _totals(buckets)
     # A run that died after its last delete left pieces without rows: only their end is missing.
-    to_end = set(_doomed(plan)) | (unfinished - {bucket.time_bucket for bucket in plan})
+    to_end = set(doomed) | (unfinished - {bucket.time_bucket for bucket in buckets})
     pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    if not pieces and not given_up:
-        return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket is past its retention"])
-    audit.record(run, "purge started", journal, lines, totals)
-    for subject in sorted(given_up):
-        Pieces.of(run.control, settings, applications.PROJECT, subject).forget()
-    if pieces:
-        _purge(run, ledger, pieces, plan, plan_now)
-    audit.record(run, "purge", journal, lines, totals)
-    return Outcome(DONE, {"planned": len(pieces), "done": len(pieces)}, totals, lines)
+    lines = [*_give_up_lines(order.give_up), *_lines(buckets, order), *_absent_lines(run, given_up)]
+    plan = Plan(
+        totals,
+        lines or ["no tag-view bucket is past its retention"],
+        partial(_purge, run, given_up, doomed, totals) if pieces or given_up else None,
+    )
+    if not order.apply:
+        counts = totals | {"buckets_purged": 0, "partitions_deleted": 0}
+        shown = show_plan(run, APPLICATION, settings.journal_keyspace, plan)
+        return replace(shown, pieces=PieceCounts(len(doomed)), counts=counts)
+    return _apply(run, ledger, pieces, plan, doomed, lambda: plan_now() == buckets)
+
+
+def _apply(
+    run: RunContext,
+    ledger: Pieces,
+    pieces: Sequence[Piece],
+    plan: Plan,
+    doomed: Mapping[int, Bucket],
+    is_still_planned: Callable[[], bool],
+) -> Outcome:
+    journal = run.settings.journal_keyspace
+    with claim(
+        run,
+        ledger,
+        pieces,
+        # The same resource as tag-write's: a bucket is never written and deleted at once.
+        resource=tables.lock_of(run.settings),
+        # What may be deleted is planned anew each time.
+        remember=False,
+    ) as claimed:
+        if plan.apply is not None and not is_still_planned():
+            raise TidemarkError(
+                "tag views or projections moved between the plan and the locks",
+                where=journal,
+                do="nothing was deleted; run again",
+            )
+        outcome = apply_plan(run, APPLICATION, journal, plan, claimed.check)
+        claimed.finish(
+            State.DONE,
+            {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
+        )
+    return replace(outcome, pieces=PieceCounts(len(pieces), len(pieces)))
 
 
 def _retention(order: Order, settings: Settings) -> int:
@@ -156,40 +185,19 @@ def _lines(plan: Sequence[Bucket], order: Order) -> list[str]:
 
 def _purge(
     run: RunContext,
-    ledger: Pieces,
-    pieces: Sequence[Piece],
-    plan: Sequence[Bucket],
-    plan_now: Callable[[], Sequence[Bucket]],
-) -> None:
-    with claim(
-        run.control,
-        run.settings,
-        ledger,
-        pieces,
-        # The same resource as tag-write's: a bucket is never written and deleted at once.
-        resource=tables.lock_of(run.settings),
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
-        # What may be deleted is planned anew each time.
-        remember=False,
-    ) as claimed:
-        if plan_now() != plan:
-            raise TidemarkError(
-                "tag views or projections moved between the plan and the locks",
-                where=run.settings.journal_keyspace,
-                do="nothing was deleted; run again",
-            )
-        doomed = _doomed(plan)
-        places = ((tag, one.time_bucket) for one in doomed.values() for tag in one.tags)
-        while part := list(islice(places, _DELETED_AT_ONCE)):
-            # What was lost meanwhile may be written by others now.
-            claimed.check()
-            tag_views.delete_partitions(run.control, run.settings, part)
-        claimed.finish(
-            State.DONE,
-            {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
-        )
+    given_up: Collection[str],
+    doomed: Mapping[int, Bucket],
+    totals: Mapping[str, int],
+    ensure_locked: EnsureLocked,
+) -> Mapping[str, int]:
+    for subject in sorted(given_up):
+        Pieces.of(run.control, run.settings, applications.PROJECT, subject).forget()
+    places = ((tag, one.time_bucket) for one in doomed.values() for tag in one.tags)
+    while part := list(islice(places, _DELETED_AT_ONCE)):
+        # What was lost meanwhile may be written by others now.
+        ensure_locked()
+        tag_views.delete_partitions(run.control, run.settings, part)
+    return totals
 
 
 def _doomed(plan: Sequence[Bucket]) -> dict[int, Bucket]:
@@ -203,9 +211,3 @@ def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
         "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
         "buckets_kept": len(plan) - len(doomed),
     }
-
-
-def _how_to_apply(doomed: int) -> str:
-    if not doomed:
-        return "nothing would be purged"
-    return f"dry run: nothing was deleted; --apply would purge {time_buckets(doomed)}"

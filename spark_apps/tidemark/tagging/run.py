@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tidemark import clock
 from tidemark.application import preflight
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
-from tidemark.errors import JournalDamaged
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.errors import JournalDamaged, reason_of
 from tidemark.journal import bucket_size, tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
@@ -55,17 +55,19 @@ def run_window(
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     wanted = scheduled.pieces
     if not wanted:
-        return Outcome(NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
+        return Outcome(RunState.NOTHING, lines=[f"every {settings.bucket_size} bucket is done"])
     later = [] if force else plan.in_reach(wanted, settings.bucket_size, clock.now())
     pieces = [piece for piece in wanted if piece not in later]
     lines = [*scheduled.lines(), *_left_for_later(later, settings.bucket_size)]
     details = scheduled.details(later)
     if dry_run:
         plan_lines = [*describe(pieces), *lines]
-        return Outcome(PLANNED, {"planned": len(pieces)}, lines=plan_lines, details=details)
+        return Outcome(
+            RunState.PLANNED, PieceCounts(len(pieces)), lines=plan_lines, details=details
+        )
     ledger.note([*later, *scheduled.postponed])
     if not pieces:
-        return Outcome(NOTHING, lines=lines, details=details)
+        return Outcome(RunState.NOTHING, lines=lines, details=details)
     run.say(f"{len(pieces)} {settings.bucket_size.value} buckets to do")
     outcome = _write(run, ledger, pieces, tag_rules, strategy)
     outcome.lines.extend(lines)
@@ -82,14 +84,10 @@ def _write(
 ) -> Outcome:
     settings = run.settings
     with claim(
-        run.control,
-        settings,
+        run,
         ledger,
         pieces,
         resource=tables.lock_of(settings),
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         rules.check(run.spark, tag_rules)
         bucket_size.record_bucket_size(run.control, settings)
@@ -99,8 +97,8 @@ def _write(
     done = {piece.time_bucket for piece in pieces} - result.held_buckets
     held = len(result.held_buckets)
     return Outcome(
-        FAILED if error else DONE,
-        {"planned": len(done) + held, "done": len(done), "held": held},
+        RunState.FAILED if error else RunState.DONE,
+        PieceCounts(len(done) + held, len(done), held),
         result.totals(),
         result.lines(),
         error,
@@ -121,7 +119,7 @@ def _finish(
             do="run `spark_apps/reconcile.py check`, then `repair`, then this window again",
         )
         counts = _reopen(claimed, ledger, result.held_buckets) | dict(result.counts)
-        claimed.finish_some(result.held_buckets, State.HELD, counts, str(error)[:2000])
+        claimed.finish_some(result.held_buckets, State.HELD, counts, reason_of(error))
     claimed.finish(State.DONE, result.counts)
     return error
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import Outcome, RunContext
 from tidemark.ledger.pieces import State
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management.change import Change, Check, run_change
+from tidemark.projection.management.change import run_change
 from tidemark.projection.management.offset_move import restated
+from tidemark.projection.management.selection import select_one
 from tidemark.projection.offset_store import made_from, skips, slice_records
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.plan import ledger, require_rows
@@ -34,11 +37,11 @@ def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
         HistoryPurged: the tag views of one of its pieces were purged.
         LockHeld: a run works on the projection.
     """
-    [definition] = catalog.select(run.settings.projections_dir, [name])
+    definition = select_one(run, name)
     return run_change(run, "clear", definition, lambda: _plan(run, definition), apply=apply)
 
 
-def _plan(run: RunContext, definition: Definition) -> Change:
+def _plan(run: RunContext, definition: Definition) -> Plan:
     store = OffsetStore.of(run, definition)
     pieces_ledger = ledger(run, definition)
     pieces = restated(pieces_ledger)
@@ -54,26 +57,27 @@ def _plan(run: RunContext, definition: Definition) -> Change:
         "skips_forgotten": len(skips.stored(store)),
     }
     if not any(counts.values()):
-        return Change([f"{definition.name}: nothing is known of it"], counts, None)
+        return Plan(counts, [f"{definition.name}: nothing is known of it"], None)
 
-    def do(check: Check) -> None:
-        check()
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
         entries = pieces_ledger.entries()
         made_from.unsettle(store, [entry.time_bucket for entry in entries])
-        check()
+        ensure_locked()
         pieces_ledger.restate(pieces, owner=run.owner)
-        check()
+        ensure_locked()
         slice_records.forget_buckets(store, open_buckets)
-        check()
+        ensure_locked()
         store.forget_offsets(by_slice)
-        check()
+        ensure_locked()
         store.forget_cursors()
-        check()
+        ensure_locked()
         skips.forget(store)
+        return counts
 
     line = (
         f"{definition.name}: forgets the offsets of {counts['offsets_forgotten']:,} series and"
         f" processes {counted(len(pieces), 'time bucket')} anew; {definition.target} is left alone"
         " until then"
     )
-    return Change([line], counts, do)
+    return Plan(counts, [line], apply)

@@ -5,15 +5,14 @@ None of them needs anything to run, and only `status --exact` starts Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tidemark.application import cli
-from tidemark.application.frame import run_application
-from tidemark.context import Outcome, RunContext
+from tidemark.application.cli import Command, Job
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.partitioning.slice_ranges import BLOCK
 from tidemark.projection.management.clear import clear as clear_projection
@@ -25,7 +24,6 @@ from tidemark.projection.management.set_offset import skip as skip_next
 from tidemark.projection.management.show_plan import run_plan
 from tidemark.projection.management.status import run_status
 from tidemark.projection.planning.build import PlanOptions
-from tidemark.projection.planning.plan import APPLICATION
 from tidemark.window import Window
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
@@ -60,17 +58,14 @@ def plan(
             show_default="not said",
         ),
     ] = None,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """List what a run over the window would do: each piece, its reason, and how many rows it has.
 
     Reasons are new, late, gap, restated, changed definition, forced, and unfinished. Numbers of
     rows are what tag-write and validate counted, `?` where they did not. Nothing is written, and
     without --ranges Spark is not started: late events are found by the run itself.
     """
-    run_application(
-        APPLICATION,
+    return Job(
         lambda run: run_plan(
             run,
             Window.parse(window_start, window_end),
@@ -79,8 +74,6 @@ def plan(
             ranges=ranges,
         ),
         window=lambda: Window.parse(window_start, window_end),
-        run_id=run_id,
-        report_file=report,
         dry_run=True,
     )
 
@@ -99,25 +92,23 @@ def status(
             help="Ranges of slices that --exact shows; a power of two.",
         ),
     ] = 16,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Say how projections stand: pieces by state, what is open and why, the lag, the oldest gap.
 
     A piece is open if validate has passed its time bucket and the present definition has not
     processed it. Spark is not started, unless --exact is given, and nothing has to run.
     """
-    _run(lambda run: run_status(run, projection or [], exact=exact, ranges=ranges), run_id, report)
+    return Job(lambda run: run_status(run, projection or [], exact=exact, ranges=ranges))
 
 
-def pause(projection: Named, run_id: cli.RunId = None, report: cli.ReportFile = None) -> None:
+def pause(projection: Named) -> Job:
     """Leave projections out of every run to come, until they are resumed."""
-    _run(lambda run: set_paused(run, projection, paused=True), run_id, report)
+    return Job(lambda run: set_paused(run, projection, paused=True))
 
 
-def resume(projection: Named, run_id: cli.RunId = None, report: cli.ReportFile = None) -> None:
+def resume(projection: Named) -> Job:
     """Let paused projections run again; the next run takes up what was left out."""
-    _run(lambda run: set_paused(run, projection, paused=False), run_id, report)
+    return Job(lambda run: set_paused(run, projection, paused=False))
 
 
 def get_offset(
@@ -134,14 +125,12 @@ def get_offset(
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Print every offset.")] = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Show how far a projection has consumed: a persistence id's offsets, or where the slices are.
 
     Without a persistence id: how many series have an offset, the newest and the oldest cursor.
     """
-    _run(
+    return Job(
         lambda run: show_offset(
             run,
             projection,
@@ -150,8 +139,6 @@ def get_offset(
             slice_number=slice_number,
             everything=everything,
         ),
-        run_id,
-        report,
     )
 
 
@@ -166,21 +153,17 @@ def set_offset(
         int | None, typer.Option(min=0, metavar="N", help="Refuse it unless the offset is N.")
     ] = None,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Set how far a series is consumed. Forward skips events, back makes them new again.
 
     Events that are skipped are in no result. For those that are new again, the time buckets that
     they lie in are planned again. 0 forgets the series. Refused while a run works on the
     projection.
     """
-    _run(
+    return Job(
         lambda run: move_offset(
             run, projection, persistence_id, tag, to, expected=expected, apply=apply
         ),
-        run_id,
-        report,
         dry_run=not apply,
     )
 
@@ -190,18 +173,14 @@ def skip(
     persistence_id: PersistenceId,
     tag: Tag = None,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Skip the next number of a series, whether its event is there or missing.
 
     The event, if it is there, goes to quarantine and is in no result. Refused while a run works
     on the projection.
     """
-    _run(
+    return Job(
         lambda run: skip_next(run, projection, persistence_id, tag, apply=apply),
-        run_id,
-        report,
         dry_run=not apply,
     )
 
@@ -209,53 +188,35 @@ def skip(
 def clear(
     projection: Name,
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Forget how far a projection is, so that the next run processes everything anew.
 
     The target is left alone; rows are replaced when their time bucket is processed. Refused while
     a run works on the projection.
     """
-    _run(
+    return Job(
         lambda run: clear_projection(run, projection, apply=apply),
-        run_id,
-        report,
         dry_run=not apply,
     )
 
 
 def releases(
     projection: Names = None,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Say which version of each projection is live, which one is built, and which are over."""
-    _run(lambda run: run_releases(run, projection or []), run_id, report)
+    return Job(lambda run: run_releases(run, projection or []))
 
 
 def drop_release(
     projection: Name,
     version: Annotated[int, typer.Option(min=1, help="The version to drop.")],
     apply: cli.Apply = False,
-    run_id: cli.RunId = None,
-    report: cli.ReportFile = None,
-) -> None:
+) -> Job:
     """Drop the table of a blue/green version that is not live, and what is stored about it."""
-    _run(lambda run: drop(run, projection, version, apply=apply), run_id, report, dry_run=not apply)
+    return Job(lambda run: drop(run, projection, version, apply=apply), dry_run=not apply)
 
 
-def _run(
-    work: Callable[[RunContext], Outcome],
-    run_id: str | None,
-    report: Path | None,
-    *,
-    dry_run: bool = False,
-) -> None:
-    run_application(APPLICATION, work, run_id=run_id, report_file=report, dry_run=dry_run)
-
-
-COMMANDS = {
+COMMANDS: Mapping[str, Command] = {
     "plan": plan,
     "status": status,
     "pause": pause,

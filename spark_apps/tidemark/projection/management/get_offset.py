@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from tidemark.application import preflight
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.journal.series import epoch_ms
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
-from tidemark.projection.definition import catalog
+from tidemark.projection.management.selection import select_one
 from tidemark.projection.management.set_offset import series_of
 from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.text import counted
@@ -40,10 +39,9 @@ def get_offset(
     Raises:
         InvalidInput: the projection or tag is unknown, or the options contradict each other.
     """
-    [definition] = catalog.select(run.settings.projections_dir, [name])
     if persistence_id is None and tag is not None:
         raise InvalidInput("a tag alone is no series", where="--tag", do="give --persistence-id")
-    preflight.check_journal(run)
+    definition = select_one(run, name)
     store = OffsetStore.of(run, definition)
     if persistence_id is not None:
         found = store.offsets_of_id(persistence_id)
@@ -52,7 +50,7 @@ def get_offset(
             found = [one for one in found if one.series == series]
         lines = [_line(one) for one in found] or [f"{persistence_id}: nothing is consumed"]
         return Outcome(
-            DONE,
+            RunState.DONE,
             counts={"series": len(found)},
             lines=lines,
             details={"offsets": [_json(one) for one in found]},
@@ -83,7 +81,7 @@ def _summary(store: OffsetStore, slices: Sequence[int], *, everything: bool) -> 
             for number in sorted(by_slice.keys() | cursors.keys())
         ]
     }
-    return Outcome(DONE, counts={"series": total}, lines=lines, details=details)
+    return Outcome(RunState.DONE, counts={"series": total}, lines=lines, details=details)
 
 
 def _cursor_line(which: str, cursors: Mapping[int, datetime], number: int) -> str:

@@ -7,9 +7,10 @@ again before it moves: done with the old frontier, their events are Duplicates.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, InvalidInput
 from tidemark.journal.series import NO_TAG, EventRef, Series, SeriesReader, numbers
@@ -17,7 +18,6 @@ from tidemark.ledger import quarantine
 from tidemark.ledger.applications import PROJECT
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management.change import Change, Check
 from tidemark.projection.offset_store import made_from, skips, slice_records
 from tidemark.projection.offset_store.offsets import Offset, OffsetStore
 from tidemark.projection.offset_store.skips import Skip
@@ -90,7 +90,7 @@ class Moving:
                 do=f"{self.definition.name} is at {self.number}; wait for the event",
             )
 
-    def forward(self, to: int) -> Change:
+    def forward(self, to: int) -> Plan:
         """Skip everything up to a number."""
         found, last = 0, None
         for one in self._beyond(to):
@@ -102,13 +102,16 @@ class Moving:
         )
         offset = self._offset(to, last)
 
-        def do(check: Check) -> None:
-            self._skip(Skip(self.series, self.number + 1, to), check)
-            self._move(offset, check)
+        counts = {"events_skipped": found, "numbers_missing": missing}
 
-        return Change([line], {"events_skipped": found, "numbers_missing": missing}, do)
+        def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+            self._skip(Skip(self.series, self.number + 1, to), ensure_locked)
+            self._move(offset, ensure_locked)
+            return counts
 
-    def over_next(self) -> Change:
+        return Plan(counts, [line], apply)
+
+    def over_next(self) -> Plan:
         """Skip the next number; its event goes to quarantine."""
         number = self.number + 1
         found = next(iter(self._beyond(number)), None)
@@ -117,18 +120,19 @@ class Moving:
             at = from_millis(found.time_bucket)
             what = f"the event with sequence nr {found.sequence_nr} of {at:%Y-%m-%d %H:%M}"
         offset = self._offset(number, found)
-
-        def do(check: Check) -> None:
-            if found is not None:
-                check()
-                self._quarantine(found)
-            self._skip(Skip(self.series, number, number), check)
-            self._move(offset, check)
-
         counts = {"events_skipped": int(found is not None), "numbers_missing": int(found is None)}
-        return Change([f"{self.series}: skips {number}, {what}"], counts, do)
 
-    def back(self, to: int) -> Change:
+        def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+            if found is not None:
+                ensure_locked()
+                self._quarantine(found)
+            self._skip(Skip(self.series, number, number), ensure_locked)
+            self._move(offset, ensure_locked)
+            return counts
+
+        return Plan(counts, [f"{self.series}: skips {number}, {what}"], apply)
+
+    def back(self, to: int) -> Plan:
         """Make everything above a number new again.
 
         Raises:
@@ -159,20 +163,22 @@ class Moving:
         if missing := self.number - to - found:
             lines.append(f"{missing:,} of these numbers are missing, and will be a gap")
         offset = self._offset(to, at_number)
+        counts = {"events_restated": found, "buckets_restated": len(pieces)}
 
-        def do(check: Check) -> None:
+        def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
             run = self.run
-            check()
+            ensure_locked()
             made_from.unsettle(self.store, buckets)
-            check()
+            ensure_locked()
             pieces_ledger.restate(pieces, owner=run.owner)
-            check()
+            ensure_locked()
             slice_records.forget_buckets(self.store, buckets)
-            check()
+            ensure_locked()
             skips.cut(self.store, self.series, to, run.owner)
-            self._move(offset, check)
+            self._move(offset, ensure_locked)
+            return counts
 
-        return Change(lines, {"events_restated": found, "buckets_restated": len(pieces)}, do)
+        return Plan(counts, lines, apply)
 
     def _offset(self, number: int, nearest: EventRef | None) -> Offset:
         """Of the event with the number if that is what was found; else what is known for sure."""
@@ -192,12 +198,12 @@ class Moving:
         begun_with = self.stored.snapshot_nr if self.stored else None
         return begun_with if begun_with is not None and begun_with <= number else None
 
-    def _skip(self, one: Skip, check: Check) -> None:
-        check()
+    def _skip(self, one: Skip, ensure_locked: EnsureLocked) -> None:
+        ensure_locked()
         skips.add(self.store, one, self.run.owner)
 
-    def _move(self, offset: Offset, check: Check) -> None:
-        check()
+    def _move(self, offset: Offset, ensure_locked: EnsureLocked) -> None:
+        ensure_locked()
         self.store.set_offset(offset)
 
     def _quarantine(self, found: EventRef) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidemark.application import preflight
-from tidemark.context import DONE, NOTHING, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import TidemarkError
 from tidemark.ledger import audit
-from tidemark.projection.definition import catalog
+from tidemark.projection.management.selection import select
 from tidemark.projection.offset_store import management_state
 from tidemark.projection.offset_store.management_state import PauseState
 from tidemark.projection.offset_store.offsets import OffsetStore
@@ -33,8 +32,7 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         DefinitionError: a projection file cannot be used.
         TidemarkError: somebody else changed one of them meanwhile.
     """
-    definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check_journal(run, has_journal=catalog.reads_journal(definitions))
+    definitions = select(run, names)
     lines, changed = [], 0
     for definition in definitions:
         store = OffsetStore.of(run, definition)
@@ -46,7 +44,9 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
         _change(run, store, before, paused)
         changed += 1
         lines.append(f"{definition.name}: {'paused' if paused else 'resumed'}")
-    return Outcome(DONE if changed else NOTHING, counts={"changed": changed}, lines=lines)
+    return Outcome(
+        RunState.DONE if changed else RunState.NOTHING, counts={"changed": changed}, lines=lines
+    )
 
 
 def _change(run: RunContext, store: OffsetStore, before: PauseState, paused: bool) -> None:

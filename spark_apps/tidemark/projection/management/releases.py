@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tidemark.application import preflight
+from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import table
-from tidemark.context import DONE, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.errors import InvalidInput
-from tidemark.ledger import audit
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.management.selection import select, select_one
 from tidemark.projection.offset_store import (
     made_from,
     management_state,
@@ -32,8 +31,7 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
         InvalidInput: a projection is unknown.
         DefinitionError: a projection file cannot be used.
     """
-    definitions = catalog.select(run.settings.projections_dir, names)
-    preflight.check_journal(run)
+    definitions = select(run, names)
     passed = validated_buckets(run, run.settings)
     lines, over = [], 0
     for definition in definitions:
@@ -54,7 +52,9 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
                     f"  version {version} is over, {known};"
                     f" `project.py drop-release {definition.name} --version {version}`"
                 )
-    return Outcome(DONE, counts={"projections": len(definitions), "over": over}, lines=lines)
+    return Outcome(
+        RunState.DONE, counts={"projections": len(definitions), "over": over}, lines=lines
+    )
 
 
 def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
@@ -70,29 +70,36 @@ def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
         InvalidInput: there is no such projection or version, or it is the live one.
         LockHeld: a run works on it.
     """
-    (definition,) = catalog.select(run.settings.projections_dir, [name])
-    preflight.check_journal(run)
-    former = live_release.at_version(definition, version)
-    known = version in _versions(run, definition)
-    if not definition.is_blue_green or not (known or ledger(run, former).entries()):
+    former = live_release.at_version(select_one(run, name), version)
+    return guarded_change(
+        run,
+        "drop-release",
+        former.subject(run.settings.journal_keyspace),
+        lambda: _plan(run, former),
+        lock=lambda: lock_of(run, former),
+        apply=apply,
+    )
+
+
+def _plan(run: RunContext, former: Definition) -> Plan:
+    name, version = former.name, former.version
+    has_table = version in _versions(run, former)
+    pieces = len(ledger(run, former).entries())
+    if not former.is_blue_green or not (has_table or pieces):
         raise InvalidInput(
             f"{name} has no version {version} of its own",
             where="--version",
             do=f"look at `project.py releases {name}`",
         )
     _require_not_live(run, former)
-    pieces = len(ledger(run, former).entries())
-    plan = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
-    counts = {"tables": int(known), "pieces": pieces}
-    if not apply:
-        return Outcome(PLANNED, counts=counts, lines=[f"{plan}; with --apply it is done"])
-    subject = former.subject(run.settings.journal_keyspace)
-    with lock_of(run, former):
-        _require_not_live(run, former)
-        audit.record(run, "drop-release started", subject, [plan], {})
-        _delete(run, former)
-        audit.record(run, "drop-release", subject, [plan], counts)
-    return Outcome(DONE, counts=counts, lines=[plan])
+    counts = {"tables": int(has_table), "pieces": pieces}
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        _delete(run, former, ensure_locked)
+        return counts
+
+    line = f"drop {former.target}, and version {version}'s {pieces:,} pieces and its offsets"
+    return Plan(counts, [line], apply)
 
 
 def _versions(run: RunContext, definition: Definition) -> list[int]:
@@ -115,18 +122,22 @@ def _require_not_live(run: RunContext, definition: Definition) -> None:
         )
 
 
-def _delete(run: RunContext, definition: Definition) -> None:
-    """The table first: while the ledger knows the version, dropping it can be repeated."""
-    control, store = run.control, OffsetStore.of(run, definition)
-    control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
+def _delete(run: RunContext, definition: Definition, ensure_locked: EnsureLocked) -> None:
+    """Drop the table first, the pieces last: what the ledger still knows can be dropped again."""
+    store = OffsetStore.of(run, definition)
+    ensure_locked()
+    run.control.execute_ddl(f"DROP TABLE IF EXISTS {table(definition.keyspace, definition.table)}")
+    ensure_locked()
     store.forget_offsets()
     skips.forget(store)
     made_from.forget(store)
     # Beside pieces that begin anew what was done by slices would count again.
     pieces = ledger(run, definition)
     buckets = [entry.time_bucket for entry in pieces.entries()]
+    ensure_locked()
     slice_records.forget_buckets(store, buckets)
     missing_numbers.forget(store, buckets)
     store.forget_cursors()
     management_state.forget(store)
+    ensure_locked()
     pieces.forget()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tidemark.application.guarded_change import Plan
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal.series import Series
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.management.change import Change, run_change
+from tidemark.projection.management.change import run_change
 from tidemark.projection.management.offset_move import Moving
+from tidemark.projection.management.selection import select_one
 
 
 def set_offset(
@@ -44,7 +45,7 @@ def set_offset(
     """
     definition, series = _named(run, name, persistence_id, tag)
 
-    def plan() -> Change:
+    def plan() -> Plan:
         moving = Moving.read(run, definition, series)
         if expected is not None and expected != moving.number:
             raise TidemarkError(
@@ -54,7 +55,7 @@ def set_offset(
             )
         moving.require_known(to)
         if to == moving.number:
-            return Change([f"{series}: is at {to} already"], {}, None)
+            return Plan({}, [f"{series}: is at {to} already"], None)
         return moving.forward(to) if to > moving.number else moving.back(to)
 
     return run_change(run, "set-offset", definition, plan, apply=apply)
@@ -70,7 +71,7 @@ def skip(
     """
     definition, series = _named(run, name, persistence_id, tag)
 
-    def plan() -> Change:
+    def plan() -> Plan:
         moving = Moving.read(run, definition, series)
         moving.require_known(moving.number + 1)
         return moving.over_next()
@@ -81,7 +82,7 @@ def skip(
 def _named(
     run: RunContext, name: str, persistence_id: str, tag: str | None
 ) -> tuple[Definition, Series]:
-    [definition] = catalog.select(run.settings.projections_dir, [name])
+    definition = select_one(run, name)
     return definition, series_of(definition, persistence_id, tag)
 
 

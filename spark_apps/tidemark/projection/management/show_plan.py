@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark import clock
-from tidemark.context import NOTHING, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.partitioning import slice_ranges
 from tidemark.projection.planning.build import PlanOptions, build
 from tidemark.projection.planning.estimate import Estimate, Estimates
@@ -66,12 +66,12 @@ def run_plan(
             kept,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")
-    pieces = {
-        "planned": sum(len(plan.pieces) + len(plan.postponed) for plan in plans),
-        "held": sum(len(plan.held) for plan in plans),
-    }
+    pieces = PieceCounts(
+        planned=sum(len(plan.pieces) + len(plan.postponed) for plan in plans),
+        held=sum(len(plan.held) for plan in plans),
+    )
     return Outcome(
-        PLANNED if plans else NOTHING,
+        RunState.PLANNED if plans else RunState.NOTHING,
         pieces,
         {"rows_estimated": sum(_estimate(plan, estimates).rows for plan in plans)},
         lines or [f"every {run.settings.bucket_size} bucket is done"],

@@ -12,14 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark import clock
-from tidemark.application import preflight
-from tidemark.context import DONE, Outcome, RunContext
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
-from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
+from tidemark.projection.management.selection import select
 from tidemark.projection.offset_store import management_state, missing_numbers
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.offset_store.offsets import OffsetStore
@@ -100,8 +99,7 @@ def run_status(
     """
     settings = run.settings
     shown = slice_ranges(ranges)
-    definitions = catalog.select(settings.projections_dir, names)
-    preflight.check_journal(run, has_journal=catalog.reads_journal(definitions))
+    definitions = select(run, names)
     now_ms = to_millis(clock.now())
     ready: set[int] = set()
     estimates = Estimates.read(run)
@@ -139,7 +137,7 @@ def run_status(
         "validated_buckets": len(ready),
         "open_pieces": sum(each["open"] for each in details),
     }
-    return Outcome(DONE, counts=counts, lines=lines, details={"projections": details})
+    return Outcome(RunState.DONE, counts=counts, lines=lines, details={"projections": details})
 
 
 def _lines(now: Progress, behind: Estimate) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tidemark import clock
-from tidemark.cassandra.compare_and_set import compare_and_set
+from tidemark.cassandra.conditional import compare_and_set
 from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.projection.definition.model import Definition

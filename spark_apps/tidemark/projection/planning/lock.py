@@ -17,12 +17,4 @@ def resource_of(run: RunContext, definition: Definition) -> str:
 
 def lock_of(run: RunContext, definition: Definition, own: SliceRange = slice_ranges.ALL) -> Locks:
     """The locks of some slices; those of all slices are one, which excludes each of the others."""
-    return Locks(
-        run.control,
-        run.settings.keyspace,
-        slice_ranges.locked(own, resource_of(run, definition)),
-        owner=run.owner,
-        run_id=run.run_id,
-        ttl=run.settings.lock_ttl,
-        on_lost=run.stop_jobs,
-    )
+    return Locks.of(run, slice_ranges.locked(own, resource_of(run, definition)))

@@ -28,7 +28,7 @@ from tidemark.errors import (
     HistoryPurged,
     TidemarkError,
     WrongData,
-    root_cause,
+    reason_of,
     together,
 )
 from tidemark.ledger.claim import Claim
@@ -182,7 +182,7 @@ class Bisection:
 
     def _note(self, units: Sequence[int], error: Exception) -> str:
         """Say what failed, and of a single time bucket record it; returns the error in a line."""
-        why = str(error) if isinstance(error, TidemarkError) else root_cause(error)
+        why = reason_of(error)
         name = self.definition.name
         if len(units) > 1:
             self.run.say(f"{name}: {len(units):,} buckets fail, trying them in halves: {why}")

@@ -48,15 +48,11 @@ def process(
     """
     pieces_ledger = ledger(run, plan.definition)
     with claim(
-        run.control,
-        run.settings,
+        run,
         pieces_ledger,
         plan.pieces,
         resource=resource_of(run, plan.definition),
         by_day=False,
-        owner=run.owner,
-        run_id=run.run_id,
-        on_lost=run.stop_jobs,
     ) as claimed:
         postpone(plan, pieces_ledger, run.owner)
         if plan.held:

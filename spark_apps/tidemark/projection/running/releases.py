@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tidemark import clock
-from tidemark.cassandra.compare_and_set import compare_and_set
-from tidemark.cassandra.likeness import create_like
+from tidemark.cassandra.conditional import compare_and_set
+from tidemark.cassandra.ddl import create_table_like
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
@@ -40,7 +40,7 @@ def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool)
         if not create:
             return
         run.say(f"{definition.name}: making the table {definition.target}")
-        create_like(run.control, definition.keyspace, definition.template, definition.table)
+        create_table_like(run.control, definition.keyspace, definition.template, definition.table)
     require_target(run.control, checked)
 
 

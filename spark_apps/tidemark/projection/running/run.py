@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidemark.context import DONE, FAILED, NOTHING, PLANNED, Outcome, RunContext
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
@@ -34,9 +34,7 @@ _ALWAYS_SHOWN = ("events_read", "rows_written", "quarantined")
 class _Tally:
     """What the projections of a run did, one after the other."""
 
-    pieces: dict[str, int] = field(
-        default_factory=lambda: {"planned": 0, "done": 0, "held": 0, "failed": 0}
-    )
+    pieces: PieceCounts = field(default_factory=PieceCounts)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
     lines: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -48,7 +46,9 @@ class _Tally:
         self.statuses.add(status)
 
     def outcome(self, size: BucketSize) -> Outcome:
-        state = FAILED if self.errors else DONE if self.pieces["done"] else NOTHING
+        state = RunState.DONE if self.pieces.done else RunState.NOTHING
+        if self.errors:
+            state = RunState.FAILED
         error = together("; ".join(self.errors), self.statuses) if self.errors else None
         hull = Window.hull(self.done, size)
         return Outcome(state, self.pieces, self.counts, self.lines, error, done=hull)
@@ -98,22 +98,24 @@ def run_window(
 def _nothing(run: RunContext, plan: RunPlan, *, dry_run: bool) -> Outcome:
     every = [f"every {run.settings.bucket_size} bucket is done"] if plan.definitions else []
     lines, swapped = ([], 0) if dry_run else _settle(run, plan.definitions)
-    return Outcome(DONE if swapped else NOTHING, lines=[*plan.left_out, *every, *lines])
+    return Outcome(
+        RunState.DONE if swapped else RunState.NOTHING, lines=[*plan.left_out, *every, *lines]
+    )
 
 
 def _planned(
     run: RunContext, plan: RunPlan, analyzed: Mapping[str, AnalyzedDefinition], show: int
 ) -> Outcome:
     projections = plan.projections
-    pieces = {
-        "planned": sum(len(each.pieces) + len(each.postponed) for each in projections),
-        "held": sum(len(each.held) for each in projections),
-    }
+    pieces = PieceCounts(
+        planned=sum(len(each.pieces) + len(each.postponed) for each in projections),
+        held=sum(len(each.held) for each in projections),
+    )
     lines = [line for each in projections for line in each.lines()]
     if show:
         for each in projections:
             lines += sample(run, each, analyzed.get(each.definition.name), show)
-    return Outcome(PLANNED, pieces, lines=[*plan.left_out, *lines])
+    return Outcome(RunState.PLANNED, pieces, lines=[*plan.left_out, *lines])
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
@@ -162,14 +164,14 @@ def _attempt(
         tally.fail(f"projection {plan.definition.name} failed: {failure}", status)
     if failure is None or done.counts or done.failed:
         held = len(plan.held) + len(done.gaps)
-        tally.pieces["planned"] += done.buckets + held
-        tally.pieces["done"] += done.buckets
+        tally.pieces.planned += done.buckets + held
+        tally.pieces.done += done.buckets
         tally.done |= done.counts.keys() - done.gaps.keys()
-        tally.pieces["held"] += held
+        tally.pieces.held += held
         for key, number in done.totals.items():
             tally.counts[key] += number
         tally.lines += _lines(plan, done)
-    tally.pieces["planned"] += len(plan.postponed)
+    tally.pieces.planned += len(plan.postponed)
 
 
 def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
@@ -197,7 +199,7 @@ def _failed(plan: ProjectionPlan, done: ProjectionOutcome, tally: _Tally) -> Non
     if done.counts or done.failed:
         # The ledger was told before the first event was read.
         failed -= plan.held
-    tally.pieces["planned"] += len(failed)
-    tally.pieces["failed"] += len(failed)
+    tally.pieces.planned += len(failed)
+    tally.pieces.failed += len(failed)
     name = plan.definition.name
     tally.lines += bisection.lines(name, done) or [f"{name}: failed"]

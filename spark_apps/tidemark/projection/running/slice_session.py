@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tidemark.context import RunContext
-from tidemark.errors import LockLost, TidemarkError, root_cause
+from tidemark.errors import LockLost
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, State
@@ -26,44 +26,48 @@ from tidemark.projection.planning.slices import known
 from tidemark.projection.running.outcome import ProjectionOutcome
 from tidemark.projection.running.process import process_claimed
 
-_Record = Callable[[Sequence[Piece], State, Mapping[int, Mapping[str, int]], str | None], None]
 
+@dataclass(frozen=True)
+class _SliceRecorder:
+    """Writes how time buckets ended in a range of slices."""
 
-@dataclass
-class _RangeClaim(Claim):
-    """A range of slices of some pieces; their ends go to `record`."""
+    run: RunContext
+    store: OffsetStore
+    version: str
+    slices: SliceRange
 
-    record: _Record
-
-    def extend(self, pieces: Sequence[Piece]) -> None:
-        """Late pieces stay done: should this run die, the frontier shows again what was late."""
-        self.check()
+    def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
+        """Leave late pieces done: should this run die, the frontier shows again what was late."""
+        return ()
 
     def finish(
-        self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
-    ) -> None:
-        self._end(self.pieces, state, counts, error)
-
-    def finish_some(
         self,
-        buckets: set[int],
-        state: State,
-        counts: Mapping[int, Mapping[str, int]],
-        error: str | None = None,
-    ) -> None:
-        ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
-        self._end(ended, state, counts, error)
-
-    def _end(
-        self,
-        ended: Sequence[Piece],
+        pieces: Sequence[Piece],
         state: State,
         counts: Mapping[int, Mapping[str, int]],
         error: str | None,
     ) -> None:
-        self.check()
-        self.record(ended, state, counts, error)
-        self.pieces = [piece for piece in self.pieces if piece not in ended]
+        """Record the end of pieces in these slices."""
+        now = slice_records.now()
+        parts = [
+            Part(
+                piece.time_bucket,
+                self.slices,
+                piece.attempt,
+                self.version,
+                state,
+                counts.get(piece.time_bucket, {}),
+                error,
+                now,
+            )
+            for piece in pieces
+        ]
+        slice_records.record(
+            self.store,
+            parts,
+            owner=self.run.owner,
+            run_id=self.run.run_id,
+        )
 
 
 class SliceSession:
@@ -131,54 +135,12 @@ class SliceSession:
         before = {bucket for bucket, each in done.items() if not slice_ranges.missing(own, each)}
         pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
         whole = Batch(self._plan, own, pieces, self._plan.done | before)
-        claimed = _RangeClaim(
-            pieces,
-            self._locks,
-            self._ledger,
-            self._run.owner,
-            self._run.run_id,
-            self._recorder(own),
-        )
+        recorder = _SliceRecorder(self._run, self._store, self._version, own)
+        claimed = Claim(pieces, self._locks, recorder)
         outcome = ProjectionOutcome()
-        try:
+        with claimed.failed_on_error():
             process_claimed(self._run, claimed, whole, analyzed, policy, outcome)
-        except BaseException as error:
-            reason = str(error) if isinstance(error, TidemarkError) else root_cause(error)
-            # A second failure here (lock lost, Cassandra gone) must not hide the first.
-            with suppress(TidemarkError):
-                claimed.finish(State.FAILED, {}, reason[:2000])
-            raise
         return outcome
-
-    def _recorder(self, own: SliceRange) -> _Record:
-        def record(
-            pieces: Sequence[Piece],
-            state: State,
-            counts: Mapping[int, Mapping[str, int]],
-            error: str | None,
-        ) -> None:
-            now = slice_records.now()
-            parts = [
-                Part(
-                    piece.time_bucket,
-                    own,
-                    piece.attempt,
-                    self._version,
-                    state,
-                    counts.get(piece.time_bucket, {}),
-                    error,
-                    now,
-                )
-                for piece in pieces
-            ]
-            slice_records.record(
-                self._store,
-                parts,
-                owner=self._run.owner,
-                run_id=self._run.run_id,
-            )
-
-        return record
 
     def settle(self) -> None:
         """Tell the ledger how the pieces stand, by what all runs have done of them."""

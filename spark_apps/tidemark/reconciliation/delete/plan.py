@@ -17,7 +17,6 @@ from tidemark.journal.ids_by_key import Entity, read_entities
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.find import ViewRow
 from tidemark.reconciliation.findings.scope import Scope, require_known
-from tidemark.reconciliation.operation import Plan
 from tidemark.window import from_millis
 
 MAX_LINES = 20
@@ -28,16 +27,16 @@ class Doomed:
     """The keys of everything that goes.
 
     Attributes:
-        counts: how many rows or partitions of the tag views, for the report.
-        lines: the same for people.
+        of_views: how many rows or partitions of the tag views, for the report.
+        lines_of_views: text for reports about the tag views.
         scanning: persistence ids.
         progress: (persistence id, tag).
         rows: of the tag views, one by one.
         partitions: (tag, time bucket) that go as a whole.
     """
 
-    counts: Mapping[str, int] = field(default_factory=dict)
-    lines: Sequence[str] = ()
+    of_views: Mapping[str, int] = field(default_factory=dict)
+    lines_of_views: Sequence[str] = ()
     scanning: Sequence[str] = ()
     progress: Sequence[tuple[str, str]] = ()
     rows: Collection[ViewRow] = ()
@@ -49,23 +48,27 @@ class Doomed:
         of_rows = {row.persistence_id for row in self.rows}
         return frozenset({*self.scanning, *of_rows, *(name for name, _ in self.progress)})
 
-    def as_plan(self) -> Plan:
-        """With the counts of all three tables."""
-        progress, scanning = len(self.progress), len(self.scanning)
-        counts = {
-            **self.counts,
-            "progress_rows_deleted": progress,
-            "scanning_rows_deleted": scanning,
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much goes of all three tables."""
+        return {
+            **self.of_views,
+            "progress_rows_deleted": len(self.progress),
+            "scanning_rows_deleted": len(self.scanning),
         }
-        if not any(counts.values()):
-            return Plan(counts, [*self.lines, "no tag views of these"], is_empty=True)
-        lines = [
-            *self.lines,
-            f"rows of tag_write_progress: {progress:,}, of tag_scanning: {scanning:,}",
+
+    @property
+    def lines(self) -> list[str]:
+        """Text for reports: what goes of all three tables."""
+        if not any(self.counts.values()):
+            return [*self.lines_of_views, "no tag views of these"]
+        return [
+            *self.lines_of_views,
+            f"rows of tag_write_progress: {len(self.progress):,}, of tag_scanning:"
+            f" {len(self.scanning):,}",
             "messages stay: the actors write these tag views again when they next start,"
             " `reconcile rebuild` does it now",
         ]
-        return Plan(counts, lines)
 
 
 def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:

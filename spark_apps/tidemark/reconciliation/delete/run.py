@@ -6,19 +6,20 @@ state the tag views are in. Which rows go: see `delete_plan`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import tag_views
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete import store as delete_store
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.tagging import completeness
 
 
-def operation(scope: Scope, *, thorough: bool = False) -> Operation[Plan]:
+def operation(scope: Scope, *, thorough: bool = False) -> Operation:
     """Delete from tag_scanning, tag_write_progress and the tag views, never from messages.
 
     With persistence ids: their rows, of all tags or of those named. With tags alone: the whole
@@ -40,36 +41,38 @@ def operation(scope: Scope, *, thorough: bool = False) -> Operation[Plan]:
         raise InvalidInput(
             "nothing to delete", do="name persistence ids or tags; `truncate` deletes all tag views"
         )
-    delete = _Delete(scope, thorough=thorough)
-    return Operation("delete", str(scope), delete.plan, delete.apply)
+    return Operation("delete", str(scope), lambda run: plan(run, scope, thorough=thorough))
 
 
-class _Delete:
-    """What the plan found is what goes."""
+def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
+    """Find the rows of the three tag tables that go.
 
-    def __init__(self, scope: Scope, *, thorough: bool) -> None:
-        self._scope, self._thorough = scope, thorough
-        self._doomed = delete_plan.Doomed()
+    Raises:
+        InvalidInput: a persistence id or a tag of the scope occurs nowhere.
+    """
+    if scope.persistence_ids is None and scope.tags is not None:
+        doomed = delete_plan.of_tags(run, scope.tags, thorough=thorough)
+    else:
+        doomed = delete_plan.of_ids(run, scope, thorough=thorough)
+    counts = doomed.counts
 
-    def plan(self, run: RunContext) -> Plan:
-        scope = self._scope
-        if scope.persistence_ids is None and scope.tags is not None:
-            self._doomed = delete_plan.of_tags(run, scope.tags, thorough=self._thorough)
-        else:
-            self._doomed = delete_plan.of_ids(run, scope, thorough=self._thorough)
-        return self._doomed.as_plan()
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        _delete(run, doomed, ensure_locked)
+        return counts
 
-    def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
-        control, settings, doomed = run.control, run.settings, self._doomed
-        check()
-        # Pekko numbers what is left of an id anew: what is known of it would contradict that.
-        completeness.forget(control, settings, doomed.persistence_ids)
-        check()
-        delete_store.delete_scanning(control, settings, doomed.scanning)
-        check()
-        delete_store.delete_progress(control, settings, doomed.progress)
-        check()
-        delete_store.delete_rows(control, settings, doomed.rows)
-        check()
-        tag_views.delete_partitions(control, settings, doomed.partitions)
-        return plan.counts
+    return Plan(counts, doomed.lines, apply if any(counts.values()) else None)
+
+
+def _delete(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: EnsureLocked) -> None:
+    control, settings = run.control, run.settings
+    ensure_locked()
+    # Pekko numbers what is left of an id anew: what is known of it would contradict that.
+    completeness.forget(control, settings, doomed.persistence_ids)
+    ensure_locked()
+    delete_store.delete_scanning(control, settings, doomed.scanning)
+    ensure_locked()
+    delete_store.delete_progress(control, settings, doomed.progress)
+    ensure_locked()
+    delete_store.delete_rows(control, settings, doomed.rows)
+    ensure_locked()
+    tag_views.delete_partitions(control, settings, doomed.partitions)

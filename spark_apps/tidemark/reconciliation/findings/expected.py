@@ -20,8 +20,9 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-TAGGED = ["persistence_id", "tag"]
-EVENT = [*TAGGED, "sequence_nr", "timestamp"]
+from tidemark.journal.series import SERIES
+
+EVENT = [*SERIES, "sequence_nr", "timestamp"]
 REMOVED = 2**63 - 1
 """deleted_to of a persistence id that was removed for good; no sequence nr is as high."""
 
@@ -35,7 +36,7 @@ def expected_rows(
     `journal.frames`, and of `rows_of_deleted_events`.
     Columns out: EVENT, ticks, expected_time_bucket, expected_number (bigint, 1 or more).
     """
-    order = Window.partitionBy(*TAGGED).orderBy("sequence_nr", "ticks")
+    order = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
     ranked = index.select(
         "persistence_id",
         "sequence_nr",
@@ -48,7 +49,7 @@ def expected_rows(
     bases = _bases(
         ranked.join(headless, on="persistence_id", how="left_semi"), rows, progress, gone
     )
-    return ranked.join(bases, on=TAGGED, how="left").select(
+    return ranked.join(bases, on=[*SERIES], how="left").select(
         *EVENT,
         "ticks",
         "expected_time_bucket",
@@ -103,18 +104,18 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
 
 
 def _bases(ranked: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame) -> DataFrame:
-    """TAGGED, base for the (persistence id, tag) whose front was deleted."""
+    """SERIES, base for the (persistence id, tag) whose front was deleted."""
     agreed = _base_that_most_rows_agree_on(ranked, rows)
     told = _base_that_progress_tells(ranked, progress)
-    highest_gone = gone.groupBy(*TAGGED).agg(F.max("tag_pid_sequence_nr").alias("gone_number"))
+    highest_gone = gone.groupBy(*SERIES).agg(F.max("tag_pid_sequence_nr").alias("gone_number"))
     known = F.coalesce("agreed_base", "progress_base", F.lit(0))
     return (
-        ranked.select(*TAGGED)
+        ranked.select(*SERIES)
         .distinct()
-        .join(agreed, on=TAGGED, how="left")
-        .join(told, on=TAGGED, how="left")
-        .join(highest_gone, on=TAGGED, how="left")
-        .select(*TAGGED, F.greatest(known, "gone_number", F.lit(0)).alias("base"))
+        .join(agreed, on=[*SERIES], how="left")
+        .join(told, on=[*SERIES], how="left")
+        .join(highest_gone, on=[*SERIES], how="left")
+        .select(*SERIES, F.greatest(known, "gone_number", F.lit(0)).alias("base"))
     )
 
 
@@ -124,9 +125,9 @@ def _base_that_most_rows_agree_on(ranked: DataFrame, rows: DataFrame) -> DataFra
     most = F.min(F.struct((-F.col("count")).alias("votes"), "agreed_base"))
     return (
         ranked.join(rows.select(*EVENT, "tag_pid_sequence_nr"), on=EVENT, how="inner")
-        .groupBy(*TAGGED, base.alias("agreed_base"))
+        .groupBy(*SERIES, base.alias("agreed_base"))
         .count()
-        .groupBy(*TAGGED)
+        .groupBy(*SERIES)
         .agg(most["agreed_base"].alias("agreed_base"))
     )
 
@@ -135,7 +136,7 @@ def _base_that_progress_tells(ranked: DataFrame, progress: DataFrame) -> DataFra
     is_behind = F.col("sequence_nr") <= F.col("progress_sequence_nr")
     rank_there = F.coalesce(F.max(F.when(is_behind, F.col("rank"))), F.lit(0))
     return (
-        ranked.join(progress, on=TAGGED, how="inner")
-        .groupBy(*TAGGED)
+        ranked.join(progress, on=[*SERIES], how="inner")
+        .groupBy(*SERIES)
         .agg((F.first("progress_number") - rank_there).alias("progress_base"))
     )

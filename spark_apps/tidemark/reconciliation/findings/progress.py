@@ -11,9 +11,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.journal.series import SERIES
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.expected import REMOVED, TAGGED, sequence_ends
+from tidemark.reconciliation.findings.expected import REMOVED, sequence_ends
 
 
 def progress_findings(
@@ -31,8 +32,8 @@ def progress_findings(
     highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
     compared = (
         _series(expected, progress, bounds)
-        .join(progress, on=TAGGED, how="full")
-        .join(gone.groupBy(*TAGGED).agg(highest_gone.alias("gone")), on=TAGGED, how="full")
+        .join(progress, on=[*SERIES], how="full")
+        .join(gone.groupBy(*SERIES).agg(highest_gone.alias("gone")), on=[*SERIES], how="full")
         .join(deleted, on="persistence_id", how="left")
     )
     remains = F.col("last").isNotNull()
@@ -85,12 +86,12 @@ def skipped_findings(
     """
     skipped = (
         row_findings.where(F.col("kind") == kinds.MISSING_ROW)
-        .select(*TAGGED, "sequence_nr")
-        .join(progress, on=TAGGED, how="left")
+        .select(*SERIES, "sequence_nr")
+        .join(progress, on=[*SERIES], how="left")
         .where(F.col("sequence_nr") > F.coalesce("progress_sequence_nr", F.lit(0)))
         .join(scanning, on="persistence_id", how="inner")
         .where(F.col("sequence_nr") < F.col("scanned_to"))
-        .groupBy(*TAGGED, "scanned_to")
+        .groupBy(*SERIES, "scanned_to")
         .agg(F.min("sequence_nr").alias("expected_sequence_nr"))
     )
     return _of_scanning(skipped, F.col("tag"))
@@ -99,7 +100,7 @@ def skipped_findings(
 def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFrame:
     """The events of each persistence id and tag that its progress is compared with.
 
-    Columns out: TAGGED, and as (sequence_nr, ticks, expected_number, timestamp) or null: last, the
+    Columns out: SERIES, and as (sequence_nr, ticks, expected_number, timestamp) or null: last, the
     last event; due, the last one that must have been written; settled, the last one whose progress
     must have been written; here, the last one up to the progress.
     """
@@ -109,8 +110,8 @@ def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFra
     is_settled = is_reached & (F.col("ticks") < bounds.settled_before)
     is_here = F.col("sequence_nr") <= F.col("progress_sequence_nr")
     return (
-        expected.join(progress, on=TAGGED, how="left")
-        .groupBy(*TAGGED)
+        expected.join(progress, on=[*SERIES], how="left")
+        .groupBy(*SERIES)
         .agg(
             F.max(event).alias("last"),
             F.max(F.when(is_due, event)).alias("due"),

@@ -7,18 +7,19 @@ readers go on: see `propagate_rows` for which rows may go.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames, tag_views
 from tidemark.partitioning import keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
 from tidemark.reconciliation.propagate_deletes import verdicts
 from tidemark.retention.needs import absent_projections, needs_of_projections
@@ -53,7 +54,7 @@ _MEANING = {
 }
 
 
-def operation(scope: Scope, *, beyond_search_limit: bool = False) -> Operation[Plan]:
+def operation(scope: Scope, *, beyond_search_limit: bool = False) -> Operation:
     """Delete the tag-view rows of deleted events, from the front of each persistence id and tag.
 
     Args:
@@ -69,54 +70,48 @@ def operation(scope: Scope, *, beyond_search_limit: bool = False) -> Operation[P
             where=str(scope),
             do="rows go from the front of each persistence id, wherever that lies",
         )
-    propagate = _Propagate(scope, beyond_search_limit=beyond_search_limit)
-    return Operation("propagate-deletes", str(scope), propagate.plan, propagate.apply)
+    return Operation(
+        "propagate-deletes",
+        str(scope),
+        lambda run: _plan(run, scope, beyond_search_limit=beyond_search_limit),
+    )
 
 
-class _Propagate:
-    """The rows that the plan found are those that go."""
+def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
+    require_known(run, scope)
+    run.say("comparing the tag views with what was deleted")
+    judged = verdicts.judged(
+        _candidates(run, scope),
+        frames.write_progress(run.spark, run.settings),
+        first_young=_first_young(run),
+        needed_from=_needed_from(run),
+        beyond_search_limit=beyond_search_limit,
+    ).localCheckpoint()
+    by_verdict = {
+        row.verdict: row["rows"]
+        for row in judged.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
+    }
+    counts = {name: by_verdict.get(verdict, 0) for verdict, (name, _, _) in _MEANING.items()}
 
-    def __init__(self, scope: Scope, *, beyond_search_limit: bool) -> None:
-        self._scope, self._beyond_search_limit = scope, beyond_search_limit
-        self._judged: DataFrame | None = None
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
+        doomed = judged.where(F.col("verdict") == verdicts.GOES)
+        propagate_store.delete_rows(doomed, run.settings)
+        return counts
 
-    def plan(self, run: RunContext) -> Plan:
-        require_known(run, self._scope)
-        run.say("comparing the tag views with what was deleted")
-        judged = verdicts.judged(
-            self._rows_of_deleted_events(run),
-            frames.write_progress(run.spark, run.settings),
-            first_young=_first_young(run),
-            needed_from=_needed_from(run),
-            beyond_search_limit=self._beyond_search_limit,
-        ).localCheckpoint()
-        self._judged = judged
-        counts = {
-            row.verdict: row["rows"]
-            for row in judged.groupBy("verdict").agg(F.count("*").alias("rows")).collect()
-        }
-        return Plan(
-            {name: counts.get(verdict, 0) for verdict, (name, _, _) in _MEANING.items()},
-            _lines(judged, counts),
-            is_empty=not counts.get(verdicts.GOES),
-        )
+    goes = by_verdict.get(verdicts.GOES, 0)
+    return Plan(counts, _lines(judged, by_verdict), apply if goes else None)
 
-    def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
-        check()
-        if self._judged is not None:
-            doomed = self._judged.where(F.col("verdict") == verdicts.GOES)
-            propagate_store.delete_rows(doomed, run.settings)
-        return plan.counts
 
-    def _rows_of_deleted_events(self, run: RunContext) -> DataFrame:
-        spark, settings = run.spark, run.settings
-        rows, deleted = frames.tag_view_keys(spark, settings), frames.deleted(spark, settings)
-        if self._scope.tags is not None:
-            rows = rows.where(F.col("tag").isin(*self._scope.tags))
-        if self._scope.persistence_ids is not None:
-            deleted = deleted.where(F.col("persistence_id").isin(*self._scope.persistence_ids))
-        index = frames.message_index(spark, settings)
-        return verdicts.rows_of_deleted_events(rows, index, deleted)
+def _candidates(run: RunContext, scope: Scope) -> DataFrame:
+    spark, settings = run.spark, run.settings
+    rows, deleted = frames.tag_view_keys(spark, settings), frames.deleted(spark, settings)
+    if scope.tags is not None:
+        rows = rows.where(F.col("tag").isin(*scope.tags))
+    if scope.persistence_ids is not None:
+        deleted = deleted.where(F.col("persistence_id").isin(*scope.persistence_ids))
+    index = frames.message_index(spark, settings)
+    return verdicts.with_is_deleted(rows, index, deleted)
 
 
 def _first_young(run: RunContext) -> int:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
+from tidemark.journal import frames
 from tidemark.settings import Settings
 
 
@@ -18,11 +17,4 @@ def delete_rows(rows: DataFrame, settings: Settings) -> None:
     in_order = rows.repartition("persistence_id", "tag").sortWithinPartitions(
         "persistence_id", "tag", "tag_pid_sequence_nr"
     )
-    keys = in_order.select(
-        F.col("tag").alias("tag_name"),
-        F.col("time_bucket").alias("timebucket"),
-        "timestamp",
-        "persistence_id",
-        "tag_pid_sequence_nr",
-    )
-    connector.delete(keys, settings.journal_keyspace, settings.events_by_tag_table)
+    frames.delete_tag_view_rows(in_order, settings)

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.journal.series import SERIES
 from tidemark.spark.local_rows import local_rows
 
 MAX_MISSING_TO_SEARCH = 5000
 """`events-by-tag.max-missing-to-search`: a reader without an offset fails at once if the first
 number that it meets is more than this above 1."""
-TAGGED = ["persistence_id", "tag"]
 GOES, YOUNG, NEEDED, BEHIND, NO_PROGRESS, BEYOND = (
     "goes",
     "young",
@@ -29,7 +29,7 @@ GOES, YOUNG, NEEDED, BEHIND, NO_PROGRESS, BEYOND = (
 """The verdicts on the row of a deleted event; all but the first keep it."""
 
 
-def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
+def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
     """Every row of a persistence id of which something is deleted, and whether its event is.
 
     Columns in: those of `journal.frames.tag_view_keys`, `message_index` and `deleted`. Columns
@@ -64,7 +64,7 @@ def judged(
 ) -> DataFrame:
     """The rows of deleted events, each with its verdict.
 
-    Columns in: those of `rows_of_deleted_events` and of `journal.frames.write_progress`. Columns
+    Columns in: those of `with_is_deleted` and of `journal.frames.write_progress`. Columns
     out: those of `tag_view_keys`, verdict (one of the constants above), first_left (the number
     that a reader of this id and tag would meet first).
 
@@ -75,7 +75,7 @@ def judged(
         needed_from: by tag the first time bucket (epoch ms) that a projection still needs.
         beyond_search_limit: let rows go although readers without an offset would fail then.
     """
-    whole = Window.partitionBy(*TAGGED)
+    whole = Window.partitionBy(*SERIES)
     needed = _needed_from(rows, needed_from)
     reason = (
         F.when(F.col("time_bucket") >= first_young, F.lit(YOUNG))
@@ -87,7 +87,7 @@ def judged(
     numbered = (
         needed.withColumn("reason", reason)
         .withColumn("first_kept", first_kept)
-        .join(progress.select(*TAGGED, "progress_number"), on=TAGGED, how="left")
+        .join(progress.select(*SERIES, "progress_number"), on=[*SERIES], how="left")
         .withColumn("first_left", F.coalesce("first_kept", F.col("progress_number") + 1))
     )
     is_behind = F.col("tag_pid_sequence_nr") >= F.col("first_kept")
@@ -112,9 +112,9 @@ def series(rows: DataFrame) -> DataFrame:
     Columns in: those of `judged`. Columns out: verdict, persistence_id, tag, rows, first_left.
     """
     return (
-        rows.groupBy("verdict", *TAGGED)
+        rows.groupBy("verdict", *SERIES)
         .agg(F.count("*").alias("rows"), F.first("first_left").alias("first_left"))
-        .orderBy(F.desc("rows"), *TAGGED)
+        .orderBy(F.desc("rows"), *SERIES)
     )
 
 

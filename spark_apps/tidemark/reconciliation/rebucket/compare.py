@@ -11,10 +11,11 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from tidemark.journal import frames
 from tidemark.partitioning import columns, keys
 from tidemark.partitioning.keys import BucketSize
 
-KEY = ["tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr"]
+KEY = [*frames.TAG_VIEW_KEY]
 MISSING, EXTRA, DIFFERENT, EQUAL = "missing", "extra", "different", "equal"
 
 

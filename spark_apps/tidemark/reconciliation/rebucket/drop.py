@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.schema import identifier
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, WrongData
 from tidemark.journal import bucket_size
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.rebucket import compare as rebucket_rows
 from tidemark.reconciliation.rebucket import read as rebucket_read
 from tidemark.reconciliation.rebucket import store as rebucket_store
 
 
-def operation(old_table: str) -> Operation[Plan]:
+def operation(old_table: str) -> Operation:
     """Drop tag views that were re-bucketed into the configured ones, once all their rows are there.
 
     Rows that only the configured table has are those that were written since the switch.
@@ -23,12 +25,7 @@ def operation(old_table: str) -> Operation[Plan]:
         InvalidInput: when planning: the configured table was not made from that one.
         WrongData: when planning: rows of the old table are missing in the configured one.
     """
-    return Operation(
-        "rebucket drop-old",
-        old_table,
-        plan=lambda run: _plan(run, old_table),
-        apply=lambda run, plan, check: _apply(run, plan, check, old_table),
-    )
+    return Operation("rebucket drop-old", old_table, lambda run: _plan(run, old_table))
 
 
 def _plan(run: RunContext, old_table: str) -> Plan:
@@ -37,7 +34,8 @@ def _plan(run: RunContext, old_table: str) -> Plan:
     _require_switched(run, old_table)
     counts = {"rows_verified": 0, "tables_dropped": 0}
     if run.control.table_columns(settings.journal_keyspace, old_table) is None:
-        return Plan(counts, [f"table {old_table} is gone already, as a run that died left it"])
+        line = f"table {old_table} is gone already, as a run that died left it"
+        return Plan(counts, [line], partial(_drop, run, old_table, counts))
     run.say(f"looking for every row of {old_table} in {new}")
     old = rebucket_read.settings_of(settings, old_table, settings.bucket_size)
     totals = rebucket_rows.compare(
@@ -51,20 +49,19 @@ def _plan(run: RunContext, old_table: str) -> Plan:
             do="nothing was dropped; somebody still writes the old table, or rows of the new one"
             " were deleted or purged: then drop the old one by hand",
         )
-    return Plan(
-        {"rows_verified": totals.equal, "tables_dropped": 1},
-        [f"drop table {old_table}: all its {totals.equal:,} rows are in {new}"],
-    )
+    counts = {"rows_verified": totals.equal, "tables_dropped": 1}
+    line = f"drop table {old_table}: all its {totals.equal:,} rows are in {new}"
+    return Plan(counts, [line], partial(_drop, run, old_table, counts))
 
 
-def _apply(
-    run: RunContext, plan: Plan, check: Callable[[], None], old_table: str
+def _drop(
+    run: RunContext, old_table: str, counts: Mapping[str, int], ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
-    check()
+    ensure_locked()
     rebucket_store.drop_table(run.control, run.settings, old_table)
-    check()
+    ensure_locked()
     rebucket_store.forget(run.control, run.settings)
-    return plan.counts
+    return counts
 
 
 def _require_switched(run: RunContext, old_table: str) -> None:

@@ -8,19 +8,21 @@ they are compared again, so that a run that ends well has verified them, row for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark import clock
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.schema import identifier
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError, WrongData
 from tidemark.journal import bucket_size
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.rebucket import compare as rebucket_rows
 from tidemark.reconciliation.rebucket import read as rebucket_read
 from tidemark.reconciliation.rebucket import store as rebucket_store
@@ -34,7 +36,7 @@ LOOK_BACK_BUCKETS = 2
 
 def operation(
     to: BucketSize, table_name: str | None = None, *, thorough: bool = False
-) -> Operation[Plan]:
+) -> Operation:
     """Bring a table of tag views in that bucket size up to the configured one, and verify it.
 
     Events younger than the eventual-consistency delay are left to the next run. A run after a
@@ -50,134 +52,171 @@ def operation(
             not made by rebucket.
         WrongData: when planning: that table is in use, so that its newest rows would be deleted.
     """
-    rebucket = _Rebucket(to, table_name, thorough=thorough)
-    return Operation("rebucket", f"to {to.value}", rebucket.plan, rebucket.apply)
+    return Operation(
+        "rebucket", f"to {to.value}", lambda run: _plan(run, to, table_name, thorough=thorough)
+    )
 
 
-class _Rebucket:
-    """What the plan found to differ is put right; then both tables are compared again."""
+def _plan(run: RunContext, to: BucketSize, table_name: str | None, *, thorough: bool) -> Plan:
+    source, target = run.settings, _target(run, to, table_name)
+    delay = source.events_by_tag_eventual_consistency_delay
+    end_ms = to_millis(clock.now()) - round(delay * 1000)
+    state = rebucket_store.read_state(run.control, target)
+    if _exists(run, target):
+        first_ms = None if thorough else _compare_from(source, target, state)
+        tables = _Tables(run, target, first_ms, end_ms)
+        _require_not_used(run, target)
+        found = tables.compare()
+        _require_no_newer_rows(tables, found)
+        totals = found.totals
+    else:
+        run.say(f"counting the rows of {source.events_by_tag_table}")
+        rows = rebucket_read.keys(run, source).where(rebucket_rows.before(end_ms))
+        tables, found = _Tables(run, target, None, end_ms), None
+        totals = Totals(equal=0, missing=rows.count(), extra=0, different=0)
+    counts = _counts(totals)
 
-    def __init__(self, to: BucketSize, table_name: str | None, *, thorough: bool) -> None:
-        self._to, self._table_name, self._thorough = to, table_name, thorough
-        self._found: Difference | None = None
-        self._first_ms: int | None = None
-        self._end_ms = 0
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        done = Counter(counts)
+        differing = found
+        if differing is None:
+            differing = _copy(tables, counts["rows_copied"], ensure_locked)
+            done.update(_counts(differing.totals))
+        return _put_all_right(tables, differing, done, ensure_locked)
 
-    def plan(self, run: RunContext) -> Plan:
-        source, target = run.settings, self._target(run)
-        delay = source.events_by_tag_eventual_consistency_delay
-        self._end_ms = to_millis(clock.now()) - round(delay * 1000)
-        state = rebucket_store.read_state(run.control, target)
-        exists = _exists(run, target)
-        if exists:
-            self._first_ms = self._compare_from(source, state)
-            _require_not_used(run, target)
-            self._found = self._compare(run, target)
-            self._require_no_newer_rows(run, target, self._found)
-            totals = self._found.totals
-        else:
-            run.say(f"counting the rows of {source.events_by_tag_table}")
-            rows = rebucket_read.keys(run, source).where(rebucket_rows.before(self._end_ms))
-            totals = Totals(equal=0, missing=rows.count(), extra=0, different=0)
-        is_verified = state is not None and state.verified_to is not None
-        return Plan(
-            _counts(totals),
-            [*_lines(source, target, totals, self._first_ms), *_how_to_switch(source, target)],
-            is_empty=exists and is_verified and not totals.differing,
-        )
+    is_verified = state is not None and state.verified_to is not None
+    is_up_to_date = found is not None and is_verified and not totals.differing
+    lines = _lines(source, target, totals, tables.first_ms) + _how_to_switch(source, target)
+    return Plan(counts, lines, None if is_up_to_date else apply)
 
-    def apply(self, run: RunContext, plan: Plan, check: Callable[[], None]) -> Mapping[str, int]:
-        source, target = run.settings, self._target(run)
-        done = Counter(plan.counts)
-        found = self._found
-        if found is None:
-            check()
-            rebucket_store.create_table(run.control, source, target)
-            check()
-            run.say(f"copying {plan.counts['rows_copied']:,} rows")
-            rebucket_store.copy_rows(self._source_rows(run), target)
-            found = self._compare(run, target)
-            done.update(_counts(found.totals))
-        for _ in range(ROUNDS):
-            if not found.totals.differing:
-                check()
-                rebucket_store.write_verified(run.control, target, from_millis(self._end_ms))
-                return {**done, "rows_verified": found.totals.equal}
-            self._put_right(run, target, found, check)
-            found = self._compare(run, target)
-            done.update(_counts(found.totals))
-        raise TidemarkError(
-            f"after {ROUNDS} rounds {source.events_by_tag_table} and {target.events_by_tag_table}"
-            f" still differ in {found.totals.differing:,} rows",
-            where=source.journal_keyspace,
-            do="stop the writers and run again; if that does not help, run `reconcile check`",
-        )
 
-    def _put_right(
-        self, run: RunContext, target: Settings, found: Difference, check: Callable[[], None]
-    ) -> None:
-        verdict = F.col("verdict")
-        run.say(f"putting {found.totals.differing:,} rows right")
-        check()
-        rebucket_store.delete_rows(found.rows.where(verdict.isin(EXTRA, DIFFERENT)), target)
-        check()
-        wanted = found.rows.where(verdict.isin(MISSING, DIFFERENT)).drop("verdict")
-        rows = self._source_rows(run).join(wanted, on=rebucket_rows.KEY, how="left_semi")
-        rebucket_store.copy_rows(rows, target)
+@dataclass(frozen=True)
+class _Tables:
+    """The configured tag views and the new ones, as far as they are compared.
 
-    def _compare(self, run: RunContext, target: Settings) -> Difference:
-        run.say("comparing both tables, row for row")
-        stored = rebucket_read.rows(run, target, self._first_ms)
+    Attributes:
+        run: the run; its settings name the configured tag views.
+        target: settings that name the new ones.
+        first_ms: the first time bucket that is compared, epoch ms; None for all of them.
+        end_ms: events from this time on are left out, epoch ms.
+    """
+
+    run: RunContext
+    target: Settings
+    first_ms: int | None
+    end_ms: int
+
+    def source_rows(self) -> DataFrame:
+        """Read the configured tag views under the time buckets of the new ones, with their ttl."""
+        rows = rebucket_read.rows(self.run, self.run.settings, self.first_ms, with_ttl=True)
+        older = rows.where(rebucket_rows.before(self.end_ms))
+        return rebucket_rows.rebucketed(older, self.target.bucket_size)
+
+    def compare(self) -> Difference:
+        """Compare both tables, row for row."""
+        self.run.say("comparing both tables, row for row")
+        stored = rebucket_read.rows(self.run, self.target, self.first_ms)
         return rebucket_rows.compare(
-            self._source_rows(run).drop("ttl"), stored.where(rebucket_rows.before(self._end_ms))
+            self.source_rows().drop("ttl"), stored.where(rebucket_rows.before(self.end_ms))
         )
 
-    def _require_no_newer_rows(self, run: RunContext, target: Settings, found: Difference) -> None:
-        """Refuse to delete rows that came after the last of the source.
 
-        Raises:
-            WrongData: somebody writes the target.
-        """
-        if not found.totals.extra:
-            return
-        of_target = found.rows.where(F.col("verdict") == EXTRA)
-        newest = rebucket_rows.newest_ticks(of_target)
-        if newest > rebucket_rows.newest_ticks(self._source_rows(run)):
-            raise _in_use(run, target, "it has rows that are newer than all of")
+def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> Difference:
+    """Make the new table, copy all rows, and compare."""
+    run = tables.run
+    ensure_locked()
+    rebucket_store.create_table(run.control, run.settings, tables.target)
+    ensure_locked()
+    run.say(f"copying {rows:,} rows")
+    rebucket_store.copy_rows(tables.source_rows(), tables.target)
+    return tables.compare()
 
-    def _source_rows(self, run: RunContext) -> DataFrame:
-        rows = rebucket_read.rows(run, run.settings, self._first_ms, with_ttl=True)
-        return rebucket_rows.rebucketed(rows.where(rebucket_rows.before(self._end_ms)), self._to)
 
-    def _target(self, run: RunContext) -> Settings:
-        settings = run.settings
-        name = self._table_name or f"{settings.events_by_tag_table}_{self._to.value.lower()}"
-        if settings.bucket_size is self._to or settings.events_by_tag_table == name:
-            raise InvalidInput(
-                f"the tag views in {settings.events_by_tag_table} have bucket size"
-                f" {settings.bucket_size.value} already",
-                where="--to, --table",
-                do="name another bucket size and another table",
-            )
-        identifier(name)
-        target = rebucket_read.settings_of(settings, name, self._to)
-        if _exists(run, target) and (
-            bucket_size.recorded_bucket_size(run.control, target) is not self._to
-        ):
-            raise InvalidInput(
-                f"table {name} exists, and not as tag views of bucket size {self._to.value}",
-                where=settings.journal_keyspace,
-                do="name another table with --table",
-            )
-        return target
+def _put_all_right(
+    tables: _Tables, found: Difference, done: Counter[str], ensure_locked: EnsureLocked
+) -> Mapping[str, int]:
+    """Put right what differs and compare again, until nothing differs.
 
-    def _compare_from(self, source: Settings, state: rebucket_store.State | None) -> int | None:
-        """Aligned to both bucket sizes, so that both tables are cut at the same time."""
-        if self._thorough or state is None or state.verified_to is None:
-            return None
-        size = max(source.bucket_size, self._to, key=lambda size: size.milliseconds)
-        first = keys.time_bucket(to_millis(state.verified_to), size)
-        return first - LOOK_BACK_BUCKETS * size.milliseconds
+    Raises:
+        TidemarkError: something still differs after `ROUNDS`.
+    """
+    run, target = tables.run, tables.target
+    for _ in range(ROUNDS):
+        if not found.totals.differing:
+            ensure_locked()
+            rebucket_store.write_verified(run.control, target, from_millis(tables.end_ms))
+            return {**done, "rows_verified": found.totals.equal}
+        _put_right(tables, found, ensure_locked)
+        found = tables.compare()
+        done.update(_counts(found.totals))
+    raise TidemarkError(
+        f"after {ROUNDS} rounds {run.settings.events_by_tag_table} and"
+        f" {target.events_by_tag_table} still differ in {found.totals.differing:,} rows",
+        where=run.settings.journal_keyspace,
+        do="stop the writers and run again; if that does not help, run `reconcile check`",
+    )
+
+
+def _put_right(tables: _Tables, found: Difference, ensure_locked: EnsureLocked) -> None:
+    verdict = F.col("verdict")
+    tables.run.say(f"putting {found.totals.differing:,} rows right")
+    ensure_locked()
+    rebucket_store.delete_rows(found.rows.where(verdict.isin(EXTRA, DIFFERENT)), tables.target)
+    ensure_locked()
+    wanted = found.rows.where(verdict.isin(MISSING, DIFFERENT)).drop("verdict")
+    rows = tables.source_rows().join(wanted, on=rebucket_rows.KEY, how="left_semi")
+    rebucket_store.copy_rows(rows, tables.target)
+
+
+def _require_no_newer_rows(tables: _Tables, found: Difference) -> None:
+    """Refuse to delete rows that came after the last of the source.
+
+    Raises:
+        WrongData: somebody writes the target.
+    """
+    if not found.totals.extra:
+        return
+    of_target = found.rows.where(F.col("verdict") == EXTRA)
+    newest = rebucket_rows.newest_ticks(of_target)
+    if newest > rebucket_rows.newest_ticks(tables.source_rows()):
+        raise _in_use(tables.run, tables.target, "it has rows that are newer than all of")
+
+
+def _target(run: RunContext, to: BucketSize, table_name: str | None) -> Settings:
+    """Return settings that name the new tag views.
+
+    Raises:
+        InvalidInput: they are the configured ones, or a table that rebucket did not make.
+    """
+    settings = run.settings
+    name = table_name or f"{settings.events_by_tag_table}_{to.value.lower()}"
+    if settings.bucket_size is to or settings.events_by_tag_table == name:
+        raise InvalidInput(
+            f"the tag views in {settings.events_by_tag_table} have bucket size"
+            f" {settings.bucket_size.value} already",
+            where="--to, --table",
+            do="name another bucket size and another table",
+        )
+    identifier(name)
+    target = rebucket_read.settings_of(settings, name, to)
+    if _exists(run, target) and bucket_size.recorded_bucket_size(run.control, target) is not to:
+        raise InvalidInput(
+            f"table {name} exists, and not as tag views of bucket size {to.value}",
+            where=settings.journal_keyspace,
+            do="name another table with --table",
+        )
+    return target
+
+
+def _compare_from(
+    source: Settings, target: Settings, state: rebucket_store.State | None
+) -> int | None:
+    """Return the first time bucket to compare, which both bucket sizes have; None for all."""
+    if state is None or state.verified_to is None:
+        return None
+    size = max(source.bucket_size, target.bucket_size, key=lambda size: size.milliseconds)
+    first = keys.time_bucket(to_millis(state.verified_to), size)
+    return first - LOOK_BACK_BUCKETS * size.milliseconds
 
 
 def _require_not_used(run: RunContext, target: Settings) -> None:

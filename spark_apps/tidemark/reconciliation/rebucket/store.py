@@ -11,11 +11,11 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector, ddl
+from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
+from tidemark.cassandra.ddl import create_table_like
 from tidemark.cassandra.schema import table
-from tidemark.journal import bucket_size
-from tidemark.reconciliation.rebucket.compare import KEY
+from tidemark.journal import bucket_size, frames
 from tidemark.settings import Settings
 
 TABLE = "rebucket"
@@ -40,19 +40,17 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
         " VALUES (?, ?, ?)",
         (target.journal_keyspace, target.events_by_tag_table, source.events_by_tag_table),
     )
-    control.execute_ddl(
-        ddl.create_like(
-            control,
-            target.journal_keyspace,
-            source.events_by_tag_table,
-            target.events_by_tag_table,
-        )
+    create_table_like(
+        control,
+        target.journal_keyspace,
+        source.events_by_tag_table,
+        target.events_by_tag_table,
     )
 
 
 def delete_rows(rows: DataFrame, target: Settings) -> None:
     """Second: rows that the source does not have, or has with other cells. Columns: KEY."""
-    connector.delete(rows.select(*KEY), target.journal_keyspace, target.events_by_tag_table)
+    frames.delete_tag_view_rows(rows, target)
 
 
 def copy_rows(rows: DataFrame, target: Settings) -> None:

@@ -9,10 +9,11 @@ and tools").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, frames
@@ -20,7 +21,7 @@ from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import truncate
 from tidemark.reconciliation.delete import run as delete
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.rebuild import window as rebuild_window
 from tidemark.reconciliation.rebuild.write import write_series
 from tidemark.spark.local_rows import local_rows
@@ -30,7 +31,7 @@ from tidemark.tagging.rules import Rule
 STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
 
 
-def operation(scope: Scope) -> Operation[Plan]:
+def operation(scope: Scope) -> Operation:
     """Rebuild everything, or what persistence ids, tags or a window narrow it to.
 
     Raises:
@@ -46,36 +47,38 @@ def operation(scope: Scope) -> Operation[Plan]:
             )
         return rebuild_window.operation(scope)
     if scope.is_everything:
-        return Operation("rebuild", str(scope), _plan_everything, _rebuild_everything)
-    deleting = delete.operation(scope, thorough=True)
+        return Operation("rebuild", str(scope), _plan_everything)
+    return Operation("rebuild", str(scope), lambda run: _plan(run, scope))
 
-    def plan(run: RunContext) -> Plan:
-        bucket_size.require_partition_size(run.control, run.settings)
-        rules.load(run.settings.tagging_dir)
-        found = deleting.plan(run)
-        return Plan(found.counts, [*found.lines, "and writes them anew from messages", STOPPED])
 
-    def apply(run: RunContext, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+def _plan(run: RunContext, scope: Scope) -> Plan:
+    bucket_size.require_partition_size(run.control, run.settings)
+    rules.load(run.settings.tagging_dir)
+    deleting = delete.plan(run, scope, thorough=True)
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         _record(run, _rules_of(run, scope))
-        deleting.apply(run, planned, check)
-        return _write(run, scope, check)
+        if deleting.apply is not None:
+            deleting.apply(ensure_locked)
+        return _write(run, scope, ensure_locked)
 
-    return Operation("rebuild", str(scope), plan, apply)
+    return Plan(
+        deleting.counts, [*deleting.lines, "and writes them anew from messages", STOPPED], apply
+    )
 
 
 def _plan_everything(run: RunContext) -> Plan:
     rules.load(run.settings.tagging_dir)
-    found = truncate.plan(run)
-    return Plan(found.counts, [*found.lines, "and writes all of it anew from messages"])
+    emptying = truncate.plan(run)
 
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        run.start_spark()
+        _record(run, rules.load(run.settings.tagging_dir))
+        truncate.truncate(run, ensure_locked)
+        return _write(run, Scope(), ensure_locked)
 
-def _rebuild_everything(
-    run: RunContext, planned: Plan, check: Callable[[], None]
-) -> Mapping[str, int]:
-    run.start_spark()
-    _record(run, rules.load(run.settings.tagging_dir))
-    truncate.truncate(run, check)
-    return _write(run, Scope(), check)
+    lines = [*emptying.lines, "and writes all of it anew from messages"]
+    return Plan(emptying.counts, lines, apply)
 
 
 def _record(run: RunContext, tag_rules: list[Rule]) -> None:
@@ -93,9 +96,9 @@ def _rules_of(run: RunContext, scope: Scope) -> list[Rule]:
     return [rule for rule in rules.load(run.settings.tagging_dir) if rule.tag in scope.tags]
 
 
-def _write(run: RunContext, scope: Scope, check: Callable[[], None]) -> Mapping[str, int]:
+def _write(run: RunContext, scope: Scope, ensure_locked: EnsureLocked) -> Mapping[str, int]:
     tag_rules = rules.load(run.settings.tagging_dir)
-    return write_series(run, _messages(run, scope), tag_rules, scope.tags, check)
+    return write_series(run, _messages(run, scope), tag_rules, scope.tags, ensure_locked)
 
 
 def _messages(run: RunContext, scope: Scope) -> DataFrame:

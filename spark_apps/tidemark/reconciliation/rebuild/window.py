@@ -5,49 +5,51 @@ Progress and scanning stay as they are: the numbers before and after the window 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.errors import JournalDamaged
 from tidemark.journal import tag_views
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.reconciliation.findings.scope import Scope, require_known
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.tagging import numbering, read, rules, store, transform
 from tidemark.window import to_millis
 
 
-def operation(scope: Scope) -> Operation[Plan]:
+def operation(scope: Scope) -> Operation:
     """Drop the partitions of the window's time buckets, of all tags or those named; write them."""
+    return Operation("rebuild", str(scope), lambda run: _plan(run, scope))
 
-    def plan(run: RunContext) -> Plan:
-        require_known(run, scope)
-        rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
-        doomed = _partitions(run, scope)
-        lines = [
-            f"drops {len(doomed)} partitions of {run.settings.events_by_tag_table} and writes them"
-            " anew with the same numbers",
-            "readers of what is rebuilt must be stopped",
-        ]
-        return Plan({"partitions": len(doomed)}, lines)
 
-    def apply(run: RunContext, planned: Plan, check: Callable[[], None]) -> Mapping[str, int]:
+def _plan(run: RunContext, scope: Scope) -> Plan:
+    require_known(run, scope)
+    rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
+    doomed = _partitions(run, scope)
+    counts = {"partitions": len(doomed)}
+    lines = [
+        f"drops {len(doomed)} partitions of {run.settings.events_by_tag_table} and writes them"
+        " anew with the same numbers",
+        "readers of what is rebuilt must be stopped",
+    ]
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         rows = _rows(run, scope)
-        doomed = _partitions(run, scope)
-        check()
+        ensure_locked()
         tag_views.delete_partitions(run.control, run.settings, doomed)
-        check()
+        ensure_locked()
         stamp = run.control.write_time()
         store.write_tag_views(
             transform.tag_view_rows(rows), run.settings, len(doomed), write_time=stamp
         )
-        return planned.counts
+        return counts
 
-    return Operation("rebuild", str(scope), plan, apply)
+    return Plan(counts, lines, apply)
 
 
 def _bounds(scope: Scope) -> tuple[int, int]:

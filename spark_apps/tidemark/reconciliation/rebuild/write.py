@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Row
@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
+from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
@@ -28,7 +29,7 @@ def write_series(
     messages: DataFrame,
     tag_rules: Sequence[Rule],
     tags: frozenset[str] | None,
-    check: Callable[[], None],
+    ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
     """Write the series of these messages as if nothing had been there, numbered from 1.
 
@@ -43,7 +44,7 @@ def write_series(
         tag_rules: the rules that add tags.
         tags: only these, or None. With tags named, tag_scanning is left as it is: it speaks of
             all tags of a persistence id.
-        check: raises LockLost when the run must not write any more.
+        ensure_locked: raises LockLost when the run must not write any more.
 
     Returns:
         tag_rows_written, progress_rows_written, quarantined.
@@ -59,7 +60,7 @@ def write_series(
         kept = before_first(kept, F.col(YOUNG).isNotNull())
         series, found = _counted(kept)
     if found.cause:
-        check()
+        ensure_locked()
         store.quarantine_unwritable(run, kept)
     run.say("numbering, writing the tag views")
     rows = numbering.ranked(kept).where(F.col("tag").isNotNull() & F.col(PURGED).isNull())
@@ -70,7 +71,7 @@ def write_series(
     time_buckets = span // run.settings.bucket_size.milliseconds + 1
     # The deletes came from here, the rows come from wherever a task runs: clocks may disagree.
     stamp = run.control.write_time()
-    check()
+    ensure_locked()
     store.write_tag_views(
         transform.tag_view_rows(rows).drop(*absent),
         run.settings,
@@ -78,11 +79,11 @@ def write_series(
         write_time=stamp,
     )
     run.say("writing tag_write_progress and tag_scanning")
-    check()
+    ensure_locked()
     progress = transform.last_of_whole_series(series, kept)
     store.write_progress(progress, run.settings, write_time=stamp)
     if tags is None:
-        _write_scanning(run, series, rules.version(tag_rules), stamp, check)
+        _write_scanning(run, series, rules.version(tag_rules), stamp, ensure_locked)
     series.unpersist()
     return {
         "tag_rows_written": (found.rows or 0) - found[PURGED],
@@ -149,7 +150,7 @@ def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
 
 
 def _write_scanning(
-    run: RunContext, series: DataFrame, version: str, stamp: int, check: Callable[[], None]
+    run: RunContext, series: DataFrame, version: str, stamp: int, ensure_locked: EnsureLocked
 ) -> None:
     # Not from the progress: what has no tag is complete as well.
     number = F.struct("tag", "tag_pid_sequence_nr")
@@ -160,8 +161,8 @@ def _write_scanning(
         ),
         F.lit(True).alias("is_whole"),
     )
-    check()
+    ensure_locked()
     rows = tails.select("persistence_id", "sequence_nr")
     store.write_scanning(rows, run.settings, write_time=stamp)
-    check()
+    ensure_locked()
     store.write_tails(tails, run.settings, version)

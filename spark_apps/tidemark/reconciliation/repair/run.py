@@ -7,11 +7,11 @@ between any two leaves something that the next run finds and puts right.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.journal import bucket_size, messages_by_key
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -21,7 +21,7 @@ from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Found, find
 from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
-from tidemark.reconciliation.operation import Operation, Plan
+from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.repair import store as repair_store
 from tidemark.tagging import completeness, events, rules, store, transform
 
@@ -48,17 +48,9 @@ ACTIONS = {
 """What is done, in this order, with the findings (`kinds.COLUMNS`) of which the condition holds."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepairPlan(Plan):
-    """A plan with what it found, in memory until it is applied."""
-
-    found: Found
-    kept: FrameCache
-
-
-def operation(scope: Scope) -> Operation[RepairPlan]:
+def operation(scope: Scope) -> Operation:
     """Put right what check finds in a scope."""
-    return Operation("repair", str(scope), lambda run: _plan(run, scope), _apply)
+    return Operation("repair", str(scope), lambda run: _plan(run, scope))
 
 
 def view_rows(found: DataFrame, messages: DataFrame) -> DataFrame:
@@ -93,50 +85,51 @@ def scanning_rows(found: DataFrame) -> DataFrame:
     return found.select("persistence_id", F.col("expected_sequence_nr").alias("sequence_nr"))
 
 
-def _plan(run: RunContext, scope: Scope) -> RepairPlan:
+def _plan(run: RunContext, scope: Scope) -> Plan:
     require_known(run, scope)
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     kept = FrameCache()
     found = find(run, scope, kept)
-    [counts] = found.findings.agg(
+    [of_actions] = found.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
+    counts = of_actions.asDict()
     examples = findings.examples(found.findings) if found.by_kind else []
-    return RepairPlan(
-        counts.asDict(),
-        [*describe(found), *examples],
-        not found.by_kind,
-        found=found,
-        kept=kept,
-    )
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        _put_right(run, found, counts, ensure_locked)
+        kept.release()
+        return counts
+
+    return Plan(counts, [*describe(found), *examples], apply if found.by_kind else None)
 
 
-def _apply(run: RunContext, plan: RepairPlan, check: Callable[[], None]) -> Mapping[str, int]:
-    settings, found = run.settings, plan.found
+def _put_right(
+    run: RunContext, found: Found, counts: Mapping[str, int], ensure_locked: EnsureLocked
+) -> None:
+    settings = run.settings
     tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
         "events_quarantined": lambda part: store.quarantine_unwritable(
             run, events.tagged(_messages(run, found, part), tag_rules)
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
-            view_rows(part, _messages(run, found, part)), settings, plan.counts["tag_rows_written"]
+            view_rows(part, _messages(run, found, part)), settings, counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
         "progress_rows_written": lambda part: store.write_progress(progress_rows(part), settings),
         "progress_rows_deleted": lambda part: repair_store.delete_progress(part, settings),
         "scanning_rows_written": lambda part: store.write_scanning(scanning_rows(part), settings),
     }
-    check()
+    ensure_locked()
     _forget(run, found.findings)
     bucket_size.record_bucket_size(run.control, settings)
     rules.record(run.control, settings, tag_rules)
     for name, condition in ACTIONS.items():
-        if plan.counts[name]:
-            run.say(f"{plan.counts[name]:,} {name.replace('_', ' ')}")
-            check()
+        if counts[name]:
+            run.say(f"{counts[name]:,} {name.replace('_', ' ')}")
+            ensure_locked()
             actions[name](found.findings.where(condition))
-    plan.kept.release()
-    return plan.counts
 
 
 def _forget(run: RunContext, found: DataFrame) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import tables
+from tidemark.journal import frames, tables
 from tidemark.settings import Settings
 
 
@@ -15,14 +14,8 @@ def delete_rows(findings: DataFrame, settings: Settings) -> None:
 
     Columns in: `kinds.COLUMNS`.
     """
-    keys = findings.select(
-        F.col("tag").alias("tag_name"),
-        F.col("time_bucket").alias("timebucket"),
-        "timestamp",
-        "persistence_id",
-        F.col("number").alias("tag_pid_sequence_nr"),
-    )
-    connector.delete(keys, settings.journal_keyspace, settings.events_by_tag_table)
+    rows = findings.withColumnRenamed("number", "tag_pid_sequence_nr")
+    frames.delete_tag_view_rows(rows, settings)
 
 
 def delete_progress(findings: DataFrame, settings: Settings) -> None:

@@ -1,0 +1,293 @@
+"""The commands of reconcile; `spark_apps/reconcile.py` has them.
+
+Each imports its own module when it runs: deleting by key needs no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import typer
+
+from tidemark import clock
+from tidemark.application import cli
+from tidemark.application.cli import Command, Job
+from tidemark.context import Outcome, RunContext
+from tidemark.errors import InvalidInput
+from tidemark.reconciliation.findings.scope import Scope
+from tidemark.reconciliation.operation import Operation, run_operation
+from tidemark.window import Window
+
+
+def tags(
+    persistence_id: cli.PersistenceIds = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most this many tags.")] = 100,
+) -> Job:
+    """List the tags that messages carry, with counts.
+
+    For each tag: how many events and persistence ids carry it, its first and last event, its rows
+    in the tag views, and the persistence ids whose progress is missing. Tags of which only rows or
+    progress are left are listed too. Nothing is written.
+    """
+
+    def work(run: RunContext) -> Outcome:
+        from tidemark.reconciliation.tags import run_tags
+
+        return run_tags(run, Scope.of(persistence_id, None), limit=limit)
+
+    return Job(work)
+
+
+def check(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+) -> Job:
+    """Compare messages with tag views, progress and scanning.
+
+    Findings go, with their exact keys, to the table tag_view_finding, and end the run with exit
+    status 3. Nothing in the journal is written, and no lock is taken: actors may go on.
+    """
+
+    def work(run: RunContext) -> Outcome:
+        from tidemark.reconciliation.check import run_check
+
+        window = _window(window_start, window_end, run)
+        return run_check(run, _scope(persistence_id, tag, window, everything, by_default=True))
+
+    return Job(work, _reported(window_start, window_end))
+
+
+def repair(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Put right what check finds, with the fewest writes.
+
+    Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconciliation.repair import run as repair
+
+        window = _window(window_start, window_end, run)
+        return repair.operation(_scope(persistence_id, tag, window, everything, by_default=True))
+
+    return _changing(operation, apply, _reported(window_start, window_end))
+
+
+def delete(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Also search the tags for rows that no event leads to."),
+    ] = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete persistence ids or tags from the tag views.
+
+    With both, only the rows of those persistence ids under those tags. By key, without Spark.
+    Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconciliation.delete import run as delete
+
+        return delete.operation(Scope.of(persistence_id, tag), thorough=thorough)
+
+    return _changing(operation, apply)
+
+
+def propagate_deletes(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    everything: cli.Everything = False,
+    beyond_search_limit: Annotated[
+        bool,
+        typer.Option(
+            "--beyond-search-limit",
+            help="Also where readers without an offset would fail: more than 5000 numbers go.",
+        ),
+    ] = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete the rows of events deleted from messages.
+
+    Pekko never does. What remains keeps its numbers; progress and scanning stay.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconciliation.propagate_deletes import run as propagate
+
+        scope = _scope(persistence_id, tag, None, everything)
+        return propagate.operation(scope, beyond_search_limit=beyond_search_limit)
+
+    return _changing(operation, apply)
+
+
+def rebuild(
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    window_start: cli.WindowStart = None,
+    window_end: cli.WindowEnd = None,
+    everything: cli.Everything = False,
+    apply: cli.Apply = False,
+) -> Job:
+    """Throw tag views away and write them anew from messages.
+
+    All of them, or those of persistence ids, of tags, or of a window of time buckets. Readers and
+    actors of what is rebuilt must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconciliation.rebuild import run as rebuild
+
+        window = _window(window_start, window_end, run)
+        return rebuild.operation(_scope(persistence_id, tag, window, everything))
+
+    return _changing(operation, apply, _reported(window_start, window_end))
+
+
+def settle(
+    persistence_id: Annotated[
+        str, typer.Option(metavar="ID", help="The event's persistence id.", show_default=False)
+    ],
+    sequence_nr: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Its sequence nr.", show_default=False)
+    ],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why nobody needs it; kept.", show_default=False)
+    ],
+    apply: cli.Apply = False,
+) -> Job:
+    """Settle an event that no reader could read, so that validate accuses it no more.
+
+    It stays as it is, without a row and without a number, and in quarantine. If its message is
+    ever repaired, it is checked and written like any other.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconciliation import settle
+
+        return settle.operation(persistence_id, sequence_nr, reason)
+
+    return _changing(operation, apply)
+
+
+def truncate(
+    apply: cli.Apply = False,
+) -> Job:
+    """Empty the tag views, progress and scanning as a whole.
+
+    `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.reconciliation import truncate
+
+        return truncate.operation()
+
+    return _changing(operation, apply)
+
+
+def rebucket(
+    to: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Minute, Hour or Day: the new bucket size.")
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The new table.", show_default="tag_views_<size>"),
+    ] = None,
+    thorough: Annotated[
+        bool,
+        typer.Option("--thorough", help="Compare all rows, however far earlier runs verified."),
+    ] = False,
+    drop_old: Annotated[
+        str | None,
+        typer.Option("--drop-old", metavar="NAME", help="After the switch: drop this old table."),
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Copy the tag views into a table of another bucket size.
+
+    The copy is verified row for row. Run again, it catches up: what came to the old table is
+    copied, what went is deleted. It prints the Pekko settings to switch to. The old table stays
+    until --drop-old, which is given after the switch, without --to, and drops nothing unless all
+    rows are in the configured table.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.partitioning.keys import BucketSize
+        from tidemark.reconciliation.rebucket import drop as rebucket_drop
+        from tidemark.reconciliation.rebucket import run as rebucket
+
+        if (to is None) == (drop_old is None):
+            raise InvalidInput(
+                "rebucket makes tag views or drops old ones",
+                where="--to, --drop-old",
+                do="give one of the two",
+            )
+        if drop_old is not None:
+            return rebucket_drop.operation(drop_old)
+        return rebucket.operation(BucketSize.parse(to or ""), table, thorough=thorough)
+
+    return _changing(operation, apply)
+
+
+def _changing(
+    operation: Callable[[RunContext], Operation],
+    apply: bool,
+    window: Callable[[], Window] | None = None,
+) -> Job:
+    return Job(lambda run: run_operation(run, operation(run), apply=apply), window, not apply)
+
+
+def _reported(start: str | None, end: str | None) -> Callable[[], Window] | None:
+    return (lambda: Window.parse(start, end)) if start or end else None
+
+
+def _window(start: str | None, end: str | None, run: RunContext) -> Window | None:
+    if not start and not end:
+        return None
+    window = Window.parse(start, end)
+    window.require_whole_buckets(run.settings.bucket_size, clock.now())
+    return window
+
+
+def _scope(
+    persistence_ids: list[str] | None,
+    tags: list[str] | None,
+    window: Window | None,
+    everything: bool,
+    *,
+    by_default: bool = False,
+) -> Scope:
+    if everything and (persistence_ids or tags or window):
+        raise InvalidInput(
+            "--all and a narrower scope contradict each other",
+            where="--all, --persistence-id, --tag, --window-start",
+            do="leave one of them out",
+        )
+    return Scope.of(persistence_ids, tags, window, everything=everything or by_default)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "tags": tags,
+    "check": check,
+    "repair": repair,
+    "delete": delete,
+    "rebuild": rebuild,
+    "truncate": truncate,
+    "propagate-deletes": propagate_deletes,
+    "rebucket": rebucket,
+    "settle": settle,
+}
+"""By the name on the command line."""
