@@ -1,4 +1,4 @@
-"""purge from plan to report."""
+"""The run of purge, from plan to report."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from tidemark.window import Window, to_millis
 
 APPLICATION = applications.PURGE
 _DELETED_AT_ONCE = 100
-"""Partitions that are deleted between two looks at the locks."""
+"""Number of partitions that are deleted between two checks of the locks."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What somebody wants to be purged.
+    """The request for a purge.
 
     Attributes:
-        window: whole time buckets that are over; None for all that is past its retention.
+        window: whole time buckets that are over; None for all those past their retention.
         retention_days: buckets that ended less than this ago stay; by default the setting.
         below_retention: the retention may be shorter than the setting.
-        give_up: projections without a file that need nothing any more; their pieces are dropped.
-        apply: delete; otherwise only the plan is shown. Both leave an audit row.
+        give_up: projections without a file that no longer need anything; their pieces are dropped.
+        apply: delete; otherwise only show the plan. Both write an audit row.
     """
 
     window: Window | None = None
@@ -47,12 +47,12 @@ class Order:
 
 
 def run_purge(run: RunContext, order: Order) -> Outcome:
-    """Delete the tag-view buckets that are past retention and that nobody needs.
+    """Delete the tag-view buckets that are past retention and that no projection needs.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future; the retention
-            is below the setting's and nobody said that it may be; a projection that is given up
-            has a file, or never ran.
+            is shorter than the setting and `below_retention` is not set; a projection that is
+            given up has a file, or never ran.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
         DefinitionError: a projection file cannot be read, so that its needs are unknown.
@@ -66,7 +66,7 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
     kept_since = clock.now() - timedelta(days=days)
     settings = run.settings
     ledger = Pieces.of(run.control, settings, APPLICATION)
-    unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
+    unfinished = {row.time_bucket for row in ledger.entries() if row.state is not State.DONE}
     given_up = _given_up(run, order.give_up)
 
     def plan_now() -> list[Bucket]:
@@ -90,11 +90,11 @@ def run_purge(run: RunContext, order: Order) -> Outcome:
     if not order.apply:
         planned = totals | {"buckets_purged": 0, "partitions_deleted": 0}
         audit.record(run, "purge", journal, lines, planned, dry_run=True)
-        doomed = totals["buckets_purged"]
-        return Outcome(PLANNED, {"planned": doomed}, planned, [*lines, _how_to_apply(doomed)])
-    # A run that died after its last delete left pieces without rows: only their end is missing.
-    to_end = set(_doomed(plan)) | (unfinished - {bucket.time_bucket for bucket in plan})
-    pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
+        to_purge = totals["buckets_purged"]
+        return Outcome(PLANNED, {"planned": to_purge}, planned, [*lines, _how_to_apply(to_purge)])
+    # A run that died after its last delete left pieces without rows, which only have to be ended.
+    to_end = set(_to_purge(plan)) | (unfinished - {bucket.time_bucket for bucket in plan})
+    pieces = [piece for piece in ledger.plan(to_end, force=True) if piece.time_bucket in to_end]
     if not pieces and not given_up:
         return Outcome(NOTHING, {}, totals, lines or ["no tag-view bucket is past its retention"])
     audit.record(run, "purge started", journal, lines, totals)
@@ -144,7 +144,7 @@ def _absent_lines(run: RunContext, given_up: set[str]) -> list[str]:
 
 
 def _lines(plan: Sequence[Bucket], order: Order) -> list[str]:
-    """Each time bucket; without a window, what is kept is only counted by reason."""
+    """Describe each time bucket; without a window, kept buckets are only counted by reason."""
     if order.window is not None:
         return [describe(bucket) for bucket in plan]
     kept = Counter(bucket.kept_because for bucket in plan if bucket.kept_because)
@@ -180,32 +180,37 @@ def _purge(
                 where=run.settings.journal_keyspace,
                 do="nothing was deleted; run again",
             )
-        doomed = _doomed(plan)
-        places = ((tag, one.time_bucket) for one in doomed.values() for tag in one.tags)
-        while part := list(islice(places, _DELETED_AT_ONCE)):
-            # What was lost meanwhile may be written by others now.
+        to_purge = _to_purge(plan)
+        partitions = (
+            (tag, bucket.time_bucket) for bucket in to_purge.values() for tag in bucket.tags
+        )
+        while some_partitions := list(islice(partitions, _DELETED_AT_ONCE)):
+            # Without the lock, another run may write to these partitions.
             claimed.check()
-            tag_views.delete_partitions(run.control, run.settings, part)
+            tag_views.delete_partitions(run.control, run.settings, some_partitions)
         claimed.finish(
             State.DONE,
-            {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
+            {
+                time_bucket: {"partitions_deleted": len(bucket.tags)}
+                for time_bucket, bucket in to_purge.items()
+            },
         )
 
 
-def _doomed(plan: Sequence[Bucket]) -> dict[int, Bucket]:
+def _to_purge(plan: Sequence[Bucket]) -> dict[int, Bucket]:
     return {bucket.time_bucket: bucket for bucket in plan if not bucket.kept_because}
 
 
 def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
-    doomed = _doomed(plan)
+    to_purge = _to_purge(plan)
     return {
-        "buckets_purged": len(doomed),
-        "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
-        "buckets_kept": len(plan) - len(doomed),
+        "buckets_purged": len(to_purge),
+        "partitions_deleted": sum(len(bucket.tags) for bucket in to_purge.values()),
+        "buckets_kept": len(plan) - len(to_purge),
     }
 
 
-def _how_to_apply(doomed: int) -> str:
-    if not doomed:
+def _how_to_apply(buckets: int) -> str:
+    if not buckets:
         return "nothing would be purged"
-    return f"dry run: nothing was deleted; --apply would purge {time_buckets(doomed)}"
+    return f"dry run: nothing was deleted; --apply would purge {time_buckets(buckets)}"
