@@ -1,8 +1,7 @@
-"""The present, for everything that depends on it.
+"""The present time, for all code that depends on it.
 
-Every application asks here and nowhere else, so that a test can live through weeks in minutes. What
-only measures how long something takes (a lock's time to live, progress for people) has a monotonic
-clock of its own.
+Applications read the time here and nowhere else, so that a test can play weeks in minutes. Code
+that only measures durations (a lock's time to live, progress for people) uses a monotonic clock.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from tidemark.window import EPOCH
 
 
 def now() -> datetime:
-    """The present, aware and in UTC."""
+    """Return the present, aware and in UTC."""
     return datetime.now(UTC)
 
 
 def now_micros() -> int:
-    """The present in microseconds since 1970, as Cassandra counts write times."""
+    """Return the present in microseconds since 1970, as Cassandra counts write times."""
     return (now() - EPOCH) // timedelta(microseconds=1)

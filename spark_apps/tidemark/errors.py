@@ -1,4 +1,4 @@
-"""Every failure that Tidemark foresees, each as one line for people.
+"""The failures that Tidemark foresees, each of them one line for people.
 
 ::
 
@@ -58,19 +58,19 @@ def _rebuild(kind: type[TidemarkError], what: str, where: str, do: str) -> Tidem
 
 
 def together(what: str, statuses: Iterable[int]) -> TidemarkError:
-    """Several failures as one; another try may help if it may help one of them.
+    """Combine several failures into one, which may be retried if one of them may be.
 
     Args:
-        what: all of it, in a line.
-        statuses: the exit status of each.
+        what: the description of all failures, in one line.
+        statuses: the exit status of each failure.
     """
     kinds = {kind.exit_status: kind for kind in (WrongData, InvalidInput, TidemarkError)}
     return kinds[min(statuses)](what)
 
 
 def root_cause(error: BaseException) -> str:
-    """What an unforeseen error says, in one line; for a failed Spark job, the JVM's own cause."""
-    # Asking the JVM fails if it has ended; then the Python side of the error must do.
+    """Return an unforeseen error as one line; for a failed Spark job, the JVM's own cause."""
+    # A JVM that has ended cannot be asked for the cause; then the error's type must do.
     with suppress(Exception):
         cause = getattr(error, "java_exception", None)
         while cause is not None and cause.getCause() is not None:
@@ -87,17 +87,17 @@ def reason_of(error: BaseException) -> str:
 
 
 def _python_cause(text: str) -> str:
-    """Of a traceback in a Python worker its last line, with the innermost place of the user's."""
-    _, found, trace = text.partition("Traceback (most recent call last):\n")
-    if not found:
+    """Return the last line of a worker's traceback, with the innermost place of user code."""
+    _, separator, trace = text.partition("Traceback (most recent call last):\n")
+    if not separator:
         return ""
-    said = [line for line in trace.splitlines() if line and not line[0].isspace()]
+    messages = [line for line in trace.splitlines() if line and not line[0].isspace()]
     places = [
         f" ({PurePath(file).name}:{line})"
         for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace)
         if not {"pyspark", "pyspark.zip", "site-packages"}.intersection(PurePath(file).parts)
     ]
-    return (said[0] if said else "") + (places[-1] if places else "")
+    return (messages[0] if messages else "") + (places[-1] if places else "")
 
 
 class InvalidInput(TidemarkError):

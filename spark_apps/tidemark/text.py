@@ -1,4 +1,4 @@
-"""Numbers in sentences for people."""
+"""Text for people: numbers with nouns, and causes in one line."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ _LONGEST_CAUSE = 200
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 bucket`, `2 buckets`, `1,000 buckets`; `plural` where it is not the noun and an s."""
+    """Format a number with its noun: `1 bucket`, `1,000 buckets`; `plural` if irregular."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def one_line(text: str) -> str:
-    """A text as the cause of a quarantined event: one line of bounded length."""
+    """Shorten a text to one line of bounded length, as the cause of a quarantined event."""
     return " ".join(text.split())[:_LONGEST_CAUSE]

@@ -13,17 +13,17 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_millis(moment: datetime) -> int:
-    """Epoch milliseconds of an aware datetime, rounded down."""
+    """Return the epoch milliseconds of an aware datetime, rounded down."""
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
 def from_millis(millis: int) -> datetime:
-    """The UTC datetime of epoch milliseconds."""
+    """Return the UTC datetime of epoch milliseconds."""
     return EPOCH + timedelta(milliseconds=millis)
 
 
 def iso(moment: datetime) -> str:
-    """ISO 8601 in UTC with `Z`, without a fraction when there is none."""
+    """Format an aware datetime as ISO 8601 in UTC with `Z`, without a zero fraction."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -36,7 +36,7 @@ class Window:
 
     @classmethod
     def parse(cls, start: str | None, end: str | None) -> Window:
-        """The window of `--window-start` and `--window-end`.
+        """Parse the window of `--window-start` and `--window-end`.
 
         Raises:
             InvalidInput: a bound is missing, not ISO 8601, or the window is empty or reversed.
@@ -77,12 +77,12 @@ class Window:
             )
 
     def buckets(self, size: BucketSize) -> Iterator[int]:
-        """The time buckets in the window, as epoch milliseconds, ascending."""
+        """Return the time buckets in the window, as epoch milliseconds, ascending."""
         return iter(range(to_millis(self.start), to_millis(self.end), size.milliseconds))
 
     @classmethod
     def hull(cls, buckets: Collection[int], size: BucketSize) -> Window | None:
-        """From the first of these time buckets (epoch ms) to the end of the last; None of none."""
+        """Return the smallest window around the time buckets (epoch ms); None without buckets."""
         if not buckets:
             return None
         return cls(from_millis(min(buckets)), from_millis(max(buckets) + size.milliseconds))

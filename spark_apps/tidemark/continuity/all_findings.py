@@ -14,12 +14,12 @@ from tidemark.ledger.purged import Removed
 
 @dataclass(frozen=True)
 class JournalKeys:
-    """What there is, without payload, over the whole history of the journal.
+    """The keys of a journal's tables, without payload.
 
     Attributes:
         index: `journal.frames.message_index`.
         rows: `journal.frames.tag_view_keys`.
-        progress: `read.progress`.
+        progress: `journal.frames.placed_progress`.
         scanning: `journal.frames.scanning`.
         deleted: `journal.frames.deleted`.
         listed: `read.listed`.
@@ -38,9 +38,9 @@ class JournalKeys:
 def all_findings(
     keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
 ) -> DataFrame:
-    """Every finding that lies in one of those time buckets (epoch ms), one for each KEY.
+    """Return every finding in the time buckets (epoch ms), one for each KEY.
 
-    The history before and after them counts: an event's predecessor may lie anywhere.
+    `keys` must cover the whole history: an event's predecessor may lie in any time bucket.
 
     Columns in: those of `JournalKeys`, and of `tag_sequence.absent_events`. Columns out: those of
     `findings.findings_of`.
@@ -52,12 +52,12 @@ def all_findings(
 def suspicions(
     keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
 ) -> DataFrame:
-    """The same of what `news` has read, which is never less than what there is to find.
+    """Return a superset of the findings in the time buckets, from the keys that `news` has read.
 
-    Whatever `all_findings` finds in those time buckets by the whole history shows here, too; but
-    what shows need not be a finding. Nothing excuses a missing row: what would is not at hand.
+    It has whatever `all_findings` would find by the whole history, and may have more. Nothing
+    excuses a missing row here, since the rows and events that could are not read.
 
-    Columns in and out: those of `all_findings`, but of `JournalKeys` what is new and around it.
+    Columns in and out: those of `all_findings`; `keys` holds the new events and their neighbours.
     """
     none = F.lit(False)
     numbers = tag_sequence.tag_sequence_findings(

@@ -1,4 +1,4 @@
-"""The checks of sequence continuity: what each of them holds to be a finding, and why.
+"""The checks of sequence continuity: what each of them takes for a finding, and why.
 
 The rules follow from docs/real-systems.md; "reader" is Pekko's EventsByTagStage.
 """
@@ -17,7 +17,7 @@ SEQUENCE_NR_DUPLICATE = "sequence_nr_duplicate"
 """One sequence nr has two events, in two timestamps or partitions: two writers."""
 
 SEQUENCE_NR_LOST_TAIL = "sequence_nr_lost_tail"
-"""tag_write_progress or tag_scanning, which may lag but never lead, is past messages."""
+"""tag_write_progress or tag_scanning, which may lag but never lead, is ahead of messages."""
 
 TAG_PID_SEQUENCE_NR_GAP = "tag_pid_sequence_nr_gap"
 """Numbers are missing between two rows of a (persistence id, tag): a reader fails there."""

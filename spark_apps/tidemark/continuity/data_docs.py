@@ -1,8 +1,9 @@
-"""How Data Docs look: GX's own pages in a frame that needs no network.
+"""The look of Data Docs: GX's own pages with templates that need no network.
 
 The stock pages load their styles, scripts and logo from six public hosts: without a connection
-the start page is empty, and with one every reader is announced there. GX takes another view
-class by configuration; these find include/data_docs before the stock templates.
+the start page is empty, and with one each view of a page is visible to those hosts. GX takes
+another view class by configuration; the classes here find include/data_docs before the stock
+templates.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ RENDERER = {"module_name": __name__, "class_name": "RunRenderer"}
 
 
 class PageView(DefaultJinjaPageView):
-    """Every kind of page: start page, suite and validation result."""
+    """The view of every kind of page: start page, suite and validation result."""
 
     def __init__(self, **settings: Any) -> None:
-        """Put our templates first; `settings` are those of GX."""
+        """Put Tidemark's templates first; `settings` are those of GX."""
         super().__init__(**settings)
         stock = self.env.loader
         self.env.loader = ChoiceLoader([FileSystemLoader(TEMPLATES), *([stock] if stock else [])])
 
 
 class RunRenderer(ValidationResultsPageRenderer):
-    """The page of a run, with the data asset by its name: GX looks for it where it no longer is."""
+    """The page of a run, with the data asset's name: GX looks for it in an outdated place."""
 
     def render(
         self, validation_results: ExpectationSuiteValidationResult, suite_parameters: Any = None
     ) -> RenderedDocumentContent:
-        """Name the data asset, and render."""
+        """Set the name of the data asset and render the page."""
         meta: dict[str, Any] = validation_results.meta  # type: ignore[assignment]
         meta.setdefault("batch_spec", {})["data_asset_name"] = validation_results.asset_name
         rendered: RenderedDocumentContent = super().render(validation_results, suite_parameters)

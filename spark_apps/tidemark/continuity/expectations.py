@@ -1,7 +1,7 @@
-"""Great Expectations judges the counts of findings, and publishes them as Data Docs.
+"""The verdict of Great Expectations on the counts of findings, published as Data Docs.
 
-It is given one row for each time bucket and one column for each check, never the events: one
-expectation in GX costs several passes over its data.
+GX is given one row for each time bucket and one column for each check, never the events: one
+expectation costs several passes over its data.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _UNSAFE_IN_PATH = re.compile(r"[^A-Za-z0-9_.:+-]")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What Great Expectations says, and the start page of its Data Docs."""
+    """The verdict of Great Expectations, and the start page of its Data Docs."""
 
     passed: bool
     data_docs: Path
 
 
 def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) -> pd.DataFrame:
-    """One row for each time bucket, one column for each check with its number of findings.
+    """Make a table of the findings: a row for each time bucket, a column for each check.
 
     Columns out: time_bucket (ISO 8601 text, UTC, for people), and one int64 by each check's name.
     """
@@ -59,13 +59,13 @@ def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) 
 
 
 def judge(table: pd.DataFrame, settings: Settings, run_id: str) -> Verdict:
-    """Validate `counts_table`, and build its page of the Data Docs under `data_docs_dir`.
+    """Validate `counts_table` and build its page of the Data Docs under `data_docs_dir`.
 
-    The pages of the last KEPT_RUNS runs are kept. Loading Great Expectations takes seconds, so
-    that only a run with something to judge does it.
+    The pages of the last KEPT_RUNS runs are kept. Great Expectations is imported here, since that
+    takes seconds and only a run with findings to judge needs it.
     """
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    # It warns about its own internals; a page that could not be rendered is an error.
+    # GX warns about its own internals; a page that could not be rendered is an error.
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     import great_expectations as gx
     from great_expectations.checkpoint.actions import UpdateDataDocsAction
@@ -118,7 +118,7 @@ def _suite() -> ExpectationSuite:
 
 
 def _context(directory: Path) -> AbstractDataContext:
-    """A context that keeps its results in files, so that the start page lists earlier runs."""
+    """Make a context that keeps its results in files, so that the start page lists earlier runs."""
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
         DataContextConfig,
@@ -163,7 +163,7 @@ def _site(directory: Path) -> dict[str, Any]:
 
 
 def _drop_old_runs(directory: Path) -> None:
-    """Keep the newest runs; their folders are <results or pages>/<suite>/<run name>/<run time>."""
+    """Delete all but the newest runs; folders are <results or pages>/<suite>/<run name>/<time>."""
     times = sorted((directory / _RESULTS).glob("*/*/*"), key=lambda path: path.name, reverse=True)
     for old in times[KEPT_RUNS:]:
         for part in (_RESULTS, _PAGES):

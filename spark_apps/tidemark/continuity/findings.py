@@ -1,4 +1,4 @@
-"""The shape of a finding, and the small tables that are made of all findings of a run."""
+"""The shape of a finding, and the counts of the findings of a run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KEY = ("time_bucket", "check_name", "persistence_id", "tag", "number")
 
 @dataclass(frozen=True)
 class Rule:
-    """What makes a row a finding, and what the finding says.
+    """The condition that makes a row a finding, and the values of the finding.
 
     Attributes:
         check: the name of the check.
-        is_broken: whether the row is a finding; null is no.
-        number: the number found.
-        expected: the number that should have been; may be null.
+        is_broken: whether the row is a finding; null means no.
+        number: the number that the row has.
+        expected: the number that the row should have; may be null.
         detail: a clause for people.
     """
 
@@ -38,7 +38,7 @@ class Rule:
 
 
 def findings_of(rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """A finding for each rule that a row breaks, in one pass over the rows.
+    """Return a finding for each rule that a row breaks, in one pass over the rows.
 
     Columns in: time_bucket (bigint, epoch ms), persistence_id, and tag where a tag is concerned.
     Columns out: KEY (tag is "" where none is concerned, number is bigint), expected (bigint, may
@@ -66,7 +66,7 @@ def findings_of(rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 
 
 def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
-    """All findings of those time buckets, one for each KEY.
+    """Return all findings of the time buckets, one for each KEY.
 
     Columns in and out: those of `findings_of`.
     """
@@ -75,14 +75,14 @@ def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
     return (
         found.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
-        # Two rules of one check can meet in the same number.
+        # Two rules of one check can find the same number.
         .groupBy(*KEY)
         .agg(F.min("expected").alias("expected"), F.min("detail").alias("detail"))
     )
 
 
 def counts(found: DataFrame) -> dict[tuple[int, str], int]:
-    """Number of findings by time bucket and check; only those that have any.
+    """Count the findings by time bucket and check, without zeros.
 
     Columns in: those of `findings_of`.
     """
@@ -91,10 +91,10 @@ def counts(found: DataFrame) -> dict[tuple[int, str], int]:
 
 
 def rows_by_bucket(rows: DataFrame, buckets: Iterable[int]) -> dict[int, int]:
-    """Number of rows in each of those time buckets that has any.
+    """Count the rows in each of the time buckets, without zeros.
 
     Columns in: time_bucket (bigint).
     """
-    found = rows.groupBy("time_bucket").agg(F.count("*").alias("rows")).collect()
+    counted = rows.groupBy("time_bucket").agg(F.count("*").alias("rows")).collect()
     wanted = set(buckets)
-    return {row["time_bucket"]: row["rows"] for row in found if row["time_bucket"] in wanted}
+    return {row["time_bucket"]: row["rows"] for row in counted if row["time_bucket"] in wanted}

@@ -1,4 +1,4 @@
-"""A look at a journal: at what is new if that shows that it is whole, else at everything."""
+"""A look at a journal: at what is new if that proves it whole, else at everything."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Keep = Callable[[DataFrame], DataFrame]
 
 @dataclass(frozen=True)
 class Look:
-    """What was seen.
+    """The result of a look at a journal.
 
     Attributes:
         scope: what was looked at.
-        why: why everything was; empty if it was not.
+        why: the reason for looking at everything; empty if only new events were looked at.
         found: the findings, columns of `findings.findings_of`.
         read_counts: number of rows by READ_COUNTS and time bucket.
-        tails: those that have moved, columns of `tails.known`; None if nobody would ask for them.
+        tails: the tails that have moved, columns of `tails.known`; None if no run would read them.
     """
 
     scope: Scope
@@ -46,28 +46,28 @@ class Look:
     tails: DataFrame | None
 
     def line(self) -> str:
-        """What was looked at, for people."""
+        """Return what was looked at, as a line for people."""
         everything = f"looked at everything: {self.why}"
         return "looked at what is new" if self.scope is Scope.NEW else everything
 
     def details(self) -> dict[str, str]:
-        """The same for programs."""
+        """Return what was looked at, as fields for programs."""
         return {"scope": self.scope, "scope_reason": self.why}
 
 
 @contextmanager
 def kept_frames() -> Iterator[Keep]:
-    """A function that keeps a frame in memory to the end of the block."""
-    kept: list[DataFrame] = []
+    """Yield a function that keeps a frame in memory until the end of the block."""
+    persisted: list[DataFrame] = []
 
     def keep(frame: DataFrame) -> DataFrame:
-        kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        persisted.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return frame
 
     try:
         yield keep
     finally:
-        for frame in kept:
+        for frame in persisted:
             frame.unpersist()
 
 
@@ -82,12 +82,12 @@ def look_at(
     """Look at the time buckets of the pieces; with Scope.ALL also at those that have passed.
 
     Args:
-        run: the application's frame.
-        scope: what is asked for.
-        pieces: what is planned, ascending.
+        run: the context of the run.
+        scope: the requested scope.
+        pieces: the planned pieces, ascending.
         passed: the time buckets that have passed and are not planned, epoch ms.
-        owed: what tag-write owes.
-        keep: one of `kept_frames`.
+        owed: the time buckets that tag-write owes.
+        keep: the function that `kept_frames` yields.
 
     Raises:
         DefinitionError: a tag rule cannot be used.
@@ -100,12 +100,13 @@ def look_at(
     why = news.reason_for_everything(run, pieces, passed)
     if not why:
         run.say("reading what is new")
-        seen = news.look(run, buckets, tag_rules, owed)
-        if not seen.doubt:
-            counts = _counts(seen.events, seen.rows, buckets)
-            nothing = local_rows(run.spark, [], findings.SCHEMA)
-            return Look(Scope.NEW, "", nothing, counts, tails.last_rows(seen.rows, max(buckets)))
-        why = seen.doubt
+        new = news.look(run, buckets, tag_rules, owed)
+        if not new.doubt:
+            counts = _counts(new.events, new.rows, buckets)
+            no_findings = local_rows(run.spark, [], findings.SCHEMA)
+            moved = tails.last_rows(new.rows, max(buckets))
+            return Look(Scope.NEW, "", no_findings, counts, moved)
+        why = new.doubt
     return _everything(run, buckets, (), tag_rules, owed, keep, why)
 
 
@@ -118,7 +119,7 @@ def _everything(
     keep: Keep,
     why: str,
 ) -> Look:
-    """Look at those time buckets by the whole history."""
+    """Check the planned and passed time buckets against the whole history."""
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
@@ -130,8 +131,8 @@ def _everything(
     rows = keep(frames.tag_view_keys(spark, settings))
     counts = _counts(index, rows, buckets)
     run.say("comparing the numbers")
-    gone = removed(run.control, settings, to_millis(clock.now()))
-    absent = keep(tag_sequence.absent_events(index, rows, gone, owed))
+    removed_rows = removed(run.control, settings, to_millis(clock.now()))
+    absent = keep(tag_sequence.absent_events(index, rows, removed_rows, owed))
     settled = unwritable.settled_events(absent, run.control, settings)
     keys = JournalKeys(
         index,
@@ -144,7 +145,7 @@ def _everything(
             unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled)
         ),
     )
-    found = all_findings(keys, absent, gone, buckets)
+    found = all_findings(keys, absent, removed_rows, buckets)
     if passed and owed.since is not None:
         found = _without_late(found, scanning, passed)
     moved = None
@@ -156,9 +157,9 @@ def _everything(
 
 
 def _without_late(found: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
-    """Without untagged events that came into passed time buckets since tag-write has last run.
+    """Drop findings of untagged events that reached passed buckets after tag-write's last run.
 
-    They lie beyond what tag_scanning covers, and the next run of tag-write writes their rows.
+    Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
 
     Columns in and out: those of `findings.findings_of`; `scanning` as `journal.frames` has it.
     """
@@ -175,6 +176,6 @@ def _without_late(found: DataFrame, scanning: DataFrame, passed: Collection[int]
 def _counts(
     index: DataFrame, rows: DataFrame, buckets: Collection[int]
 ) -> dict[str, dict[int, int]]:
-    """The index is counted before the rows are read: Pekko writes in this order."""
+    """Count messages and rows by bucket: messages first, since Pekko writes in this order."""
     read_frames = zip(READ_COUNTS, (index, rows), strict=True)
     return {name: findings.rows_by_bucket(frame, buckets) for name, frame in read_frames}

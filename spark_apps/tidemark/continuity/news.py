@@ -1,14 +1,14 @@
-"""What is new of a journal, with the little around it that shows whether it is whole.
+"""The new part of a journal, with its neighbours that show whether it is whole.
 
-What a finding in a time bucket depends on is not the history, but
+A finding in a time bucket does not depend on the whole history, but on
 
-- the events of the bucket, and of each the one before it and all others with its sequence nr;
-- the events that progress and scanning tell of;
-- the rows of the bucket, and of each series the one before its first.
+- the events of the bucket, the event before each, and all others with the same sequence nr;
+- the events that progress and scanning name;
+- the rows of the bucket, and in each series the row before its first.
 
-All of it is asked for by key, so that the cost is that of what is new. The events of a bucket are
-found by the index on their time: without one they could have any sequence nr, as those of a second
-writer do that goes on where it was when the first one took over.
+All of these are read by key, so that the cost is that of the new part. The events of a bucket are
+found by the index on their time: without it they could have any sequence nr, like those of a
+second writer that goes on where it was when the first one took over.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from tidemark.text import counted
 from tidemark.window import to_millis
 
 NEWS_SHARE = 4
-"""A scan is cheaper than asking by key for more than one time bucket in so many."""
+"""A scan is cheaper than reads by key if more than one time bucket in this number is new."""
 _SERIES = ["persistence_id", "tag"]
 
 
 @dataclass(frozen=True)
 class News:
-    """What a look at the news has seen; its frames are in memory.
+    """The result of a look at new time buckets; its frames are in memory.
 
     Attributes:
         events: the events of the time buckets, columns of `journal.frames.message_index`.
-        rows: their rows, columns of `journal.frames.tag_view_keys`.
+        rows: the rows of the time buckets, columns of `journal.frames.tag_view_keys`.
         doubt: why everything must be looked at, for people; empty if the buckets are whole.
     """
 
@@ -57,11 +57,11 @@ class News:
 
 
 def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Collection[int]) -> str:
-    """Why a look at the news would not do, or not be cheaper; empty if it would.
+    """Return why a look at the new part would not suffice or not be cheaper; empty if it is.
 
     Args:
-        run: the application's frame.
-        pieces: what is planned.
+        run: the context of the run.
+        pieces: the planned pieces.
         passed: the time buckets that have passed before, epoch ms.
     """
     if not tables.has_time_index(run.control, run.settings):
@@ -82,41 +82,41 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Coll
 def look(
     run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.Rule], owed: Owed
 ) -> News:
-    """Read what is new, in the order of `read`, and judge it.
+    """Read the new time buckets, in the order of `read`, and decide whether they are whole.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         buckets: time buckets without one between them that has passed, epoch ms.
         tag_rules: the tag rules.
-        owed: what tag-write owes.
+        owed: the time buckets that tag-write owes.
     """
     spark, settings = run.spark, run.settings
     progress = frames.placed_progress(spark, settings).localCheckpoint()
     scanning = frames.scanning(spark, settings).localCheckpoint()
     new = _events(run, buckets, tag_rules).localCheckpoint()
-    told = told_of(progress, scanning, buckets).localCheckpoint()
-    around = _around(new, told, settings)
+    named = told_of(progress, scanning, buckets).localCheckpoint()
+    around = _around(new, named, settings)
     rows = frames.tag_view_keys_of(partitions(new, progress, buckets), settings).localCheckpoint()
     first = first_rows(rows).localCheckpoint()
     known = tails.known_of(first, settings).localCheckpoint()
-    gone = removed(run.control, settings, to_millis(clock.now()))
-    absent = tag_sequence.absent_events(new, rows, gone, owed).localCheckpoint()
+    removed_rows = removed(run.control, settings, to_millis(clock.now()))
+    absent = tag_sequence.absent_events(new, rows, removed_rows, owed).localCheckpoint()
     settled = unwritable.settled_events(absent, run.control, settings)
     keys = JournalKeys(
         around,
-        rows.unionByName(_as_they_are(preceding(first, known), gone, settings)),
+        rows.unionByName(_as_they_are(preceding(first, known), removed_rows, settings)),
         progress,
         scanning,
         deleted=frames.deleted(spark, settings),
         listed=read.listed(spark, settings, run.control),
         unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled),
     )
-    doubt = _doubt(suspicions(keys, absent, gone, buckets), overlapping(first, known))
-    return News(new, rows, doubt)
+    suspected = suspicions(keys, absent, removed_rows, buckets)
+    return News(new, rows, _doubt(suspected, overlapping(first, known)))
 
 
 def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) -> DataFrame:
-    """The events that progress in those time buckets, and scanning, know of.
+    """Return the events that scanning, and progress in the time buckets, name.
 
     Columns in: those of `journal.frames.placed_progress` and `scanning`. Columns out:
     persistence_id, sequence_nr.
@@ -128,15 +128,19 @@ def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) 
 
 
 def asked_for(new: DataFrame, told: DataFrame) -> DataFrame:
-    """Those, the new ones and the ones before them. Columns: persistence_id, sequence_nr."""
+    """Return the keys to read: of `told`, of new events and of the events before them.
+
+    Columns: persistence_id, sequence_nr.
+    """
     both = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
     return new.select("persistence_id", both.alias("sequence_nr")).unionByName(told).distinct()
 
 
 def unreached(told: DataFrame, found: DataFrame, deleted: DataFrame) -> DataFrame:
-    """The persistence ids of which more was told than was found or deleted: persistence_id.
+    """Return the persistence ids with a named event beyond those found or deleted.
 
-    Of them everything is needed: where their events end, and whether there are any.
+    All events of such an id must be read, to know where they end and whether there are any.
+    Columns: persistence_id.
     """
     highest = found.groupBy("persistence_id").agg(F.max("sequence_nr").alias("highest"))
     reached = F.greatest(F.coalesce("highest", F.lit(0)), F.coalesce("deleted_to", F.lit(0)))
@@ -150,19 +154,19 @@ def unreached(told: DataFrame, found: DataFrame, deleted: DataFrame) -> DataFram
 
 
 def partitions(new: DataFrame, progress: DataFrame, buckets: Collection[int]) -> DataFrame:
-    """The partitions of the tag views in those time buckets: tag_name, timebucket.
+    """Return the tag-view partitions of the time buckets: tag_name, timebucket.
 
-    Of all tags that progress or the new events know; a row of another tag has neither.
+    The tags are all those of progress and of the new events; no row can have another tag.
     """
     tags = progress.select("tag").union(new.select(F.explode("tags"))).distinct()
-    times = local_rows(new.sparkSession, [(one,) for one in buckets], "timebucket bigint")
+    times = local_rows(new.sparkSession, [(bucket,) for bucket in buckets], "timebucket bigint")
     return tags.withColumnRenamed("tag", "tag_name").crossJoin(F.broadcast(times))
 
 
 def first_rows(rows: DataFrame) -> DataFrame:
-    """Where the new rows of each series begin.
+    """Return where the new rows of each series begin.
 
-    Columns: persistence_id, tag, first_number, first_nr (their lowest sequence nr).
+    Columns: persistence_id, tag, first_number, first_nr (the lowest sequence nr of the rows).
     """
     return rows.groupBy(*_SERIES).agg(
         F.min("tag_pid_sequence_nr").alias("first_number"), F.min("sequence_nr").alias("first_nr")
@@ -170,13 +174,13 @@ def first_rows(rows: DataFrame) -> DataFrame:
 
 
 def preceding(first: DataFrame, known: DataFrame) -> DataFrame:
-    """The tails that lie just before the first new row. Columns: those of `tails.known`."""
+    """Return the tails just before the first new row. Columns: those of `tails.known`."""
     is_before = F.col("tag_pid_sequence_nr") == F.col("first_number") - 1
     return known.join(first, on=_SERIES).where(is_before).drop("first_number", "first_nr")
 
 
 def overlapping(first: DataFrame, known: DataFrame) -> DataFrame:
-    """The series whose new rows do not all come after the tail. Columns: those of `tails.known`."""
+    """Return the tails that do not precede all new rows. Columns: those of `tails.known`."""
     is_overlapped = (F.col("tag_pid_sequence_nr") >= F.col("first_number")) | (
         F.col("sequence_nr") >= F.col("first_nr")
     )
@@ -189,25 +193,25 @@ def _events(
     settings = run.settings
     end = max(buckets) + settings.bucket_size.milliseconds
     payload = events.READ if tag_rules else ()
-    found = frames.indexed_between(run.spark, settings, min(buckets), end, *payload)
-    new = _of_buckets(found, buckets)
+    messages = frames.indexed_between(run.spark, settings, min(buckets), end, *payload)
+    new = _of_buckets(messages, buckets)
     return read.with_rule_tags(run, new, tag_rules) if tag_rules else new
 
 
 def _around(new: DataFrame, told: DataFrame, settings: Settings) -> DataFrame:
-    """The events asked for, and all of those persistence ids that are not reached."""
+    """Read the events of `asked_for`, and all events of the ids that are `unreached`."""
     keys = increments.keys_of(asked_for(new, told), settings)
-    found = frames.messages_of(keys, settings).localCheckpoint()
+    messages = frames.messages_of(keys, settings).localCheckpoint()
     deleted = frames.deleted(new.sparkSession, settings)
-    ids = unreached(told, found, deleted).localCheckpoint()
+    ids = unreached(told, messages, deleted).localCheckpoint()
     if ids.isEmpty():
-        return found
-    others = found.join(ids, on="persistence_id", how="left_anti")
+        return messages
+    others = messages.join(ids, on="persistence_id", how="left_anti")
     return others.unionByName(frames.messages_of_ids(ids, settings))
 
 
-def _as_they_are(known: DataFrame, gone: Removed, settings: Settings) -> DataFrame:
-    """The rows of those tails that are there, and as they were those that may be removed."""
+def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) -> DataFrame:
+    """Read the rows of the tails; a row that may be removed is taken from its tail instead."""
     epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
     placed = known.withColumns(
         {
@@ -215,7 +219,7 @@ def _as_they_are(known: DataFrame, gone: Removed, settings: Settings) -> DataFra
             "time_bucket": columns.time_bucket(epoch_ms, settings.bucket_size),
         }
     )
-    marked = tag_sequence.with_is_removed(placed, "time_bucket", gone).localCheckpoint()
+    marked = tag_sequence.with_is_removed(placed, "time_bucket", removed_rows).localCheckpoint()
     keys = marked.where(~F.col("is_removed")).select(
         F.col("tag").alias("tag_name"),
         F.col("time_bucket").alias("timebucket"),
@@ -223,19 +227,20 @@ def _as_they_are(known: DataFrame, gone: Removed, settings: Settings) -> DataFra
         "persistence_id",
         "tag_pid_sequence_nr",
     )
-    there = frames.tag_view_keys_of(keys, settings)
-    return there.unionByName(marked.where("is_removed").select(*there.columns)).localCheckpoint()
+    present = frames.tag_view_keys_of(keys, settings)
+    excused = marked.where("is_removed").select(*present.columns)
+    return present.unionByName(excused).localCheckpoint()
 
 
 def _of_buckets(frame: DataFrame, buckets: Collection[int]) -> DataFrame:
-    wanted = local_rows(frame.sparkSession, [(one,) for one in buckets], "time_bucket bigint")
+    wanted = local_rows(frame.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
     return frame.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
 
 
 def _doubt(suspected: DataFrame, overlaps: DataFrame) -> str:
     check = F.lit(TAG_PID_SEQUENCE_NR_DUPLICATE).alias("check_name")
-    every = suspected.select("persistence_id", "check_name").unionByName(
+    doubtful = suspected.select("persistence_id", "check_name").unionByName(
         overlaps.select("persistence_id", check)
     )
-    first = every.orderBy("persistence_id", "check_name").limit(1).collect()
-    return "".join(f"in doubt: {one['persistence_id']}, {one['check_name']}" for one in first)
+    first = doubtful.orderBy("persistence_id", "check_name").limit(1).collect()
+    return "".join(f"in doubt: {row['persistence_id']}, {row['check_name']}" for row in first)

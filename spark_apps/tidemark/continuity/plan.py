@@ -1,4 +1,4 @@
-"""What validate works on."""
+"""The plan of validate: which time buckets are checked, and which wait for tag-write."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ APPLICATION = applications.VALIDATE
 
 
 class Scope(StrEnum):
-    """What a run looks at."""
+    """The part of the journal that a run looks at."""
 
     NEW = "new"
-    """What is new, if that shows that it is whole; else everything, for what is planned."""
+    """What is new, if that proves the planned buckets whole; else everything."""
     ALL = "all"
-    """Everything, for the time buckets that have passed, too."""
+    """Everything, also for the time buckets that have passed."""
 
 
 def passed(
     pieces_ledger: Pieces, planned: Sequence[Piece], owed: Collection[int]
 ) -> dict[int, Piece]:
-    """The time buckets that have passed, by epoch ms, as pieces that may be begun again.
+    """Return the time buckets (epoch ms) that have passed, as pieces that may be begun again.
 
-    Without those that are planned, and those that tag-write owes something.
+    Planned time buckets, and those in which tag-write owes rows, are left out.
     """
     others = {piece.time_bucket for piece in planned} | set(owed)
     return {
@@ -42,7 +42,7 @@ def passed(
 
 
 def ledger(run: RunContext) -> Pieces:
-    """The pieces of validate: one for each time bucket of the journal, all checks together."""
+    """Return the pieces of validate: one for each time bucket of the journal, for all checks."""
     settings = run.settings
     return Pieces.of(run.control, settings, APPLICATION)
 
@@ -52,22 +52,23 @@ class Owed:
     """The time buckets (epoch ms) whose rows tag-write has yet to write.
 
     Attributes:
-        buckets: what it has taken up, or missed, and is not done with.
-        since: the first that it has not come to, as all after it; None if it never ran.
+        buckets: those that tag-write has taken up or missed, and is not done with.
+        since: the first one that tag-write has not reached; it owes all from there on. None if it
+            never ran.
     """
 
     buckets: frozenset[int] = frozenset()
     since: int | None = None
 
     def without(self, time_buckets: Collection[int]) -> Owed:
-        """The same, but for those time buckets."""
+        """Return what is owed outside the time buckets."""
         return replace(self, buckets=self.buckets.difference(time_buckets))
 
 
 def owed_by_tag_write(run: RunContext) -> Owed:
-    """What tag-write owes: until its next runs have come, tagged events without rows are no loss.
+    """Return what tag-write owes: tagged events there may lack rows until its next runs.
 
-    Where it never ran, since Pekko writes the tags, it owes nothing.
+    Where tag-write never ran, since Pekko writes the tags, it owes nothing.
     """
     settings = run.settings
     entries = Pieces.of(run.control, settings, applications.TAG_WRITE).entries()
@@ -81,10 +82,10 @@ def owed_by_tag_write(run: RunContext) -> Owed:
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
-    """The write time of this run's findings, microseconds: now, and after those it replaces.
+    """Return the write time (microseconds) of this run's findings: now, but after older findings.
 
-    The ledger's own times stand in for those of the older findings: a run ends a piece after it
-    has written its findings. So a clock behind that of the run before cannot hide what is new.
+    The times of the ledger bound those of the older findings: a run ends a piece after it has
+    written its findings. So a clock behind that of the previous run cannot hide new findings.
     """
     buckets = [piece.time_bucket for piece in pieces]
     ended = [
@@ -92,4 +93,4 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
         for entry in pieces_ledger.entries(min(buckets), max(buckets) + 1)
         if entry.finished_at is not None
     ]
-    return max([clock.now_micros(), *(one * 1000 for one in ended)])
+    return max([clock.now_micros(), *(millis * 1000 for millis in ended)])

@@ -1,8 +1,9 @@
 """The keys that validate compares, read in the order that rules out false findings.
 
 The journal may be alive. Pekko writes messages, then tag_views, then tag_write_progress, and
-metadata before it deletes; so we read progress first, then messages, then tag_views, and last
-what excuses absence (docs/real-systems.md, "What an actor writes" and "Deletes and tools").
+metadata before it deletes. So validate reads progress first, then messages, then tag_views, and
+metadata last, which excuses absence (docs/real-systems.md, "What an actor writes" and "Deletes and
+tools").
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tidemark.tagging import events, rules
 
 
 def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFrame:
-    """The persistence ids that all_persistence_ids lists, as persistence_id; it may be absent."""
+    """Read persistence_id from all_persistence_ids; without that table the frame is empty."""
     name = settings.all_persistence_ids_table
     if control.table_columns(settings.journal_keyspace, name) is None:
         return local_rows(spark, [], "persistence_id string")
@@ -32,7 +33,7 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
 
 
 def index(run: RunContext, tag_rules: Sequence[rules.Rule]) -> DataFrame:
-    """Every message with the tags that it should have rows under; see `with_rule_tags`.
+    """Read every message with the tags under which it should have rows, see `with_rule_tags`.
 
     Columns: those of `journal.frames.message_index`.
     """
@@ -45,9 +46,10 @@ def index(run: RunContext, tag_rules: Sequence[rules.Rule]) -> DataFrame:
 def with_rule_tags(
     run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.Rule]
 ) -> DataFrame:
-    """The tags that rules give, where tag-write has written by these rules; elsewhere the stored.
+    """Add the tags of the rules where tag-write has applied these rules; elsewhere keep the stored.
 
-    Columns in: those of `journal.frames.message_index` and `events.READ`; out: without these.
+    Columns in: those of `journal.frames.message_index` and `events.READ`. Columns out: those of
+    `journal.frames.message_index`.
     """
     settings = run.settings
     ledger = Pieces.of(

@@ -1,4 +1,4 @@
-"""validate from plan to report."""
+"""The run of validate, from plan to report."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ EXAMPLES = 20
 
 @dataclass(frozen=True)
 class _Found:
-    """What was read and found, by time bucket.
+    """The findings of a run and the numbers of rows that it read.
 
     Attributes:
-        look: what was looked at.
-        by_check: number of findings by check.
-        examples: lines for people.
+        look: the look that gave the findings.
+        by_check: number of findings by time bucket and check.
+        examples: the first findings as lines for people.
         unwritable: the options that name the first event that cannot be written.
     """
 
@@ -70,11 +70,11 @@ def run_window(
     end as failed, and the next run takes them up again.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         window: whole time buckets that are over.
         force: also check buckets that passed before, and those that tag-write is not done with.
         dry_run: plan only.
-        scope: what to look at.
+        scope: the part of the journal to look at.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -154,7 +154,7 @@ def _check(
 
 
 def _replace(run: RunContext, claimed: Claim, found: DataFrame | None) -> None:
-    """Write the findings, if any, in place of those that the claimed pieces had."""
+    """Replace the findings of the claimed pieces by the new ones, if there are any."""
     if not claimed.pieces:
         return
     write_time = plan.write_time(plan.ledger(run), claimed.pieces)
@@ -162,10 +162,12 @@ def _replace(run: RunContext, claimed: Claim, found: DataFrame | None) -> None:
     if found is not None:
         store.write_findings(found, run.settings, run.run_id, write_time)
     # A bucket that was never taken up has no findings, and needs no tombstone.
-    never = (Reason.NEW, Reason.MISSED)
-    seen = [piece.time_bucket for piece in claimed.pieces if piece.reason not in never]
+    never_checked = (Reason.NEW, Reason.MISSED)
+    checked_before = [
+        piece.time_bucket for piece in claimed.pieces if piece.reason not in never_checked
+    ]
     claimed.check()
-    store.delete_older(run.control, run.settings, seen, write_time)
+    store.delete_older(run.control, run.settings, checked_before, write_time)
 
 
 def _examples(found: DataFrame) -> list[str]:
@@ -219,7 +221,7 @@ def _failure(
 
 
 def _remedy(found: _Found) -> str:
-    """What to do: both ways if there are findings of both kinds."""
+    """Return the next step for an operator; with findings of both kinds, both steps."""
     per_check = found.per_check()
     ways = []
     if set(per_check) - {UNWRITABLE_EVENT}:

@@ -10,7 +10,7 @@ from tidemark.continuity.findings import Rule, findings_of
 
 
 def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Gaps, missing heads and duplicates, each in the time bucket of the event that shows it.
+    """Find gaps, missing heads and duplicates, each in the time bucket of the event that shows it.
 
     Columns in: persistence_id, sequence_nr, ticks, time_bucket of all messages; `deleted` is
     unique in persistence_id and has deleted_to. Columns out: those of `findings.findings_of`;
@@ -47,17 +47,17 @@ def lost_tails(
     listed: DataFrame,
     last_bucket: int,
 ) -> DataFrame:
-    """Persistence ids of which more is known than messages holds.
+    """Find the persistence ids with a known event beyond the last that messages holds.
 
-    A tail that tag_write_progress knows lies in the time bucket of its offset, where the lost
-    event was. tag_scanning has no time: its tail lies in `last_bucket`, the newest of the run,
-    unless the persistence id has events after that bucket; so it is reported until it is repaired.
-    A persistence id without any event, metadata or entry in all_persistence_ids was cleaned up
-    for good ("never use again") and has lost nothing.
+    A finding by tag_write_progress lies in the time bucket of its offset, where the lost event was.
+    tag_scanning has no time: its finding lies in `last_bucket`, the newest of the run, unless the
+    persistence id has events after that bucket; so it is reported until it is repaired. A
+    persistence id without any event, metadata or entry in all_persistence_ids was cleaned up for
+    good ("never use again") and has lost nothing.
 
-    Columns in: those of `read.progress`, of `scanning` and `deleted` in `journal.frames`, of
+    Columns in: those of `placed_progress`, `scanning` and `deleted` in `journal.frames`, of
     `read.listed`, and of `index` persistence_id, sequence_nr, time_bucket. Columns out: those of
-    `findings.findings_of`; number is the highest sequence nr there is, expected the one known.
+    `findings.findings_of`; number is the highest sequence nr of messages, expected the known one.
     """
     held = index.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("highest"), F.max("time_bucket").alias("newest_bucket")

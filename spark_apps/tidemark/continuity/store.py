@@ -1,7 +1,7 @@
-"""The writes of validate: new findings first, then the older ones of the same time buckets go.
+"""The writes of validate: new findings, then the deletes of older ones in the same time buckets.
 
 The new rows carry a write time, and the partitions are deleted up to just before it. So a reader
-sees the old findings, then both, then the new, and never none.
+sees the old findings, then both, then the new ones, but never a state without findings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FINDING = "finding"
 
 
 def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time: int) -> None:
-    """First: the rows of `findings.of_buckets`, at `write_time` (microseconds)."""
+    """Write the rows of `findings.of_buckets` at `write_time` (microseconds), the first write."""
     rows = found.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
@@ -34,7 +34,7 @@ def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time
 def delete_older(
     control: Control, settings: Settings, buckets: Iterable[int], write_time: int
 ) -> None:
-    """Second: the findings of those time buckets that were written before `write_time`."""
+    """Delete the findings of the time buckets that were written before `write_time`, afterwards."""
     control.execute_many(
         f"DELETE FROM {table(settings.keyspace, FINDING)} USING TIMESTAMP ?"
         " WHERE journal_keyspace = ? AND time_bucket = ?",

@@ -1,14 +1,14 @@
 """The checks of tag pid sequence nr, per persistence id and tag, as pure transformations.
 
-Rows that purge or a TTL removed are no findings, nor those that tag-write still owes: an event
-whose writer's clock was ahead has its row later than its successors. A number missing before a row
-is explained
+Rows that purge or a TTL removed are no findings, nor are rows that tag-write still owes: an event
+whose writer's clock was ahead gets its row later than its successors. Numbers missing before a row
+are explained
 
 - one for one by the events in messages that carry the tag, have no row, lie in a removed or owed
-  time bucket, and stand between the row before and this row in sequence nr order; or
-- by events that messages no longer tells of: the row before (or the start) lies below the
-  persistence id's deleted_to, and there is a removed bucket not before the row before's and
-  before this row's own.
+  time bucket, and stand between the previous row and this row in sequence nr order; or
+- by events that messages no longer holds: the previous row (or the start) lies below the
+  persistence id's deleted_to, and some removed bucket lies at or after the previous row's bucket
+  and before the bucket of this row.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TAGGED = ["persistence_id", "tag"]
 
 
 def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owed) -> DataFrame:
-    """The (event, tag) pairs of messages without a row in tag_views.
+    """Return the (event, tag) pairs of messages without a row in tag_views.
 
     Columns in: persistence_id, sequence_nr, timestamp, time_bucket, tags of all messages; those
     of `journal.frames.tag_view_keys`. Columns out: persistence_id, tag, sequence_nr, timestamp,
-    time_bucket, is_removed (its row may be gone on purpose), is_owed (its row is yet to come).
+    time_bucket, is_removed (its row may be removed on purpose), is_owed (its row is yet to come).
     """
     tagged = index.select(
         "persistence_id", "sequence_nr", "timestamp", "time_bucket", F.explode("tags").alias("tag")
@@ -44,9 +44,11 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owe
 
 
 def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
-    """Events that no reader of their tag sees; number is the sequence nr of the event.
+    """Return a finding for each event that no reader of its tag sees; number is its sequence nr.
 
-    Columns in: those of `absent_events` and of `unwritable.unwritable_events`, which are none.
+    Unwritable events have findings of their own and are left out here.
+
+    Columns in: those of `absent_events` and of `unwritable.unwritable_events`.
     Columns out: those of `findings.findings_of`.
     """
     detail = F.format_string(
@@ -64,7 +66,7 @@ def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
 def tag_sequence_findings(
     rows: DataFrame, absent: DataFrame, deleted: DataFrame, removed: Removed
 ) -> DataFrame:
-    """Gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
+    """Find gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
 
     Columns in: those of `tag_view_keys` and `deleted` in `journal.frames`, of `absent_events`.
     Columns out: those of `findings.findings_of`; number is the tag pid sequence nr found, expected
@@ -106,13 +108,14 @@ def tag_sequence_findings(
 def lost_tag_tails(
     rows: DataFrame, progress: DataFrame, deleted: DataFrame, removed: Removed
 ) -> DataFrame:
-    """(persistence id, tag) pairs whose progress counts more rows than there are.
+    """Find the (persistence id, tag) pairs whose progress counts more rows than tag_views has.
 
-    Each lies in the time bucket of the progress's offset, where the last row should be; when that
-    bucket is removed, or the last event deleted, the row is rightly absent. Columns in: those of
-    `tag_view_keys` and `deleted` in `journal.frames`, of `read.progress`. Columns out: those of
-    `findings.findings_of`; number is the highest there is (0 without a row), expected the
-    progress's.
+    Each finding lies in the time bucket of the progress's offset, where the last row should be;
+    when that bucket is removed, or the last event deleted, the row is rightly absent.
+
+    Columns in: those of `tag_view_keys`, `deleted` and `placed_progress` in `journal.frames`.
+    Columns out: those of `findings.findings_of`; number is the highest of the rows (0 without a
+    row), expected that of the progress.
     """
     held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
     known = with_is_removed(progress, "progress_bucket", removed)
@@ -134,27 +137,28 @@ def lost_tag_tails(
 
 
 def _followed(rows: DataFrame, absent: DataFrame) -> DataFrame:
-    """Each row with the row before it, by number, and with the event before it, by sequence nr."""
-    gone = absent.where("is_removed OR is_owed").select(*_TAGGED, "sequence_nr", "time_bucket")
+    """Add to each row its previous row, by number, and its previous event, by sequence nr."""
+    excused = absent.where("is_removed OR is_owed").select(*_TAGGED, "sequence_nr", "time_bucket")
     in_sequence = Window.partitionBy(*_TAGGED).orderBy(
         "sequence_nr", F.col("tag_pid_sequence_nr").asc_nulls_first(), "ticks"
     )
     to_here = in_sequence.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     in_number = Window.partitionBy(*_TAGGED).orderBy("tag_pid_sequence_nr", "ticks")
-    is_gone = F.col("tag_pid_sequence_nr").isNull()
-    ordered = rows.unionByName(gone, allowMissingColumns=True).withColumns(
+    is_excused = F.col("tag_pid_sequence_nr").isNull()
+    ordered = rows.unionByName(excused, allowMissingColumns=True).withColumns(
         {
-            "gone_before": F.count(F.when(is_gone, True)).over(to_here),
+            "excused_before": F.count(F.when(is_excused, True)).over(to_here),
             "event_before": F.lag("sequence_nr").over(in_sequence),
             "number_before": F.lag("tag_pid_sequence_nr").over(in_sequence),
         }
     )
-    return ordered.where(~is_gone).withColumns(
+    return ordered.where(~is_excused).withColumns(
         {
             "previous": F.lag("tag_pid_sequence_nr").over(in_number),
             "previous_sequence_nr": F.lag("sequence_nr", 1, 0).over(in_number),
             "previous_bucket": F.lag("time_bucket").over(in_number),
-            "gone_between": F.col("gone_before") - F.lag("gone_before", 1, 0).over(in_number),
+            "excused_between": F.col("excused_before")
+            - F.lag("excused_before", 1, 0).over(in_number),
             "expected": F.lag("tag_pid_sequence_nr", 1, 0).over(in_number) + 1,
         }
     )
@@ -166,20 +170,20 @@ def _is_explained(removed: Removed) -> Column:
     is_front_deleted = F.col("previous").isNull() & F.coalesce(
         F.col("deleted_to") > 0, F.lit(False)
     )
-    is_told = (F.col("gone_between") >= missing) | is_front_deleted
+    is_excused = (F.col("excused_between") >= missing) | is_front_deleted
     span = removed.span()
     if span is None:
-        return is_told
+        return is_excused
     first, last = span
     is_deleted = F.coalesce(F.col("previous_sequence_nr") < F.col("deleted_to"), F.lit(False))
     is_removed_between = (F.col("time_bucket") > first) & F.coalesce(
         F.col("previous_bucket") <= last, F.lit(True)
     )
-    return is_told | (is_deleted & is_removed_between)
+    return is_excused | (is_deleted & is_removed_between)
 
 
 def with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFrame:
-    """Add is_removed: whether tag-view rows of the time bucket in that column may be gone."""
+    """Add is_removed: whether tag-view rows of the time bucket in that column may be removed."""
     limit = removed.expired_before
     is_expired = F.lit(False) if limit is None else F.col(bucket) < limit
     return _with_flag(frame, "is_removed", bucket, removed.buckets, is_expired)
@@ -193,12 +197,12 @@ def _with_is_owed(frame: DataFrame, owed: Owed) -> DataFrame:
 def _with_flag(
     frame: DataFrame, name: str, bucket: str, buckets: Collection[int], otherwise: Column
 ) -> DataFrame:
-    """Add whether the row's time bucket is one of `buckets`; and where it is not, `otherwise`."""
+    """Add a flag: true if the row's time bucket is one of `buckets`, else `otherwise`."""
     if not buckets:
         return frame.withColumn(name, otherwise)
     among = local_rows(
         frame.sparkSession,
-        [(one, True) for one in sorted(buckets)],
+        [(time_bucket, True) for time_bucket in sorted(buckets)],
         f"{bucket} bigint, is_among boolean",
     )
     return (

@@ -1,6 +1,6 @@
-"""The last row of each persistence id and tag that a run has met: where to look for it by key.
+"""The key of the last row of each persistence id and tag that a run has read.
 
-It is not trusted: a run asks for the row itself, which is gone only where it was removed.
+The key is not trusted: a run reads the row itself, which may only be missing where it was removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROW = ("sequence_nr", "tag_pid_sequence_nr", "timestamp")
 
 
 def known(spark: SparkSession, settings: Settings) -> DataFrame:
-    """All tails of the journal.
+    """Read all tails of the journal.
 
     Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
     text).
@@ -30,7 +30,7 @@ def known(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def known_of(series: DataFrame, settings: Settings) -> DataFrame:
-    """The same of some series only, by direct join.
+    """Read the tails of some series by direct join; columns as in `known`.
 
     Args:
         series: persistence_id, tag; unique.
@@ -39,7 +39,7 @@ def known_of(series: DataFrame, settings: Settings) -> DataFrame:
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    # Joined and not a literal: Spark would turn it into a condition, which no direct join can have.
+    # Joined, since Spark turns a literal into a condition, which a direct join cannot have.
     journal = local_rows(
         series.sparkSession, [(settings.journal_keyspace,)], "journal_keyspace string"
     )
@@ -48,7 +48,7 @@ def known_of(series: DataFrame, settings: Settings) -> DataFrame:
 
 
 def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
-    """The row with the highest number of each series, up to a time bucket.
+    """Return the row with the highest number of each series, up to a time bucket.
 
     Columns in: those of `journal.frames.tag_view_keys`. Columns out: those of `known`.
     """

@@ -28,7 +28,7 @@ def unwritable_events(
     rules: Sequence[tag_rules.Rule],
     settled: DataFrame,
 ) -> DataFrame:
-    """Those of the absent events that no reader could read; their payloads are read by key.
+    """Return the absent events that no reader could read; their payloads are read by key.
 
     Args:
         absent: `tag_sequence.absent_events`.
@@ -43,21 +43,21 @@ def unwritable_events(
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     spark = absent.sparkSession
-    wanted = local_rows(spark, [(one,) for one in sorted(buckets)], "time_bucket bigint")
-    accused = (
+    wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
+    suspects = (
         absent.where(~F.col("is_removed"))
         .join(F.broadcast(wanted), on="time_bucket", how="left_semi")
         .select("persistence_id", "sequence_nr")
         .distinct()
         .localCheckpoint()
     )
-    if accused.isEmpty():
+    if suspects.isEmpty():
         return none(absent)
-    keys = increments.keys_of(accused, settings)
+    keys = increments.keys_of(suspects, settings)
     messages = frames.messages_of(keys, settings, *events.READ)
-    found = events.unwritable(events.tagged(messages, rules))
+    unwritable = events.unwritable(events.tagged(messages, rules))
     return (
-        found.select(*_EVENT, "time_bucket", "cause")
+        unwritable.select(*_EVENT, "time_bucket", "cause")
         .join(settled.withColumn("settled", F.lit(True)), on=_EVENT, how="left")
         .withColumn("is_settled", F.col("settled").isNotNull())
         .drop("settled")
@@ -66,13 +66,13 @@ def unwritable_events(
 
 
 def none(absent: DataFrame) -> DataFrame:
-    """The same when there is none."""
+    """Return an empty frame with the columns of `unwritable_events`."""
     schema = "persistence_id string, sequence_nr bigint, timestamp string, time_bucket bigint"
     return local_rows(absent.sparkSession, [], f"{schema}, cause string, is_settled boolean")
 
 
 def unwritable_findings(unwritable: DataFrame) -> DataFrame:
-    """One finding for each event, whatever its tags; number is its sequence nr.
+    """Return one finding for each event, whatever its tags; number is its sequence nr.
 
     Columns in: those of `unwritable_events`. Columns out: those of `findings.findings_of`.
     """
@@ -89,7 +89,7 @@ def unwritable_findings(unwritable: DataFrame) -> DataFrame:
 
 
 def settled_events(absent: DataFrame, control: Control, settings: Settings) -> DataFrame:
-    """What operators have settled, by hand and so one by one.
+    """Read the events that operators have settled; they are few, since each is settled by hand.
 
     Columns: persistence_id, sequence_nr, timestamp (timeuuid text).
     """

@@ -1,4 +1,4 @@
-"""load-flights from plan to report."""
+"""The run of load-flights, from plan to report."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome
     A month that is done is left alone; loading it again writes the same rows.
 
     Args:
-        run: the application's frame.
-        months: how many, 1 to 12.
+        run: the context of the run.
+        months: the number of months, 1 to 12.
         force: also load months that are done.
 
     Raises:
@@ -62,7 +62,7 @@ def load_months(run: RunContext, months: int, *, force: bool = False) -> Outcome
 
 
 def definition_version(settings: Settings) -> str:
-    """Everything that decides the rows of an event, as the ledger keeps it."""
+    """Return the version for the ledger: all settings that decide the rows of an event."""
     return (
         f"{messages.DEFINITION}, {settings.bucket_size.value} buckets,"
         f" target partition size {settings.target_partition_size}"
@@ -126,9 +126,9 @@ def _load_month(run: RunContext, ledger: Pieces, piece: Piece, month: DataFrame)
     return counts
 
 
-def _before(each: DataFrame, window: Window) -> DataFrame:
-    return each.where(F.col("event_ms") < to_millis(window.end))
+def _before(events_read: DataFrame, window: Window) -> DataFrame:
+    return events_read.where(F.col("event_ms") < to_millis(window.end))
 
 
-def _within(each: DataFrame, window: Window) -> DataFrame:
-    return _before(each, window).where(F.col("event_ms") >= to_millis(window.start))
+def _within(events_read: DataFrame, window: Window) -> DataFrame:
+    return _before(events_read, window).where(F.col("event_ms") >= to_millis(window.start))

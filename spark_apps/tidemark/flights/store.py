@@ -1,4 +1,4 @@
-"""The journal that the flights are written to: made when absent, refused when it is not ours."""
+"""The journal of the flights: created if absent, refused if it holds other events."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def require_own_journal(control: Control, settings: Settings) -> None:
     require_tables(control, keyspace, existing, made_by="the Pekko plugin")
     if tables.MESSAGES not in existing:
         return
-    found = control.execute(
+    partitions = control.execute(
         f"SELECT DISTINCT persistence_id, partition_nr FROM {table(keyspace, tables.MESSAGES)}"
         f" LIMIT {SAMPLED_PARTITIONS}"
     )
     foreign = next(
         (
             row["persistence_id"]
-            for row in found
+            for row in partitions
             if entity_type(row["persistence_id"]) != ENTITY_TYPE
         ),
         None,
@@ -64,20 +64,16 @@ def require_own_journal(control: Control, settings: Settings) -> None:
 
 
 def create_journal(control: Control, settings: Settings) -> None:
-    """Make the journal's keyspace and Pekko's tables unless they exist.
-
-    Raises:
-        CassandraUnavailable: Cassandra refused a statement.
-    """
+    """Create the journal's keyspace and Pekko's tables unless they exist."""
     create_keyspace(control, settings.journal_keyspace, settings.replication)
     create_tables(control, SCHEMA_DIR / "pekko.cql", settings.journal_keyspace)
 
 
 def write_persistence_ids(rows: DataFrame, settings: Settings) -> None:
-    """First, as Pekko does: the rows of `messages.to_persistence_ids`."""
+    """Write the rows of `messages.to_persistence_ids`, first, as Pekko does."""
     connector.write(rows, settings.journal_keyspace, tables.ALL_PERSISTENCE_IDS)
 
 
 def write_messages(rows: DataFrame, settings: Settings) -> None:
-    """Second: the rows of `messages.to_messages`."""
+    """Write the rows of `messages.to_messages`, the second write."""
     connector.write(rows, settings.journal_keyspace, tables.MESSAGES)

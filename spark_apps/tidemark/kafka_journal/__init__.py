@@ -1,1 +1,1 @@
-"""kafka-journal's own tables, as its replicator makes and writes them."""
+"""kafka-journal's own tables, as its replicator creates and writes them."""

@@ -18,11 +18,11 @@ _PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin")
 
 
 def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
-    """The journals of a topic, by direct join on its segments of metajournal.
+    """Read the heads of a topic's journals, by direct join on its segments of metajournal.
 
     Columns: persistence_id (the key's id), topic, segment_size (int), deleted_to (bigint, 0 if
-    nothing is), written_to (bigint: everything up to this seq_nr that was appended is in journal,
-    since the replicator writes it before the head; docs/real-systems.md, "Order of writes").
+    nothing is deleted), written_to (bigint: journal holds every appended event up to this seq_nr,
+    since the replicator writes events before the head; docs/real-systems.md, "Order of writes").
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -30,7 +30,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
     segments = local_rows(
         spark, [(topic, number) for number in range(SEGMENTS)], "topic string, segment bigint"
     )
-    found = connector.read_partitions(
+    stored = connector.read_partitions(
         segments,
         settings.kafka_journal_keyspace,
         settings.kafka_metajournal_table,
@@ -40,9 +40,9 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
         "delete_to",
         "seq_nr",
     )
-    # As upstream's reader does (docs/real-systems.md, "Tables").
+    # Upstream's reader ignores smaller sizes, too (docs/real-systems.md, "Tables").
     size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
-    return found.select(
+    return stored.select(
         F.col("id").alias("persistence_id"),
         "topic",
         F.coalesce(size, F.lit(DEFAULT_SEGMENT_SIZE)).alias("segment_size"),
@@ -52,17 +52,18 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
 
 
 def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
-    """The events of a topic, by a scan of journal.
+    """Read the events of a topic by a scan of journal.
 
-    An event without a head, or at or below its `deleted_to`, is one that a purge or a deletion left
-    behind: no reader sees it (docs/real-systems.md, "Order of writes").
+    An event without a head, or at or below its head's `deleted_to`, was left behind by a purge or a
+    delete: no reader sees it (docs/real-systems.md, "Order of writes").
 
     Args:
-        heads: as `heads` makes it.
+        heads: the frame that the function `heads` returns.
         settings: where the tables are.
-        topic: of the heads.
+        topic: the topic of the heads.
 
-    Columns: those of `projection.read.COLUMNS` without tag and number, and of `read.PAYLOAD`.
+    Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks, time_bucket
+    (bigint, epoch ms), tags, ser_id, ser_manifest, event (binary).
     """
     stored = connector.read(
         heads.sparkSession,
@@ -78,11 +79,11 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
 
 
 def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataFrame:
-    """The events of exactly those keys, by direct join; a key without an event gives nothing.
+    """Read the events of the keys by direct join; a key without an event or a head has no row.
 
     Args:
         numbers: persistence_id, sequence_nr.
-        heads: as `heads` makes it; what has none gives nothing.
+        heads: the frame that the function `heads` returns.
         settings: where the tables are.
 
     Columns: those of `events`.
@@ -108,7 +109,7 @@ def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataF
 
 
 def enveloped(stored: DataFrame, settings: Settings) -> DataFrame:
-    """Rows of journal as events; of equal timestamps the timeuuids are equal, too.
+    """Turn rows of journal into events; equal timestamps become equal timeuuids.
 
     Columns in: id, seq_nr, timestamp, tags, payload_type, payload_txt, payload_bin. Columns out:
     those of `events`.

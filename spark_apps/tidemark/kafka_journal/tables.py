@@ -11,9 +11,9 @@ from tidemark.cassandra.schema import TableShape, require_tables
 from tidemark.settings import Settings
 
 SEGMENTS = 10_000
-"""Segments of metajournal for one topic; an older release put heads into the first 100 of them."""
+"""Number of segments of metajournal for a topic; older releases used only the first 100."""
 DEFAULT_SEGMENT_SIZE = 10_000
-"""Events in one segment of journal where a head does not say it, or says less than 2."""
+"""Number of events in a segment of journal whose head has no segment size, or one below 2."""
 
 JOURNAL = TableShape(
     columns={

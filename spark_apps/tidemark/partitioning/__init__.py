@@ -1,4 +1,4 @@
-"""All key arithmetic, once in plain Python (`keys`) and once as Spark columns (`columns`).
+"""All key arithmetic, in plain Python (`keys`) and as Spark columns (`columns`).
 
 Both modules state the same rules under the same names; the tests run both against the same vectors.
 """

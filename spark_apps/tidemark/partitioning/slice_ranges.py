@@ -1,4 +1,4 @@
-"""Ranges of slices: scheduling only. What is done of each time bucket, what is left, how to cut it.
+"""Ranges of slices, for scheduling: the done and the missing slices of each time bucket.
 
 Pure arithmetic on ranges, both ends inclusive. Source: Pekko's and Akka's slices (1024, by Java's
 string hash of the persistence id), whose ranges may change at any time.
@@ -15,16 +15,16 @@ from tidemark.partitioning.keys import NUMBER_OF_SLICES, SliceRange
 
 ALL = SliceRange(0, NUMBER_OF_SLICES - 1)
 BLOCK = 32
-"""Slices that are locked together: what one run is given is made of whole blocks."""
+"""Number of slices that share a lock: the range of a run consists of whole blocks."""
 
 
 @dataclass(frozen=True)
 class Slicing:
-    """How a run is restricted to slices.
+    """The restriction of a run to a range of slices.
 
     Attributes:
-        slices: those that it works on.
-        force: do slices again that are done.
+        slices: the slices that the run processes.
+        force: also process slices that are done.
     """
 
     slices: SliceRange = ALL
@@ -33,26 +33,26 @@ class Slicing:
 
 @dataclass(frozen=True)
 class Portion:
-    """Slices of which the same time buckets are left to do."""
+    """A range of slices that have the same time buckets left to do."""
 
     slices: SliceRange
     time_buckets: frozenset[int]
 
 
 def text(slices: SliceRange) -> str:
-    """`0-255`, as the option has it."""
+    """Format a range as the option `--slices` takes it, such as `0-255`."""
     return f"{slices.first}-{slices.last}"
 
 
 def parse(written: str) -> SliceRange:
-    """The value of `--slices`.
+    """Parse the value of `--slices`.
 
     Raises:
         InvalidInput: it is not a range of whole blocks.
     """
-    found = re.fullmatch(r"(\d{1,4})-(\d{1,4})", written.strip())
-    if found is not None:
-        slices = SliceRange(int(found[1]), int(found[2]))
+    match = re.fullmatch(r"(\d{1,4})-(\d{1,4})", written.strip())
+    if match is not None:
+        slices = SliceRange(int(match[1]), int(match[2]))
         is_whole = slices.first % BLOCK == 0 and (slices.last + 1) % BLOCK == 0
         if is_whole and slices.first < slices.last <= ALL.last:
             return slices
@@ -65,7 +65,7 @@ def parse(written: str) -> SliceRange:
 
 
 def locked(slices: SliceRange, resource: str) -> list[str]:
-    """The locks of a range under `resource`; that of all slices is the resource itself."""
+    """Return the locks of a range under `resource`; all slices have the resource as one lock."""
     if slices == ALL:
         return [resource]
     return [
@@ -75,7 +75,7 @@ def locked(slices: SliceRange, resource: str) -> list[str]:
 
 
 def missing(slices: SliceRange, done: Iterable[SliceRange]) -> list[SliceRange]:
-    """What of `slices` is in none of the ranges that are done, ascending."""
+    """Return the parts of `slices` that are in none of the done ranges, ascending."""
     left, first = [], slices.first
     for one in sorted(done):
         if one.first > slices.last:

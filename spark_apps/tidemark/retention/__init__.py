@@ -1,1 +1,1 @@
-"""purge: tag views past their retention, bucket by bucket, never what a projection still needs."""
+"""purge: deletes tag views past their retention, by time bucket, if no projection needs them."""

@@ -1,4 +1,4 @@
-"""What the projections have processed, for those who want to delete what they read."""
+"""The needs of projections: which tags they read, and which time buckets they have consumed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from tidemark.settings import Settings
 
 
 def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
-    """Every projection that reads tag views, with its tags and the time buckets it is done with.
+    """Return the need of every projection that reads tag views.
 
     A time bucket that an older definition processed is not done: it will be processed again. Nor is
-    one with late rows that the projection has not consumed. A projection that never ran has none.
+    a time bucket with late rows that the projection has not consumed. A projection that never ran
+    has no done time buckets.
 
     Raises:
         InvalidInput: there is no directory of projection files.
@@ -37,10 +38,10 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
 
 
 def absent_projections(control: Control, settings: Settings) -> list[Need]:
-    """Projections with pieces in the ledger whose file is not there, nobody knows why.
+    """Return the needs of projections that have pieces in the ledger, but no file.
 
-    A checkout that failed, a directory that is not mounted: what they read is unknown, so they may
-    need every time bucket that they are not done with.
+    The reason may be a failed checkout or a directory that is not mounted. The tags of such a
+    projection are unknown, so it may need every time bucket that it is not done with.
 
     Raises:
         InvalidInput: there is no directory of projection files.

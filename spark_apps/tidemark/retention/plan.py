@@ -1,4 +1,7 @@
-"""Which time buckets of the tag views may go, and why the others stay. Plain data, no I/O."""
+"""The plan of purge: which time buckets of the tag views to delete, and why the others stay.
+
+Plain data, no I/O.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from tidemark.window import Window, from_millis, to_millis
 
 @dataclass(frozen=True)
 class Need:
-    """What a projection reads of the tag views, and which time buckets it has consumed.
+    """The tags that a projection reads, and the time buckets that it has consumed.
 
     Attributes:
-        projection: its name.
-        tags: what it reads; None when nobody knows, since its file is absent.
-        done: the time buckets, epoch ms.
-        subject: its name in the ledger.
+        projection: the projection's name.
+        tags: the tags that it reads; None if they are unknown, since its file is absent.
+        done: the consumed time buckets, epoch ms.
+        subject: the projection's name in the ledger.
     """
 
     projection: str
@@ -26,13 +29,13 @@ class Need:
     subject: str = ""
 
     def reads(self, tags: Iterable[str]) -> bool:
-        """Whether it reads one of those tags, or may."""
+        """Return whether the projection reads one of the tags, or may read it."""
         return self.tags is None or not self.tags.isdisjoint(tags)
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """A time bucket that has rows, with its tags, and why it stays; empty: it may go."""
+    """A time bucket that has rows, its tags, and why it is kept (empty if it may be purged)."""
 
     time_bucket: int
     tags: tuple[str, ...]
@@ -56,11 +59,11 @@ def plan_purge(
 
     Args:
         partitions: the (tag_name, time bucket) that exist in tag_views, inside the window or not.
-        window: what may be purged; None for all that is past its retention.
+        window: the time that may be purged; None for all that is past its retention.
         bucket_ms: the bucket size in milliseconds.
         oldest_kept: epoch ms; a bucket stays unless it ended at or before this.
         needs: every projection that reads tag views, lagging, paused or never run.
-        unfinished: buckets that an earlier purge began; decided about as well.
+        unfinished: buckets that an earlier purge began; they are in the plan, too.
     """
     tags_of: dict[int, list[str]] = defaultdict(list)
     for tag, time_bucket in partitions:
@@ -80,14 +83,14 @@ def plan_purge(
 
 
 def describe(bucket: Bucket) -> str:
-    """A line of the plan for people."""
+    """Return the line of a bucket in the plan, for people."""
     verdict = f"keep: {bucket.kept_because}" if bucket.kept_because else "purge"
     moment = from_millis(bucket.time_bucket)
     return f"{moment:%Y-%m-%d %H:%M}  {verdict}  {len(bucket.tags)} tags: {', '.join(bucket.tags)}"
 
 
 def frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
-    """The first bucket with rows of the projection's tags that it has not consumed."""
+    """Return the first bucket with rows of the projection's tags that it has not consumed."""
     waiting = (
         time_bucket
         for time_bucket, tags in tags_of.items()

@@ -1,1 +1,1 @@
-"""What Spark offers beside its documented API: the only room that reaches into the JVM."""
+"""Spark beyond its documented API: the only package that reaches into the JVM."""

@@ -1,6 +1,6 @@
-"""Whether the user's SQL gives the same result each time that it is asked.
+"""The search for functions that make the user's SQL give another result each time it runs.
 
-What is processed again after a crash must have the same rows, and an event must have the same tags.
+A step that is repeated after a crash must give the same rows, and an event must get the same tags.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ _OF_THE_RUN = {
     "LocalTimestamp",
     "Now",
 }
-"""When, where and by whom a query is run: to Spark they are constants of it, so that it takes them
-for deterministic."""
+"""Functions of when, where and by whom a query is run. Spark takes them for deterministic, since
+they are constant within one query."""
 _PLANS = {"Sample"}
 _RANDOM = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"
 
 
 def unrepeatable(frame: DataFrame) -> list[str]:
-    """The functions in a frame's plan whose value is another one each time; nothing is run.
+    """Return the functions in a frame's plan whose value changes between runs; nothing is run.
 
-    Such as `rand`, `uuid` or `current_timestamp`, by Spark's names, each once.
+    The names are Spark's, distinct and sorted, such as `rand`, `uuid` or `current_timestamp`.
     """
     jvm = gateway.jvm(frame.sparkSession)
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     random = loader.loadClass(_RANDOM)
     subquery = loader.loadClass(_SUBQUERY)
-    found = set[str]()
+    names = set[str]()
     plans = [gateway.analyzed_plan(frame)]
     while plans:
         plan = plans.pop()
         plans += each(plan.children())
         if (name := str(plan.nodeName())) in _PLANS:
-            found.add(name.lower())
+            names.add(name.lower())
         expressions = each(plan.expressions())
         while expressions:
-            one = expressions.pop()
-            expressions += each(one.children())
-            if subquery.isInstance(one):
-                plans.append(one.plan())
-            kind = one.getClass().getSimpleName()
-            is_udf = kind == "PythonUDF" and not one.udfDeterministic()
-            if is_udf or kind in _OF_THE_RUN or random.isInstance(one):
-                found.add(str(one.name() if is_udf else one.prettyName()))
-    return sorted(found)
+            expression = expressions.pop()
+            expressions += each(expression.children())
+            if subquery.isInstance(expression):
+                plans.append(expression.plan())
+            kind = expression.getClass().getSimpleName()
+            is_udf = kind == "PythonUDF" and not expression.udfDeterministic()
+            if is_udf or kind in _OF_THE_RUN or random.isInstance(expression):
+                names.add(str(expression.name() if is_udf else expression.prettyName()))
+    return sorted(names)

@@ -1,6 +1,6 @@
-"""What Spark offers to Scala only, through pyspark's gateway.
+"""Spark's Scala API, through pyspark's gateway.
 
-No other room names `_jvm`, `_jdf` and their like: a Spark that moves them is one change, here.
+No other module uses `_jvm`, `_jdf` and the like: if Spark moves them, only this module changes.
 """
 
 from __future__ import annotations
@@ -12,48 +12,48 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def jvm(spark: SparkSession) -> Any:
-    """The session's JVM: its packages are attributes."""
+    """Return the session's JVM, whose packages are attributes."""
     return spark._jvm
 
 
 def session_of(spark: SparkSession) -> Any:
-    """Scala's SparkSession."""
+    """Return Scala's SparkSession."""
     return spark._jsparkSession
 
 
 def context_of(spark: SparkSession) -> Any:
-    """Java's SparkContext."""
+    """Return Java's SparkContext."""
     return spark.sparkContext._jsc
 
 
 def connection(context: SparkContext) -> Any:
-    """The gateway itself, which outlives the session's own names."""
+    """Return the gateway, which outlives the session."""
     return context._gateway
 
 
 def dataset(frame: DataFrame) -> Any:
-    """Scala's Dataset."""
+    """Return Scala's Dataset."""
     return frame._jdf
 
 
 def analyzed_plan(frame: DataFrame) -> Any:
-    """The frame's logical plan, with all names resolved; nothing is run."""
+    """Return the frame's logical plan with all names resolved; nothing is run."""
     return frame._jdf.queryExecution().analyzed()
 
 
 def executed_plan(frame: DataFrame) -> str:
-    """The frame's physical plan as text; nothing is run."""
+    """Return the frame's physical plan as text; nothing is run."""
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 def named(spark: SparkSession, path: str) -> Any:
-    """A package, a class, or with a `$` at its end a Scala object of the session's JVM."""
-    found = jvm(spark)
+    """Return a package, a class, or (if `path` ends with `$`) a Scala object of the JVM."""
+    member = jvm(spark)
     for part in path.split("."):
-        found = getattr(found, part)
-    return getattr(found, "MODULE$") if path.endswith("$") else found
+        member = getattr(member, part)
+    return getattr(member, "MODULE$") if path.endswith("$") else member
 
 
 def each(sequence: Any) -> list[Any]:
-    """The elements of a Scala sequence."""
+    """Return the elements of a Scala sequence."""
     return [sequence.apply(index) for index in range(sequence.size())]

@@ -9,20 +9,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def local_rows(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
-    """The rows as a local relation, in as many partitions as the session has tasks at a time.
+    """Make a local relation of the rows, with as many partitions as the session runs tasks at once.
 
-    `createDataFrame` of a list makes an RDD that Python workers unpickle, every time that the frame
-    is used: a tenth of a second of CPU, and a second for the first. By way of Arrow the rows are
-    in the plan. Arrow must be enabled, as `tidemark.spark_session` does.
+    `createDataFrame` of a list makes an RDD that Python workers unpickle at each use of the frame,
+    which takes 0.1 s of CPU, and 1 s the first time. With Arrow the rows are in the plan. Arrow
+    must be enabled, as in `tidemark.spark_session`.
 
     Args:
         spark: the session.
         rows: values in the order of the columns; None is null.
         schema: the columns in DDL, none nested, such as `tag string, time_bucket bigint`.
     """
-    # Here, so that a run with nothing to do does not wait for it.
+    # Imported here, so that a run with nothing to do does not wait for pandas.
     import pandas as pd
 
     names = [column.split()[0] for column in schema.split(",")]
-    # Of the type object: pandas would make floats of whole numbers beside a null.
+    # dtype object, since pandas turns integers beside a null into floats.
     return spark.createDataFrame(pd.DataFrame(list(rows), columns=names, dtype=object), schema)

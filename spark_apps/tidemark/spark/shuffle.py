@@ -1,4 +1,4 @@
-"""A frame that is shuffled once, and read from the files of that shuffle as often as it is used."""
+"""Frames that are shuffled once and read from the files of that shuffle at each use."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 def shuffled_once(frame: DataFrame, key: str) -> DataFrame:
-    """The rows of a frame, partitioned by a column; what it is made of is read once.
+    """Partition the rows of a frame by a column, reading the frame's source only once.
 
-    To persist a shuffled frame writes all of it a second time, beside the files of the shuffle: a
-    tenth of the CPU of a rebuild. Those files stay as long as the frame, so that whoever uses it
-    again gets the same rows, and Spark reads the source again only for those of a lost executor.
+    Persisting a shuffled frame would write all rows a second time, beside the files of the shuffle,
+    which takes a tenth of the CPU of a rebuild. The files of the shuffle stay as long as the frame,
+    so that each use gets the same rows; Spark reads the source again only for the rows of a lost
+    executor.
 
     Args:
-        frame: of any columns.
-        key: rows of one value of this column come into one partition; what groups, numbers or
-            joins by it afterwards needs no other shuffle.
+        frame: a frame of any columns.
+        key: the column whose equal values share a partition; grouping, numbering or joining by it
+            afterwards needs no other shuffle.
     """
     spark = frame.sparkSession
     adaptive = spark.conf.get(_ADAPTIVE)
-    # An adaptive plan does not tell how its rows are partitioned.
+    # An adaptive plan does not declare the partitioning of its rows.
     spark.conf.set(_ADAPTIVE, "false")
     try:
         shuffled = gateway.dataset(frame.repartition(key))

@@ -1,4 +1,7 @@
-"""How far each persistence id is complete in the tag views; `journal.tails` reads what is after."""
+"""How far each persistence id is complete in the tag views.
+
+`journal.increments` reads the messages after it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ TABLE = "tag_write_tail"
 
 
 def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFrame:
-    """How far each persistence id is complete.
+    """Return how far each persistence id is complete.
 
-    A row that was written under other tag rules is void; so is one ahead of tag_scanning, which
-    whoever deletes or truncates tag views clears (docs/real-systems.md, "How an actor recovers" and
-    "Deletes and tools").
+    A row that was written under other tag rules is void. So is a row ahead of tag_scanning:
+    whoever deletes or truncates tag views clears tag_scanning (docs/real-systems.md, "How an actor
+    recovers" and "Deletes and tools").
 
     Columns: persistence_id, known_to (bigint; 0 if nothing is complete), numbers
-    (map<string,bigint>), is_whole (boolean: they name every tag that the id had up to there).
+    (map<string,bigint>), is_whole (boolean: numbers names every tag of the id up to known_to).
     """
     stored = connector.read(
         spark,
@@ -52,10 +55,10 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
 
 
 def forget(control: Control, settings: Settings, persistence_ids: frozenset[str] | None) -> None:
-    """Void what is known of those persistence ids, or of all: their tag views will change."""
+    """Delete what is known of the persistence ids, or of all: their tag views will change."""
     tail = table(settings.keyspace, TABLE)
     if persistence_ids is None:
-        # Other journals lose theirs too: they are read whole once more, and nothing else.
+        # Other journals lose their rows too, which only costs each of them one more scan.
         control.execute_ddl(f"TRUNCATE {tail}")
         return
     control.execute_many(

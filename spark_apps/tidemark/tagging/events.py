@@ -1,4 +1,4 @@
-"""The events to be tagged: messages, with the tags that rules add and without what cannot be read.
+"""The events to be tagged: messages with the tags of the rules, without unreadable events.
 
 An event that no reader could read must not enter a tag view, since it would fail every reader of
 its tags, and must not take a number, since its absence would be a gap. It goes to quarantine.
@@ -18,14 +18,14 @@ from tidemark.tagging.rules import Rule, with_rule_tags
 from tidemark.window import to_millis
 
 READ = ("ser_id", "ser_manifest", "event_manifest", "event")
-"""What of the payload must be read to know an event's tags and whether it can be written."""
+"""The payload columns that decide an event's tags and whether it can be written."""
 LATEST = datetime(2100, 1, 1, tzinfo=UTC)
-"""What claims to be later is no time at all. A fixed one: whether an event takes a number must not
-change with the day on which it is looked at. One ahead of its time waits for its time bucket."""
+"""The limit from which a timestamp is held to be invalid. It is fixed, since whether an event takes
+a number must not depend on the present. An event ahead of its time waits for its time bucket."""
 
 
 def tagged(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """Messages with the tags that they get in the tag views.
+    """Return the messages with the tags that they get in the tag views.
 
     Columns in: those of `journal.frames.message_index` with at least the payload columns `READ`.
     Columns out: the same, with tags (stored and from rules, sorted; null when there is none, or
@@ -33,17 +33,18 @@ def tagged(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     """
     with_tags = with_rule_tags(messages, rules)
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
-    judged = with_tags.withColumn("cause", F.when(has_tags, _cause()))
-    return judged.withColumn("tags", F.when(has_tags & F.col("cause").isNull(), F.col("tags")))
+    with_cause = with_tags.withColumn("cause", F.when(has_tags, _cause()))
+    is_writable = has_tags & F.col("cause").isNull()
+    return with_cause.withColumn("tags", F.when(is_writable, F.col("tags")))
 
 
 def index_of(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """The same without any payload, for numbering. Columns in: those of `tagged`."""
+    """Return `tagged` without any payload, for numbering. Columns in: those of `tagged`."""
     return tagged(messages, rules).drop(*PAYLOAD_COLUMNS)
 
 
 def unwritable(events: DataFrame) -> DataFrame:
-    """The tagged events that cannot be written.
+    """Return the tagged events that cannot be written.
 
     Columns in: those that `tagged` gives, with `READ`. Columns out: persistence_id, sequence_nr,
     timestamp, time_bucket, cause, ser_id, ser_manifest, event.
@@ -55,12 +56,12 @@ def unwritable(events: DataFrame) -> DataFrame:
 
 
 def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
-    """The same rows, with a payload only where it is needed, or cannot be written as it is.
+    """Drop the payload where it is not needed; an event that cannot be written keeps it.
 
     Columns in and out: those that `tagged` gives, with all payload columns.
     """
-    has_one = F.col("cause").isNotNull() | (F.col("tags").isNotNull() & is_needed)
-    return events.withColumns({name: F.when(has_one, F.col(name)) for name in PAYLOAD_COLUMNS})
+    is_kept = F.col("cause").isNotNull() | (F.col("tags").isNotNull() & is_needed)
+    return events.withColumns({name: F.when(is_kept, F.col(name)) for name in PAYLOAD_COLUMNS})
 
 
 def _cause() -> Column:

@@ -1,4 +1,4 @@
-"""Which time buckets of persistence ids that contradict themselves are not done."""
+"""The time buckets that are held back because of contradicted persistence ids."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tidemark.tagging.numbering import SERIES
 
 
 def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame) -> DataFrame:
-    """The time buckets to hold until the contradiction is mended.
+    """Return the time buckets to hold until the contradiction is repaired.
 
-    Those of this run with any event of such an id, and of those that were done before the ones with
-    events that the progress does not reach: they are without their rows. What the progress wrongly
-    reaches cannot be told from what is written; so the bucket of the id's newest event is always
-    held, or the next run would have nothing to do and end well.
+    A bucket of this run is held if it has any event of a contradicted id. A bucket that was done
+    before is held if it has such events beyond the progress: their rows are missing. Events that
+    the progress wrongly reaches look like written ones, so the bucket of the id's newest event is
+    always held; otherwise the next run would have nothing to do and succeed.
 
     Columns in: those of `numbering.ranked`; of `series` persistence_id, tag, progress_sequence_nr
     and contradiction; `buckets` as in `transform.mark_covered`. Columns out: time_bucket, unique.

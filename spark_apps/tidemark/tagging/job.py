@@ -1,4 +1,4 @@
-"""The work of tag-write on claimed pieces: number, write the rows, then say how far they reach."""
+"""The work of tag-write on claimed pieces: number events, write rows, then write their progress."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tidemark.tagging.rules import Rule
 COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
 EXAMPLES = 3
 FEW_LATE = 100_000
-"""Keys of so many late events go to every task, instead of all payloads through a shuffle."""
+"""Up to this number, the keys of late events are broadcast instead of shuffling all payloads."""
 
 
 @dataclass
 class Result:
-    """What a run did.
+    """The result of a run on its pieces.
 
     Attributes:
         strategy: how the events were found.
         why: the reason for that strategy.
-        counts: by time bucket and kind.
-        quarantined: events that cannot be written, among all that were read.
-        deleted_unseen: messages that were deleted before anybody tagged them.
-        rows_before_first: tag rows before the first time bucket.
-        contradictions: some of them, for people.
-        contradicted_ids: how many persistence ids were left alone.
-        held_buckets: the time buckets, done before or of this run, that lack events of those.
+        counts: numbers of events and rows, by time bucket and the names in COUNTS.
+        quarantined: number of events read that cannot be written.
+        deleted_unseen: number of messages that were deleted before they were tagged.
+        rows_before_first: number of tag rows before the first time bucket.
+        contradictions: up to EXAMPLES contradictions, for people.
+        contradicted_ids: number of persistence ids that were left alone.
+        held_buckets: the time buckets, done before or of this run, that lack events of those ids.
     """
 
     strategy: Strategy
@@ -51,8 +51,8 @@ class Result:
     held_buckets: set[int] = field(default_factory=set)
 
     def totals(self) -> dict[str, int]:
-        """The counts over all time buckets, for the report."""
-        totals = {name: sum(each[name] for each in self.counts.values()) for name in COUNTS}
+        """Return the counts over all time buckets, for the report."""
+        totals = {name: sum(counts[name] for counts in self.counts.values()) for name in COUNTS}
         return totals | {
             "quarantined": self.quarantined,
             "deleted_unseen": self.deleted_unseen,
@@ -60,11 +60,11 @@ class Result:
         }
 
     def details(self) -> dict[str, object]:
-        """What programs should know beside the counts."""
+        """Return what the report tells programs beside the counts."""
         return {"strategy": self.strategy.value, "strategy_reason": self.why}
 
     def lines(self) -> list[str]:
-        """What people should know beside the counts."""
+        """Return what the report tells people beside the counts."""
         lines = [f"strategy: {self.strategy}, {self.why}"]
         if self.deleted_unseen:
             lines.append(
@@ -82,7 +82,7 @@ class Result:
 
 
 class Work:
-    """One run over its pieces."""
+    """The work of one run on its claimed pieces."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Work:
         tag_rules: Sequence[Rule],
         strategy: Strategy | None,
     ) -> None:
-        """Bind; `done` are the time buckets that earlier runs have done."""
+        """Prepare the work; `done` are the time buckets that earlier runs have done."""
         self._run = run
         self._claimed = claimed
         self._rules = tag_rules
@@ -105,7 +105,7 @@ class Work:
         )
 
     def do(self) -> Result:
-        """Read, number, write rows, progress, scanning and tails.
+        """Read and number the events, then write rows, progress, scanning and tails.
 
         Raises:
             LockLost: the run must not write any more.
@@ -116,10 +116,10 @@ class Work:
         kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
         seen = Observation("events")
         index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
-        found = read.ranked(run, source, index)
-        series = numbering.anchored(found.ranked, source.known, found.anchors)
+        ranking = read.ranked(run, source, index)
+        series = numbering.anchored(ranking.ranked, source.known, ranking.anchors)
         series = series.localCheckpoint(eager=False)
-        numbered = numbering.numbered(found.ranked, series)
+        numbered = numbering.numbered(ranking.ranked, series)
         marked = transform.mark_covered(numbered, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
         counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
@@ -128,11 +128,11 @@ class Work:
             source.why,
             {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
             quarantined=int(seen.get["quarantined"]),
-            deleted_unseen=found.unseen,
+            deleted_unseen=ranking.unseen,
         )
-        # A late row goes into a day that is not of this run: nobody may purge or rebuild it now.
+        # A late row goes into a day outside this run, which nobody may purge or rebuild meanwhile.
         self._record_late([row.time_bucket for row in counted if row.late_tag_rows], marked)
-        self._hold(result, found.ranked, series)
+        self._hold(result, ranking.ranked, series)
         if result.quarantined:
             self._claimed.check()
             store.quarantine_unwritable(run, kept)
@@ -144,10 +144,10 @@ class Work:
         if not buckets:
             return
         self._claimed.cover(buckets)
-        found = late_rows.partitions(marked).collect()  # one for each bucket and tag
+        rows = late_rows.partitions(marked).collect()  # one for each bucket and tag
         self._claimed.check()
         late_rows.record(
-            self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in found]
+            self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in rows]
         )
 
     def _hold(self, result: Result, ranked: DataFrame, series: DataFrame) -> None:
@@ -160,7 +160,7 @@ class Work:
             for row in bad.orderBy(*numbering.SERIES).limit(EXAMPLES).collect()
         ]
         held = holding.held_buckets(ranked, series, self._buckets)
-        # No more than pieces + done.
+        # At most one row for each time bucket that is planned or done.
         result.held_buckets = {row.time_bucket for row in held.collect()}
 
     def _write_rows(
@@ -192,10 +192,10 @@ class Work:
         store.write_tag_views(transform.tag_view_rows(whole), settings, partitions)
 
     def _late_rows(self, result: Result, source: read.Source, rows: DataFrame) -> DataFrame:
-        """The rows of late events with their payload, which a scan keeps of its own buckets only.
+        """Join late rows with their payload, which a scan keeps only for planned buckets.
 
         Raises:
-            TidemarkError: one was deleted since it was numbered; nothing is written yet.
+            TidemarkError: a late event was deleted since it was numbered; nothing is written yet.
         """
         buckets = [bucket for bucket, n in result.counts.items() if n["late_tag_rows"]]
         wanted = rows.select(*transform.EVENT).distinct().localCheckpoint()
@@ -206,11 +206,11 @@ class Work:
             how="left_semi",
         )
         late = late.localCheckpoint()
-        if gone := number - late.count():
-            what = "late event was" if gone == 1 else "late events were"
-            it = "it was" if gone == 1 else "they were"
+        if deleted := number - late.count():
+            subject = "late event was" if deleted == 1 else "late events were"
+            pronoun = "it was" if deleted == 1 else "they were"
             raise TidemarkError(
-                f"{gone:,} {what} deleted while {it} numbered",
+                f"{deleted:,} {subject} deleted while {pronoun} numbered",
                 where=self._run.settings.journal_keyspace,
                 do="nothing was written; run again",
             )

@@ -1,8 +1,8 @@
-"""Rows that tag-write adds to time buckets which were done before.
+"""The record of rows that tag-write adds to time buckets which were done before.
 
-A projection may have consumed such a time bucket already, and purge could take the row away before
-its next run has found it. So the partitions that got late rows are on record, see
-`projection.late`.
+A projection may have consumed such a time bucket already, and purge could delete the row before
+the projection's next run has read it. So the partitions that got late rows are recorded, see
+`projection.offset_store.late`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TABLE = "late_tag_rows"
 
 
 def partitions(marked: DataFrame) -> DataFrame:
-    """The partitions of the tag views that late rows go into, outside of this run's time buckets.
+    """Return the tag-view partitions outside of this run's time buckets that get late rows.
 
     Columns in: those of `transform.mark_covered`. Columns out: time_bucket, tag; unique.
     """
@@ -29,13 +29,15 @@ def partitions(marked: DataFrame) -> DataFrame:
     return marked.where(is_late).select("time_bucket", "tag").distinct()
 
 
-def record(control: Control, settings: Settings, found: Iterable[tuple[int, str]]) -> None:
-    """Write those (time bucket, tag), before their rows."""
+def record(
+    control: Control, settings: Settings, late_partitions: Iterable[tuple[int, str]]
+) -> None:
+    """Write the (time bucket, tag) of each partition, before its rows."""
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, TABLE)}"
         " (journal_keyspace, bucket_size, time_bucket, tag) VALUES (?, ?, ?, ?)",
         [
             (settings.journal_keyspace, settings.bucket_size.value, bucket, tag)
-            for bucket, tag in found
+            for bucket, tag in late_partitions
         ],
     )

@@ -1,4 +1,4 @@
-"""Numbers of events under their tags, as pure transformations.
+"""The numbering of events under their tags, as pure transformations.
 
 The tag pid sequence nr of an event counts the events of its persistence id that carry the tag, in
 sequence nr order, from 1. Counting starts at an anchor of each persistence id and tag, see
@@ -13,17 +13,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 SERIES = ["persistence_id", "tag"]
-"""What one numbering belongs to."""
+"""The key of a series, which has one numbering."""
 EVENT_ORDER = ["sequence_nr", "ticks"]
 
 
 def ranked(events: DataFrame) -> DataFrame:
-    """One row for each (event, tag) with its rank, and one with a null tag for each untagged event.
+    """Return a row with its rank for each (event, tag), and one without a tag if there is none.
 
-    One shuffle, by persistence id and before the events are multiplied by their tags; everything
-    that counts or compares within a persistence id afterwards needs no other.
+    The only shuffle is by persistence id, before the events are multiplied by their tags;
+    everything that counts or compares within a persistence id afterwards needs no other.
 
-    Columns in: those of `events.read`. Columns out: the same without tags and cause, and tag,
+    Columns in: those of `events.tagged`. Columns out: the same without tags and cause, and tag,
     tag_position (0 for an event's first tag, null when untagged), rank (bigint, from 1, among the
     events read of that persistence id and tag; null when untagged).
     """
@@ -36,7 +36,7 @@ def ranked(events: DataFrame) -> DataFrame:
 
 
 def spans(events: DataFrame) -> DataFrame:
-    """What was read of each persistence id.
+    """Return the range of sequence nrs that was read of each persistence id.
 
     Columns in: persistence_id, sequence_nr; tag_position if events are repeated for their tags.
     Columns out: persistence_id, lowest and highest (sequence nrs), events (bigint: how many; fewer
@@ -53,11 +53,11 @@ def spans(events: DataFrame) -> DataFrame:
 
 
 def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFrame:
-    """The persistence ids whose messages were deleted while they were read, so that some came out.
+    """Return the persistence ids of which a concurrent delete left only some messages in the read.
 
-    An actor says in metadata up to where it deletes before it deletes (docs/real-systems.md,
-    "Deletes and tools"), so whatever is missing for that reason lies behind what metadata says
-    after the read.
+    An actor writes to metadata up to where it deletes before it deletes (docs/real-systems.md,
+    "Deletes and tools"). So no message that is missing for that reason lies beyond the deleted_to
+    that metadata has after the read.
 
     Columns in: persistence_id, sequence_nr; those of `spans` and `journal.frames.deleted`, the
     latter read after the messages. Columns out: persistence_id, deleted_to.
@@ -73,14 +73,14 @@ def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFr
     wanted = F.least("deleted_to", "highest") - F.col("lowest") + 1
     return (
         behind.groupBy("persistence_id", "deleted_to", wanted.alias("wanted"))
-        .agg(F.count_distinct("sequence_nr").alias("found"))
-        .where(F.col("found") < F.col("wanted"))
+        .agg(F.count_distinct("sequence_nr").alias("present"))
+        .where(F.col("present") < F.col("wanted"))
         .select("persistence_id", "deleted_to")
     )
 
 
 def without_torn(events: DataFrame, torn_ids: DataFrame) -> DataFrame:
-    """The events as a read after those deletions would have found them.
+    """Return the events as a read after those deletes would have found them.
 
     Columns in: persistence_id, sequence_nr, and more; those of `torn`. Columns out: the same.
     """
@@ -92,26 +92,26 @@ def without_torn(events: DataFrame, torn_ids: DataFrame) -> DataFrame:
 
 
 def ranked_anew(ranked_events: DataFrame) -> DataFrame:
-    """The ranks of what is left of ranked events. Columns in and out: those of `ranked`."""
+    """Rank the remaining ranked events again. Columns in and out: those of `ranked`."""
     return ranked_events.withColumn("rank", _rank())
 
 
 def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> DataFrame:
-    """How ranks become numbers, for each persistence id and tag among the events read.
+    """Return the shift from ranks to numbers for each persistence id and tag among the events read.
 
-    The first that applies gives `shift`, to be added to every rank:
+    The first of these that applies gives `shift`, which is added to every rank:
     1. `known`, if the events read follow it without a gap: the number that the last event before
        them had when Tidemark wrote it; 0 for a tag that the id never had;
     2. the events read begin with sequence nr 1: 0;
     3. the anchor: its number at its event, whose messages before may be deleted;
     4. nothing: 0, as Pekko numbers what is left of an id after its messages were deleted.
 
-    What is known of an id whose next events were deleted before they were seen anchors nothing:
-    they may have carried the tag.
+    `known` is no anchor for an id whose next events were deleted before they were seen: those
+    events may have carried the tag.
 
-    A series is contradicted if its progress row says something else than the messages: another
-    number at its event, or an event beyond the last. Only where 1 or 2 applies can that be seen.
-    A progress behind the events read may lag, since Pekko writes it later than the rows.
+    A series is contradicted if its progress row disagrees with the messages: another number at its
+    event, or an event beyond the last. This shows only where 1 or 2 applies. A progress behind the
+    events read may lag, since Pekko writes it later than the rows.
 
     Columns in: those of `ranked`; `known` has persistence_id, known_to (bigint, 0 when nothing is
     known), numbers (map of tag to bigint) and is_whole (boolean: they name every tag that the id
@@ -140,8 +140,8 @@ def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> 
     before = F.when(follows_known(), known_number()).when(F.col("lowest") == 1, F.lit(0))
     from_anchor = F.coalesce(F.col("anchor_number") - F.col("rank_at_anchor"), F.lit(0))
     return series.select(
-        # Under the same names, but as columns of its own: where both frames are checkpoints and
-        # adaptive execution is off, Spark refuses to join this one with the one it was made from.
+        # New columns of the same names: where both frames are checkpoints and adaptive execution
+        # is off, Spark refuses to join this frame with the one that it was made from.
         *[F.col(name).alias(name) for name in SERIES],
         F.coalesce(before, from_anchor).cast("bigint").alias("shift"),
         "progress_sequence_nr",
@@ -150,11 +150,10 @@ def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> 
 
 
 def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
-    """What is known of a number in each persistence id and tag: the later of progress and row.
+    """Return the latest known number of each persistence id and tag: of its progress or its row.
 
-    A row of a tag view gives a number and nothing else: what it does not say is that the events
-    before it are written, nor can the actor recover from it. So the progress is still to be
-    written.
+    A row of a tag view gives a number and nothing else: it does not prove that the events before
+    it are written, nor can the actor recover from it. So the progress must still be written.
 
     Columns in: those of `journal.frames.write_progress`; `last_rows` those of `last_of_series`,
     of persistence ids and tags whose progress does not tell.
@@ -185,9 +184,9 @@ def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
 def unanchored(
     ranked_events: DataFrame, spans_read: DataFrame, known: DataFrame, progress: DataFrame
 ) -> DataFrame:
-    """The series whose numbers neither `known` nor progress tells: their rows must be asked.
+    """Return the series that neither `known` nor progress anchors: their rows must be read.
 
-    Progress does not tell if there may have been events between it and the first that was read.
+    Progress anchors nothing if there may have been events between it and the first event read.
 
     Columns in: those of `ranked` and `spans`; else as in `anchored`. Columns out: persistence_id,
     tag, highest (the last sequence nr that was read of the id).
@@ -207,19 +206,19 @@ def unanchored(
 
 
 def last_rows(tag_rows: DataFrame, series: DataFrame) -> DataFrame:
-    """The last row of each of those series in its tag view, among the events that were read.
+    """Return the last row of each series in its tag view, among the events that were read.
 
-    Rows are read after messages: those beyond are of events that came meanwhile.
+    Rows are read after messages: rows beyond those belong to events that came meanwhile.
 
     Columns in: those of `journal.frames.tag_view_keys`, and of `unanchored`. Columns out: those
     of `last_of_series`.
     """
-    found = tag_rows.join(F.broadcast(series), on=SERIES)
-    return last_of_series(found.where(F.col("sequence_nr") <= F.col("highest")))
+    series_rows = tag_rows.join(F.broadcast(series), on=SERIES)
+    return last_of_series(series_rows.where(F.col("sequence_nr") <= F.col("highest")))
 
 
 def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
-    """How many messages of each persistence id were deleted before anybody tagged them.
+    """Count the messages of each persistence id that were deleted before they were tagged.
 
     Columns in: those of `spans`; `seen` has persistence_id, seen_to (the last sequence nr that a
     tail, tag_scanning or tag_write_progress speaks of). Columns out: persistence_id, unseen
@@ -234,9 +233,9 @@ def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
 
 
 def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
-    """Ranks turned into numbers; the events of contradicted persistence ids are left out.
+    """Turn ranks into numbers, without the events of contradicted persistence ids.
 
-    An id is left out as a whole: its scanning must not pass a series that is not written.
+    Such an id is left out as a whole: its scanning must not pass a series that is not written.
 
     Columns in: those of `ranked` and `anchored`. Columns out: those of `ranked` without rank, and
     tag_pid_sequence_nr (bigint, null when untagged), progress_sequence_nr.
@@ -252,7 +251,7 @@ def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
 
 
 def last_of_series(rows: DataFrame) -> DataFrame:
-    """The rows of tag_write_progress for events that are all written.
+    """Return the rows of tag_write_progress for events that are all written.
 
     Columns in: persistence_id, tag, sequence_nr, ticks, timestamp, tag_pid_sequence_nr. Columns
     out: persistence_id, tag, sequence_nr, tag_pid_sequence_nr, offset: of each series' last event.
@@ -276,21 +275,21 @@ def _rank() -> Column:
 
 
 def follows_known() -> Column:
-    """Whether no message is missing between what is known of an id and what was read of it."""
+    """Return whether the events read of an id follow its known events without a gap."""
     return F.coalesce(F.col("lowest") == F.col("known_to") + 1, F.lit(False))
 
 
 def known_number() -> Column:
-    """The number that `known` gives the last event of a tag; null if it cannot tell."""
+    """Return the number that `known` has for the last event of a tag; null if it has none."""
     named = F.element_at("numbers", F.col("tag"))
     return F.coalesce(named, F.when(F.col("is_whole"), F.lit(0)))
 
 
 def _contradiction(counted: Column) -> Column:
-    """Null where `counted`, the number at the progress's event, is unknown or agrees.
+    """Describe the contradiction; null where `counted`, at the progress's event, is null or agrees.
 
-    Of a progress before the events read the number is not counted, but lies in bounds: at most
-    that of the first event before them, and lower by at most one for each event between.
+    The number of a progress before the events read is not counted but bounded: at most that of
+    the last event before them, and lower by at most one for each event between.
     """
     at = F.col("progress_sequence_nr")
     number = F.col("anchor_number")

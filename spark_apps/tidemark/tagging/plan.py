@@ -1,4 +1,4 @@
-"""Which pieces a run does now, which it leaves for later, and how it finds their events."""
+"""The choice of the pieces that a run does now, and of the strategy that finds their events."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from tidemark.window import from_millis
 
 
 class Strategy(StrEnum):
-    """How the events of a run are found."""
+    """The way in which a run finds its events."""
 
     SCAN = "scan"
     """Read all keys of messages."""
     TAILS = "tails"
     """Look behind the last complete event of every persistence id."""
     INDEX = "index"
-    """The same, but only for the persistence ids that the index on `timestamp` names."""
+    """Like TAILS, but only for the persistence ids that the index on `timestamp` names."""
 
 
 MANY_IDS = 50_000
-"""Above this an index names the ids with news faster than all of them can be asked."""
+"""Above this number of ids, the index names those with new events faster than reads by key do."""
 FEW_EVENTS = 20
 """Below this many events per persistence id a scan of their keys is cheaper than asking each."""
 
 
 @dataclass(frozen=True)
 class Journal:
-    """What the choice depends on.
+    """The facts about a journal on which the choice of a strategy depends.
 
     Attributes:
         known_ids: persistence ids whose last complete event is known.
-        known_events: the events up to those, at most.
-        all_are_listed: all_persistence_ids names every one of them that still has messages.
+        known_events: the number of events up to those, at most.
+        all_are_listed: all_persistence_ids names every known id that still has messages.
         has_index: messages has a storage-attached index on timestamp.
     """
 
@@ -49,9 +49,9 @@ class Journal:
 def choose(
     requested: Strategy | None, journal: Journal, pieces: Sequence[Piece]
 ) -> tuple[Strategy, str]:
-    """The strategy, and why, for the report.
+    """Return the strategy, and the reason for it as a clause of the report.
 
-    Whatever was asked for, only a scan rewrites events that are complete, numbers a journal of
+    Whatever was requested, only a scan rewrites events that are complete, numbers a journal of
     which nothing is known, or finds persistence ids that all_persistence_ids does not list.
     """
     if reason := _only_a_scan(journal, pieces):
@@ -78,7 +78,7 @@ def _only_a_scan(journal: Journal, pieces: Sequence[Piece]) -> str:
 
 
 def in_reach(pieces: Sequence[Piece], size: BucketSize, now: datetime) -> list[Piece]:
-    """The pieces that a live reader may be looking back at: those of the previous bucket and on.
+    """Return the pieces that live readers may look back at: from the previous time bucket on.
 
     A reader that has not met a persistence id and sees a row of it with a number above 1 there
     demands all numbers from 1, and fails if they lie further back (docs/real-systems.md, "A foreign
@@ -88,5 +88,5 @@ def in_reach(pieces: Sequence[Piece], size: BucketSize, now: datetime) -> list[P
 
 
 def out_of_reach_at(time_bucket: int, size: BucketSize) -> datetime:
-    """When no live reader looks back at the time bucket (epoch ms) any more."""
+    """Return when live readers stop looking back at the time bucket (epoch ms)."""
     return from_millis(time_bucket + 2 * size.milliseconds)

@@ -1,7 +1,7 @@
-"""What tag-write reads, in the order that rules out false contradictions.
+"""The reads of tag-write, in the order that rules out false contradictions.
 
 The journal may be alive: Pekko writes messages, then tag_views, then tag_write_progress. So the
-progress is read first: what it speaks of is then among the messages.
+progress is read first: the messages read after it hold every event that the progress names.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tidemark.tagging.rules import Rule
 
 @dataclass
 class Source:
-    """What a run reads, and how.
+    """The messages of a run and the strategy that found them.
 
     Attributes:
         strategy: how the events are found.
-        why: the reason for it, for people.
+        why: the reason for the strategy, for people.
         progress: `journal.frames.write_progress`, in memory.
-        known: `tails.known`, empty when all events are read.
-        messages: all, or the new ones in memory; columns of `journal.frames.message_index` and the
-            whole payload.
+        known: `completeness.known`, empty when all events are read.
+        messages: all messages, or the new ones in memory; columns of
+            `journal.frames.message_index` and the whole payload.
         seen: how far each persistence id was seen before, as `numbering.unseen` takes it.
     """
 
@@ -48,7 +48,7 @@ class Source:
 
 @dataclass
 class Numbered:
-    """What was read, ranked, and from where it is counted.
+    """The ranked events and the anchors of their numbers.
 
     Attributes:
         ranked: `numbering.ranked`, in memory.
@@ -64,7 +64,7 @@ class Numbered:
 def source(
     run: RunContext, pieces: Sequence[Piece], tag_rules: Sequence[Rule], requested: Strategy | None
 ) -> Source:
-    """Choose the strategy and read."""
+    """Choose the strategy and read the messages."""
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
     known = completeness.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
@@ -82,7 +82,7 @@ def source(
 
 
 def all_of(run: RunContext, tag_rules: Sequence[Rule]) -> Source:
-    """Every message, numbered from the progress only, whatever is known."""
+    """Return every message as a source that is numbered from the progress only."""
     progress = frames.write_progress(run.spark, run.settings).localCheckpoint()
     known = completeness.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
     return _scan(run, "asked for", progress, known, _seen(run, progress, known))
@@ -96,12 +96,12 @@ def _scan(
 
 
 def kept(read_from: Source, tag_rules: Sequence[Rule], is_needed: Column) -> DataFrame:
-    """The events, read once: their numbers and their rows come from the same ones.
+    """Return the tagged events, read once, so that numbers and rows come from the same events.
 
     Args:
         read_from: the messages.
         tag_rules: the rules that add tags.
-        is_needed: of all messages, those whose payload is kept, with time_bucket.
+        is_needed: whether the payload of a message is kept; may use time_bucket.
 
     Columns: those of `events.tagged` with the payload; partitioned by persistence id.
     """
@@ -112,33 +112,33 @@ def kept(read_from: Source, tag_rules: Sequence[Rule], is_needed: Column) -> Dat
 
 
 def ranked(run: RunContext, read_from: Source, index: DataFrame) -> Numbered:
-    """Rank the events, and find from where their numbers count.
+    """Rank the events and find the anchors of their numbers.
 
-    For series that nothing else anchors the last row of their tag view does. Without it the events
-    of an id whose first messages are deleted would be counted from 1 again when the progress is
-    lost, beside the rows that exist.
+    A series without another anchor is anchored by the last row of its tag view. Otherwise, once
+    the progress is lost, the events of an id whose first messages are deleted would be counted
+    from 1 again, beside the rows that exist.
 
     Columns in: those of `events.index_of`.
     """
-    # Checkpoints and not caches: the plans that follow would grow with each cache they use, and
-    # planning is what a small run spends its time on.
-    found = numbering.ranked(index).localCheckpoint()
-    incomplete = _incomplete(found, read_from.known)
+    # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
+    # run spends most of its time on planning.
+    ranked_events = numbering.ranked(index).localCheckpoint()
+    incomplete = _incomplete(ranked_events, read_from.known)
     if incomplete.isEmpty():
-        return Numbered(found, numbering.anchors(read_from.progress, None))
-    torn = numbering.torn(found, incomplete, frames.deleted(run.spark, run.settings))
+        return Numbered(ranked_events, numbering.anchors(read_from.progress, None))
+    torn = numbering.torn(ranked_events, incomplete, frames.deleted(run.spark, run.settings))
     torn = torn.localCheckpoint()
     if not torn.isEmpty():
-        found = numbering.ranked_anew(numbering.without_torn(found, torn)).localCheckpoint()
-        incomplete = _incomplete(found, read_from.known)
+        intact = numbering.without_torn(ranked_events, torn)
+        ranked_events = numbering.ranked_anew(intact).localCheckpoint()
+        incomplete = _incomplete(ranked_events, read_from.known)
     unseen = numbering.unseen(incomplete, read_from.seen).agg(F.sum("unseen").alias("all"))
-    return Numbered(
-        found, _anchors(run, found, incomplete, read_from), unseen.collect()[0]["all"] or 0
-    )
+    anchors = _anchors(run, ranked_events, incomplete, read_from)
+    return Numbered(ranked_events, anchors, unseen.collect()[0]["all"] or 0)
 
 
 def _incomplete(ranked_events: DataFrame, known: DataFrame) -> DataFrame:
-    """`numbering.spans` of the ids that cannot be counted from 1 without a gap, in memory."""
+    """Return `numbering.spans`, in memory, of the ids that are not gapless from sequence nr 1."""
     spans = numbering.spans(ranked_events)
     follows = spans.join(known, on="persistence_id", how="left").where(
         (F.col("events") <= F.col("highest") - F.col("lowest"))
@@ -160,7 +160,7 @@ def _anchors(
 
 
 def _seen(run: RunContext, progress: DataFrame, known: DataFrame) -> DataFrame:
-    """How far each persistence id was seen by anybody: persistence_id, seen_to (bigint)."""
+    """Return how far any writer has seen each persistence id: persistence_id, seen_to (bigint)."""
     parts = [
         known.select("persistence_id", F.col("known_to").alias("seen_to")),
         progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
@@ -179,10 +179,10 @@ def _journal(run: RunContext, known: DataFrame) -> plan.Journal:
 
 
 def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
-    """Whether all_persistence_ids names every known id that still has messages.
+    """Return whether all_persistence_ids names every known id that still has messages.
 
-    An id that was cleaned up for good is in it no more. Ids are compared and not how many there
-    are: old ones that are not listed could hide behind new ones that are not known.
+    The table no longer names an id that was cleaned up for good. The ids are compared, not their
+    number: an unlisted old id could hide behind a new one that is not known yet.
     """
     spark, settings = run.spark, run.settings
     name = settings.all_persistence_ids_table
@@ -202,9 +202,9 @@ def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
 
 
 def _with_news(run: RunContext, pieces: Sequence[Piece]) -> DataFrame:
-    """The persistence ids with a message in the window or in the look-back before it."""
+    """Return the persistence ids with a message in the window or in the look-back before it."""
     settings = run.settings
     first = min(piece.time_bucket for piece in pieces) - settings.tag_write_look_back * 1000
     end = max(piece.time_bucket for piece in pieces) + settings.bucket_size.milliseconds
-    found = frames.indexed_between(run.spark, settings, first, end)
-    return found.select("persistence_id").distinct()
+    messages = frames.indexed_between(run.spark, settings, first, end)
+    return messages.select("persistence_id").distinct()

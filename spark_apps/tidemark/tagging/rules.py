@@ -35,18 +35,18 @@ COLUMNS = (
     "ser_manifest",
     "event_manifest",
 )
-"""What a predicate may use beside the payload's fields; `tags` are the stored ones."""
+"""The columns that a predicate may use beside the payload's fields; `tags` are the stored tags."""
 _EXAMPLES = {"tag": "long-delay", "event": "kind STRING, dep_delay INT"}
 _EVENT, _FIELDS = "_event", "_fields"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule.
+    """A rule that adds a tag to the events for which its predicate holds.
 
     Attributes:
-        file: where it is defined.
-        tag: the tag that it gives.
+        file: the file that defines the rule.
+        tag: the tag that the rule adds.
         event: Spark DDL of the payload's fields.
         predicate: Spark SQL of type boolean.
         fingerprint: changes with the file's meaning.
@@ -60,7 +60,7 @@ class Rule:
 
 
 def load(directory: Path) -> list[Rule]:
-    """Every rule of a directory, by tag.
+    """Read every rule of a directory, sorted by tag.
 
     Raises:
         InvalidInput: there is no such directory.
@@ -72,22 +72,22 @@ def load(directory: Path) -> list[Rule]:
             where=str(directory),
             do="set TIDEMARK_TAGGING_DIR to the directory of the tag rules",
         )
-    found: dict[str, Rule] = {}
+    rules_by_tag: dict[str, Rule] = {}
     for file in sorted(directory.glob("*.sql")):
         rule = _read(file)
-        if rule.tag in found:
+        if rule.tag in rules_by_tag:
             raise error_in(
                 file,
-                f"the tag {rule.tag} is given by {found[rule.tag].file.name} already",
+                f"the tag {rule.tag} is given by {rules_by_tag[rule.tag].file.name} already",
                 "write one rule for each tag, with OR",
                 1,
             )
-        found[rule.tag] = rule
-    return [found[tag] for tag in sorted(found)]
+        rules_by_tag[rule.tag] = rule
+    return [rules_by_tag[tag] for tag in sorted(rules_by_tag)]
 
 
 def version(rules: Sequence[Rule]) -> str:
-    """What the ledger keeps with each piece: "" without rules, else a hash of all of them."""
+    """Return the version that the ledger keeps with each piece: a hash of all rules, or ""."""
     if not rules:
         return ""
     text = "\n".join(f"{rule.tag}={rule.fingerprint}" for rule in rules)
@@ -95,10 +95,10 @@ def version(rules: Sequence[Rule]) -> str:
 
 
 def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
-    """Parse and analyze each rule; nothing is read.
+    """Parse and analyze each rule, without reading any event.
 
     Raises:
-        DefinitionError: naming the file and what Spark refuses.
+        DefinitionError: Spark refuses a rule; the message names the file and the reason.
     """
     if not rules:
         return
@@ -122,7 +122,7 @@ def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
 
 
 def with_rule_tags(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
-    """`tags` joined by those of the rules, each once, sorted.
+    """Return the messages with the tags of the rules added to `tags`, distinct and sorted.
 
     Columns in: those of `journal.frames.message_index` and `events.READ`. Columns out: the same.
     """
@@ -130,7 +130,7 @@ def with_rule_tags(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
         return messages
     marked = messages.withColumn("rule_tags", F.array().cast("array<string>"))
     for rule in rules:
-        # Spark takes out again what is only packed and unpacked here.
+        # The optimizer removes a struct that is only packed and unpacked.
         marked = _applied(marked, rule).select(
             *[F.col(f"{_EVENT}.{name}") for name in messages.columns],
             F.when(F.col("hit"), F.concat(F.col(f"{_EVENT}.rule_tags"), F.array(F.lit(rule.tag))))
@@ -143,12 +143,12 @@ def with_rule_tags(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
 
 
 def require_applied(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
-    """Refuse a rule over a tag that has rows which another rule, or none, gave it.
+    """Refuse a new or changed rule whose tag has rows already.
 
-    Its earlier events may now gain or lose the tag, and every number after them would shift.
+    Earlier events may now gain or lose the tag, and every number after them would shift.
 
     Raises:
-        WrongData: naming the tag, and the rebuild that is needed.
+        WrongData: there is such a rule; the message names its tag and the rebuild it needs.
     """
     if not rules:
         return
@@ -195,7 +195,7 @@ def _read(file: Path) -> Rule:
 
 
 def _applied(messages: DataFrame, rule: Rule) -> DataFrame:
-    """Columns: `_event` (all columns in a struct), `hit` (the predicate)."""
+    """Evaluate a rule. Columns: `_event` (all columns in a struct), `hit` (the predicate)."""
     text = F.decode("event", "UTF-8")
     fields = messages.withColumn(_FIELDS, F.from_json(text, rule.event))
     parsed = fields.schema[_FIELDS].dataType
@@ -211,30 +211,30 @@ def _applied(messages: DataFrame, rule: Rule) -> DataFrame:
 
 
 def written_tags(control: Control, settings: Settings, tags: Collection[str]) -> set[str]:
-    """Those of the tags that have rows of the tag views or of their progress.
+    """Return the tags that have rows in the tag views or in tag_write_progress.
 
-    Row by row, and no more of them than are needed: a journal has progress for each id and tag.
+    Progress is asked for one row of each tag: a journal has a row for each id and tag.
     """
     if not tags:
         return set()
     views = table(settings.journal_keyspace, settings.events_by_tag_table)
     progress = table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)
     partitions = control.stream(f"SELECT DISTINCT tag_name, timebucket FROM {views}", page=5000)
-    found = {row["tag_name"] for row in partitions} & set(tags)
-    return found | {
+    tags_with_views = {row["tag_name"] for row in partitions} & set(tags)
+    return tags_with_views | {
         tag
-        for tag in set(tags) - found
+        for tag in set(tags) - tags_with_views
         if control.execute(
             f"SELECT tag FROM {progress} WHERE tag = ? LIMIT 1 ALLOW FILTERING", (tag,)
         )
     }
 
 
-def _refused(rule: Rule, what: str) -> DefinitionError:
-    first = what.strip().splitlines()[0]
+def _refused(rule: Rule, reason: str) -> DefinitionError:
+    first_line = reason.strip().splitlines()[0]
     return error_in(
         rule.file,
-        f"the rule of tag {rule.tag}: {first}",
+        f"the rule of tag {rule.tag}: {first_line}",
         f"use the fields of its header `event` and {', '.join(COLUMNS)}",
         1,
     )

@@ -1,4 +1,4 @@
-"""tag-write from plan to report."""
+"""The run of tag-write, from plan to report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_window(
     """Write the tag views, the progress and the scanning of the window's events.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         window: whole time buckets that are over.
         force: also do buckets that are done, and those within reach of live readers.
         dry_run: plan only.
@@ -125,9 +125,9 @@ def _finish(
 
 
 def _reopen(claimed: Claim, ledger: Pieces, held: Collection[int]) -> dict[int, Mapping[str, int]]:
-    """Claim those that earlier runs had done; returns what these have counted.
+    """Claim the held pieces that earlier runs had done, and return the counts of those runs.
 
-    Otherwise the next run would find nothing to do, and end well although nothing was mended.
+    Otherwise the next run would find nothing to do and succeed although nothing was repaired.
     """
     of_this_run = {piece.time_bucket for piece in claimed.pieces}
     others = [
@@ -136,7 +136,7 @@ def _reopen(claimed: Claim, ledger: Pieces, held: Collection[int]) -> dict[int, 
         if entry.time_bucket in held and entry.time_bucket not in of_this_run
     ]
     claimed.cover(entry.time_bucket for entry in others)
-    claimed.extend([Piece(one.time_bucket, Reason.RESTATED, one.attempt) for one in others])
+    claimed.extend([Piece(row.time_bucket, Reason.RESTATED, row.attempt) for row in others])
     return {entry.time_bucket: entry.counts for entry in others}
 
 

@@ -1,4 +1,4 @@
-"""The writes of tag views, one function for each kind, in the order in which they are promised.
+"""The writes of tag views, one function for each kind, in the order in which they must happen.
 
 Data, then progress, then scanning, then our own tails: a crash between any two leaves progress
 that lags, and the next run writes the same keys again (docs/real-systems.md, "What an actor
@@ -19,7 +19,7 @@ from tidemark.tagging import completeness, events
 
 
 def quarantine_unwritable(run: RunContext, tagged: DataFrame) -> None:
-    """Before them: the events that no reader of their tags could read, see `events.unwritable`."""
+    """Write the events of `events.unwritable` to quarantine, before all other writes."""
     settings = run.settings
     quarantine.write(
         events.unwritable(tagged),
@@ -33,9 +33,13 @@ def quarantine_unwritable(run: RunContext, tagged: DataFrame) -> None:
 def write_tag_views(
     rows: DataFrame, settings: Settings, partitions: int, *, write_time: int | None = None
 ) -> None:
-    """First: the rows of `transform.tag_view_rows`, of at most about so many partitions.
+    """Write the rows of `transform.tag_view_rows`, the first write.
 
-    With `write_time` as after deletes, see `Control.write_time`; the same below.
+    Args:
+        rows: the rows.
+        settings: where the tag views are.
+        partitions: the approximate number of Cassandra partitions, at most.
+        write_time: microseconds; needed after deletes, see `Control.write_time`.
     """
     rows = connector.gathered(rows, ("tag_name", "timebucket"), partitions)
     ttl = settings.events_by_tag_time_to_live
@@ -43,17 +47,17 @@ def write_tag_views(
 
 
 def write_progress(rows: DataFrame, settings: Settings, *, write_time: int | None = None) -> None:
-    """Second: the rows of `transform.progress_rows`."""
+    """Write the rows of `transform.progress_rows`, the second write."""
     _write(rows, settings, tables.TAG_WRITE_PROGRESS, write_time)
 
 
 def write_scanning(rows: DataFrame, settings: Settings, *, write_time: int | None = None) -> None:
-    """Third: the rows of `transform.scanning_rows`."""
+    """Write the rows of `transform.scanning_rows`, the third write."""
     _write(rows, settings, tables.TAG_SCANNING, write_time)
 
 
 def write_tails(rows: DataFrame, settings: Settings, rules_version: str) -> None:
-    """Last: the rows of `transform.tail_rows`."""
+    """Write the rows of `transform.tail_rows`, the last write."""
     ours = rows.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),

@@ -1,9 +1,9 @@
-"""The rows of the tag views, and how far they are complete, as pure transformations.
+"""The rows of the tag views and of their progress, as pure transformations.
 
-tag_write_progress and tag_scanning may lag, never lead: an actor skips every event
-up to them when it recovers. So they only move over events whose time bucket is covered (done
-before, or in this run), and stop before the first tagged event that is neither covered nor
-already behind the progress.
+tag_write_progress and tag_scanning may lag, never lead: an actor skips every event up to them when
+it recovers. So they only move over events whose time bucket is covered (done before, or in this
+run), and stop before the first tagged event that is neither covered nor already behind the
+progress.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ EVENT = ["persistence_id", "sequence_nr", "timestamp"]
 
 
 def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Add what a run may rely on.
+    """Mark the events whose time bucket is covered or planned, and those that are open.
 
     Columns in: those of `numbered`; `buckets` has time_bucket (bigint, unique) and
     is_planned (boolean): the buckets of this run, and those done before.
-    Columns out: and is_covered (the bucket is in `buckets`), is_planned (it is of this run),
-    is_open (a tagged event neither covered nor behind its progress).
+    Columns out: those of `numbered`, is_covered (the bucket is in `buckets`), is_planned (the
+    bucket belongs to this run), is_open (a tagged event neither covered nor behind its progress).
     """
     marked = numbered_events.join(F.broadcast(buckets), on="time_bucket", how="left").withColumn(
         "is_covered", F.col("is_planned").isNotNull()
@@ -38,17 +38,17 @@ def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 
 def to_write(marked: DataFrame) -> DataFrame:
-    """The (event, tag) rows to write: all of this run's buckets, and late ones of covered buckets.
+    """Return the (event, tag) rows to write: those of planned buckets, and late ones of covered.
 
-    A late event became visible after its bucket was done; it is recognised by the progress, which
-    it lies beyond. Columns: those of `mark_covered`.
+    A late event became visible after its bucket was done: it lies beyond the progress. Columns:
+    those of `mark_covered`.
     """
     is_late = F.col("is_covered") & ~_is_written()
     return marked.where(F.col("tag").isNotNull() & (F.col("is_planned") | is_late))
 
 
 def with_payload(rows: DataFrame, events: DataFrame) -> DataFrame:
-    """The rows to write with the payload of their events.
+    """Join the rows to write with the payload of their events.
 
     Columns in: those of `mark_covered`; of the events `EVENT` and the payload columns. Columns
     out: those of `mark_covered`, and the payload columns.
@@ -57,7 +57,7 @@ def with_payload(rows: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def tag_view_rows(rows: DataFrame) -> DataFrame:
-    """The rows of tag_views, column by column as Pekko's TagWriter writes them.
+    """Return the rows of tag_views, column by column as Pekko's TagWriter writes them.
 
     Columns in: those of `numbered`, with the payload columns. Columns out: tag_name, timebucket,
     timestamp, persistence_id, tag_pid_sequence_nr, sequence_nr and the payload columns.
@@ -74,7 +74,7 @@ def tag_view_rows(rows: DataFrame) -> DataFrame:
 
 
 def progress_rows(marked: DataFrame) -> DataFrame:
-    """The rows of tag_write_progress that move forward.
+    """Return the rows of tag_write_progress that move forward.
 
     Columns in: those of `mark_covered`. Columns out: persistence_id, tag, sequence_nr,
     tag_pid_sequence_nr, offset: the last event before the first open one of that id and tag.
@@ -84,13 +84,13 @@ def progress_rows(marked: DataFrame) -> DataFrame:
 
 
 def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
-    """The lengths of series of which the first event is there, and of what is untagged.
+    """Return the lengths of series whose first event is present, and those of untagged events.
 
-    Without numbering them: counts and highest sequence nrs take no sort, whatever their number.
+    The events are not numbered: counts and highest sequence nrs need no sort.
 
     Columns in: those of `events.tagged`, partitioned by persistence id. Columns out:
     persistence_id, tag (null for the untagged events of an id), sequence_nr (the highest),
-    tag_pid_sequence_nr (bigint; of no meaning without a tag), first_time_bucket and
+    tag_pid_sequence_nr (bigint; meaningless without a tag), first_time_bucket and
     last_time_bucket (of any of its events), and each of the columns `counted` (bigint: how many of
     the series' events have a value there).
     """
@@ -109,7 +109,7 @@ def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
 
 
 def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
-    """The same as `last_of_series`, of series whose first event is there.
+    """Return `last_of_series` of series whose first event is present.
 
     Columns in: those of `whole_series`, and of `events.tagged`, both partitioned by persistence id.
     """
@@ -120,7 +120,7 @@ def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def covered_rows(marked: DataFrame) -> DataFrame:
-    """How far each persistence id is complete.
+    """Return how far each persistence id is complete.
 
     Columns in: those of `mark_covered`. Columns out: persistence_id, sequence_nr: the highest
     covered event, tagged or not, before the first open one of that id.
@@ -133,7 +133,7 @@ def covered_rows(marked: DataFrame) -> DataFrame:
 
 
 def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
-    """The rows of tag_scanning that move forward.
+    """Return the rows of tag_scanning that move forward.
 
     Columns in: those of `covered_rows` and `journal.frames.scanning`. Columns out:
     persistence_id, sequence_nr.
@@ -147,9 +147,9 @@ def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
 
 
 def tail_rows(marked: DataFrame, covered: DataFrame, known: DataFrame) -> DataFrame:
-    """Where the next run can begin to read, and to count, each persistence id.
+    """Return where the next run can begin to read and to count each persistence id.
 
-    Ids of which nothing is complete are named, too: a later run looks at them even if
+    Ids of which nothing is complete have a row, too: a later run looks at them even if
     all_persistence_ids does not list them.
 
     Columns in: those of `mark_covered`, `covered_rows`, and `known` as in `anchored`. Columns
@@ -189,11 +189,11 @@ def tail_rows(marked: DataFrame, covered: DataFrame, known: DataFrame) -> DataFr
 
 
 def counts_by_bucket(marked: DataFrame) -> DataFrame:
-    """What there is to do in each covered bucket that has something to do.
+    """Count the events to read and the rows to write in each covered bucket that has any.
 
     Columns in: those of `mark_covered`. Columns out: time_bucket, events_read, tag_rows_written,
-    late_tag_rows (those among them that lie outside this run's buckets), tags (about how many
-    different ones its rows have).
+    late_tag_rows (the rows written outside this run's buckets), tags (the approximate number of
+    distinct tags of its rows).
     """
     has_row = F.col("tag").isNotNull() & (F.col("is_planned") | ~_is_written())
     is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
