@@ -39,7 +39,7 @@ def kill_after(
     journal: Journal, seam: Seam, application: str, *arguments: str, **variables: str
 ) -> None:
     """Kill an application right after a seam, and wait until its locks have expired."""
-    process = start_until(journal, seam, application, *arguments, **variables)
+    process = start_until(journal, seam, application, *arguments, ends=None, **variables)
     _, stderr = process.communicate()
     assert process.returncode == -signal.SIGKILL, stderr
     wait_for_locks(journal)
