@@ -184,22 +184,30 @@ def cassandra(state: Path) -> Endpoint:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_environment() -> dict[str, str]:
+    """What applications need around them to run Spark; made once, since it checks every jar."""
+    from embedded import spark as embedded_spark
+
+    return embedded_spark.environment()
+
+
+@pytest.fixture(scope="session")
+def spark(
+    tmp_path_factory: pytest.TempPathFactory, spark_environment: dict[str, str]
+) -> Iterator[SparkSession]:
     """One small Spark session with the Cassandra connector; applications run inside it too."""
     from pyspark.sql import SparkSession
 
-    from embedded import spark as embedded_spark
     from tidemark.spark_session import remember_classes
 
-    environment = embedded_spark.environment()
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in environment.items():
+        for name, value in spark_environment.items():
             if not name.startswith("TIDEMARK_"):
                 patched.setenv(name, value)
         session = (
             SparkSession.builder.master("local[2]")
             .appName("tidemark-tests")
-            .config("spark.jars", environment["TIDEMARK_SPARK_JARS"])
+            .config("spark.jars", spark_environment["TIDEMARK_SPARK_JARS"])
             .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
             # An hour, if left to itself; each open connection hears of each change of the schema.
             .config("spark.cassandra.connection.keepAliveMS", "10000")
