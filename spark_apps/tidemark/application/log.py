@@ -34,9 +34,9 @@ class _Elapsed(logging.Formatter):
 
     def __init__(self, application: str) -> None:
         super().__init__(f"{application} %(elapsed)6.1f s  %(message)s")
-        self._started = time.time()
+        self._started = time.monotonic()
 
     def format(self, record: logging.LogRecord) -> str:
         """Format one record, with its traceback if it has one."""
-        record.elapsed = record.created - self._started
+        record.elapsed = time.monotonic() - self._started
         return super().format(record)
