@@ -56,6 +56,8 @@ PRODUCTION = {
 """What an application has on two cores, if nobody sets anything else (see
 `tidemark.spark_session`). It costs the main suites 1.8 times the CPU, so that not every
 module has it."""
+NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
+"""What pyspark takes from its view of the JVM by a bare name."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 ROOMS = (*SHARING, "faults", "live", "integration", "unit")
@@ -198,8 +200,6 @@ def spark(
     """One small Spark session with the Cassandra connector; applications run inside it too."""
     from pyspark.sql import SparkSession
 
-    from tidemark.spark_session import remember_classes
-
     with pytest.MonkeyPatch.context() as patched:
         for name, value in spark_environment.items():
             if not name.startswith("TIDEMARK_"):
@@ -221,7 +221,10 @@ def spark(
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
-        remember_classes(session)
+        # For a bare name the gateway tries every imported package, and each miss goes through all
+        # of Spark's jars: half a millisecond of CPU for nearly every column of every test.
+        for name in NAMED_OFTEN:
+            setattr(session._jvm, name, getattr(session._jvm, name))
         # It says goodbye after pytest has closed the streams that it captured.
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session

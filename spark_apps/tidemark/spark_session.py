@@ -14,11 +14,8 @@ from pyspark.sql import SparkSession
 from tidemark.cassandra import connector
 from tidemark.errors import InvalidInput
 from tidemark.settings import REPOSITORY, Settings
-from tidemark.spark import gateway
 
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
-_NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
-"""What pyspark takes from its view of the JVM, by a bare name, for nearly every column."""
 
 
 def open_session(application: str, settings: Settings) -> SparkSession:
@@ -70,7 +67,6 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
     # What a definition selects from is its events, and never a file that its SQL names.
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    remember_classes(spark)
     connector.connect(spark, settings)
     return spark
 
@@ -99,17 +95,6 @@ def ui(settings: Settings, master: str) -> dict[str, str]:
     """Whether there is Spark's UI: by default on a cluster, where a run is not one process."""
     is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
     return {"spark.ui.enabled": str(is_on).lower()}
-
-
-def remember_classes(spark: SparkSession) -> None:
-    """Look up once what pyspark looks up at each use.
-
-    For a bare name the gateway tries every imported package, and each miss goes through all of
-    Spark's jars: a third of the driver's CPU, where plans are large and data is small.
-    """
-    view = gateway.jvm(spark)
-    for name in _NAMED_OFTEN:
-        setattr(view, name, getattr(view, name))
 
 
 def _jars(settings: Settings) -> list[str]:
