@@ -22,7 +22,7 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 test: lint typing  ## lint, type-check and run every test on servers of its own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 $(PYTEST_ARGS)
 
-unit: $(VENV)  ## run the tests that need no server, in under two minutes
+unit: $(VENV)  ## run the tests that need no server, in about two minutes
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 tests/unit $(PYTEST_ARGS)
 
 soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks

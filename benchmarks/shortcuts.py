@@ -69,7 +69,9 @@ def _measured(
     costs: dict[str, list[Cost]] = {name: [] for name in variants}
     for _ in range(rounds):
         for name, (command, environment) in variants.items():
-            costs[name].append(bench.run(*command, **environment))
+            cost = bench.run(*command, **environment)
+            costs[name].append(cost)
+            print(f"{name}: {cost.wall_s:.1f} s, CPU {_cpu(cost):.1f} s", flush=True)
     table = table_of(f"{title}; medians", "s", "s saved", "CPU s", "CPU saved", "worth it")
     whole = costs[AS_IT_IS]
     for name, of_it in costs.items():
