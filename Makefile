@@ -11,7 +11,7 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo test soak up down status bench jars lint fmt typing lock clean
+.PHONY: help demo test unit soak up down status bench jars lint fmt typing lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 
 test: lint typing  ## lint, type-check and run every test on servers of its own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 $(PYTEST_ARGS)
+
+unit: $(VENV)  ## run the tests that need no server, in about two minutes
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 tests/unit $(PYTEST_ARGS)
 
 soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 \
@@ -46,6 +49,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.slices
 	@$(PY) -m benchmarks.validate
 	@$(PY) -m benchmarks.payloads
+	@$(PY) -m benchmarks.shortcuts
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
 	@$(PY) -m embedded jars

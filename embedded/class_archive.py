@@ -1,8 +1,8 @@
 """Classes of Spark and the connector, parsed once and kept for the JVMs that follow.
 
-A start takes half as long with them. This is the JVM's own class data sharing. An archive that
-does not fit the JVM or its class path is ignored by it, so a stale one costs nothing but the time
-that it would have saved.
+This is the JVM's own class data sharing; `benchmarks.shortcuts` measures what it saves. An archive
+that does not fit the JVM or its class path is ignored by it, so a stale one costs nothing but the
+time that it would have saved.
 """
 
 from __future__ import annotations

@@ -56,6 +56,8 @@ PRODUCTION = {
 """What an application has on two cores, if nobody sets anything else (see
 `tidemark.spark_session`). It costs the main suites 1.8 times the CPU, so that not every
 module has it."""
+NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
+"""What pyspark takes from its view of the JVM by a bare name."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 ROOMS = (*SHARING, "faults", "live", "integration", "unit")
@@ -184,23 +186,30 @@ def cassandra(state: Path) -> Endpoint:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark_environment() -> dict[str, str]:
+    """What applications need around them to run Spark; made once, since it checks every jar."""
+    from embedded import spark as embedded_spark
+
+    return embedded_spark.environment()
+
+
+@pytest.fixture(scope="session")
+def spark(
+    tmp_path_factory: pytest.TempPathFactory, spark_environment: dict[str, str]
+) -> Iterator[SparkSession]:
     """One small Spark session with the Cassandra connector; applications run inside it too."""
     from pyspark.sql import SparkSession
 
-    from embedded import spark as embedded_spark
     from tests.shapes import check_every_call
-    from tidemark.spark_session import remember_classes
 
-    environment = embedded_spark.environment()
     with pytest.MonkeyPatch.context() as patched:
-        for name, value in environment.items():
+        for name, value in spark_environment.items():
             if not name.startswith("TIDEMARK_"):
                 patched.setenv(name, value)
         session = (
             SparkSession.builder.master("local[2]")
             .appName("tidemark-tests")
-            .config("spark.jars", environment["TIDEMARK_SPARK_JARS"])
+            .config("spark.jars", spark_environment["TIDEMARK_SPARK_JARS"])
             .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
             # An hour, if left to itself; each open connection hears of each change of the schema.
             .config("spark.cassandra.connection.keepAliveMS", "10000")
@@ -214,8 +223,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
-        remember_classes(session)
         assert check_every_call(patched) > 30
+        # For a bare name the gateway tries every imported package, and each miss goes through all
+        # of Spark's jars: half a millisecond of CPU for nearly every column of every test.
+        for name in NAMED_OFTEN:
+            setattr(session._jvm, name, getattr(session._jvm, name))
         # It says goodbye after pytest has closed the streams that it captured.
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from airflow.sdk import Context, get_current_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark_airflow.window import RunFacts, WindowRefused, resolve
+
+_log = logging.getLogger(__name__)
 
 
 @task
@@ -37,7 +40,7 @@ def resolve_window_if_given() -> dict[str, str] | None:
     run: Any = context["dag_run"]
     if is_given or run.run_type.value == "backfill":
         return _resolved(context)
-    print("no window was given")
+    _log.info("no window was given")
     return None
 
 
@@ -54,5 +57,5 @@ def _resolved(context: Context) -> dict[str, str]:
         window = resolve(facts, context["params"], extras).as_dict()
     except WindowRefused as refusal:
         raise AirflowFailException(f"window refused: {refusal}") from None
-    print(f"window [{window['start']}, {window['end']}) from {window['source']}")
+    _log.info("window [%s, %s) from %s", window["start"], window["end"], window["source"])
     return window

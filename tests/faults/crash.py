@@ -1,15 +1,13 @@
-"""Runs an application and kills it, Spark's JVM included, right after a named function.
+"""Runs an application and kills it, Spark's JVM included, right after a seam (`seams.py`).
 
-`crash.py MODULE:FUNCTION SCRIPT ARGUMENT...`: when FUNCTION, which may be `Class.method`, has
-returned, the whole process group gets SIGKILL. Start it in a process group of its own. With
-MODULE:FUNCTION@PID that process is ended in order instead (killed, it would lose its last ten
-seconds); the application goes on without it.
+`crash.py SEAM SCRIPT ARGUMENT...`: when the seam's function has returned, the whole process group
+gets SIGKILL. Start it in a process group of its own. With SEAM@PID that process is ended in order
+instead (killed, it would lose its last ten seconds); the application goes on without it.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 import runpy
 import signal
@@ -22,23 +20,23 @@ import psutil
 
 
 def kill_after(target: str) -> None:
-    """Replace the function by one that kills after it."""
-    where, _, pid = target.partition("@")
-    module_name, _, name = where.partition(":")
-    *classes, name = name.split(".")
-    module: Any = functools.reduce(getattr, classes, importlib.import_module(module_name))
-    function = getattr(module, name)
+    """Replace the function of the seam by one that kills after it."""
+    from tests.faults.seams import Seam
+
+    seam, _, pid = target.partition("@")
+    owner, name = Seam[seam].place()
+    function = getattr(owner, name)
 
     @functools.wraps(function)
     def and_die(*args: Any, **kwargs: Any) -> None:
         function(*args, **kwargs)
         if pid:
-            setattr(module, name, function)
+            setattr(owner, name, function)
             end(psutil.Process(int(pid)))
         else:
             os.killpg(0, signal.SIGKILL)
 
-    setattr(module, name, and_die)
+    setattr(owner, name, and_die)
 
 
 def end(process: psutil.Process) -> None:
@@ -52,7 +50,7 @@ def end(process: psutil.Process) -> None:
 
 if __name__ == "__main__":
     _, where, script, *arguments = sys.argv
-    sys.path.insert(0, str(Path(script).parent))
+    sys.path[:0] = [str(Path(script).parent), str(Path(__file__).resolve().parents[2])]
     kill_after(where)
     sys.argv = [script, *arguments]
     runpy.run_path(script, run_name="__main__")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -11,22 +10,27 @@ from typing import Any
 
 import pytest
 
+from tests.faults.seams import Seam
 from tidemark.ledger.locks import Locks
 
 CHECK = "check"
 
 
-def traced(patched: pytest.MonkeyPatch, writes: Iterable[str]) -> list[str]:
-    """The writes (MODULE:FUNCTION) and checks of all that runs in this process from now on.
+Step = Seam | str
+"""A write, or CHECK."""
+
+
+def traced(patched: pytest.MonkeyPatch, writes: Iterable[Seam]) -> list[Step]:
+    """The writes and checks of all that runs in this process from now on.
 
     A check that the ledger makes for itself, as when locks are taken, is not one of them: between
     it and the write there may be hours.
     """
-    trace: list[str] = []
+    trace: list[Step] = []
 
-    def telling(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def telling(write: Seam, function: Callable[..., Any]) -> Callable[..., Any]:
         def and_tell(*values: Any, **options: Any) -> Any:
-            trace.append(name)
+            trace.append(write)
             return function(*values, **options)
 
         return and_tell
@@ -40,9 +44,8 @@ def traced(patched: pytest.MonkeyPatch, writes: Iterable[str]) -> list[str]:
 
     patched.setattr(Locks, "check", check_and_tell)
     for write in writes:
-        module_name, _, name = write.partition(":")
-        module = importlib.import_module(module_name)
-        patched.setattr(module, name, telling(write, getattr(module, name)))
+        owner, name = write.place()
+        patched.setattr(owner, name, telling(write, getattr(owner, name)))
     return trace
 
 
@@ -53,7 +56,7 @@ def _is_of_the_ledger(frame: FrameType | None) -> bool:
     return frame is not None and frame.f_globals["__name__"].startswith("tidemark.ledger.")
 
 
-def is_checked_before_each(trace: Sequence[str]) -> bool:
+def is_checked_before_each(trace: Sequence[Step]) -> bool:
     """Whether no write follows another one, or begins, without a check between."""
     steps = pairwise(["begin", *trace])
     return all(former == CHECK for former, step in steps if step != CHECK)

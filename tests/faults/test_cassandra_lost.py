@@ -9,7 +9,8 @@ import pytest
 from embedded import processes
 from embedded import spark as embedded_spark
 from embedded.cassandra import Cassandra, Endpoint
-from tests.faults.test_crashes import CRASH, wait_for_locks
+from tests.faults.killing import start_until, wait_for_locks
+from tests.faults.seams import Seam
 from tests.integration.support import ROOT, Journal
 from tests.integration.test_tag_write import (
     a_small_journal,
@@ -35,17 +36,17 @@ def control_of(endpoint: Endpoint) -> Control:
 @pytest.mark.parametrize(
     ("application", "options", "boundary"),
     [
-        ("tag_write", window(0, 6), "tidemark.tagging.store:write_tag_views"),
+        ("tag_write", window(0, 6), Seam.TAG_VIEWS_WRITTEN),
         pytest.param(
             "reconcile",
             ("rebuild", "--all", "--apply"),
-            "tidemark.reconciliation.truncate:empty_table",
+            Seam.TABLE_EMPTIED,
             marks=pytest.mark.soak,
         ),
     ],
 )
 def test_run_stops_with_one_line_and_the_next_run_finishes(
-    tmp_path: Path, application: str, options: tuple[str, ...], boundary: str
+    tmp_path: Path, application: str, options: tuple[str, ...], boundary: Seam
 ) -> None:
     node = Cassandra(tmp_path / "cassandra")
     try:
@@ -59,7 +60,7 @@ def test_run_stops_with_one_line_and_the_next_run_finishes(
         server = processes.running("cassandra", tmp_path / "cassandra" / "run")
         assert server is not None
         script = ROOT / "spark_apps" / f"{application}.py"
-        started = journal.start(CRASH, f"{boundary}@{server.pid}", str(script), *options)
+        started = start_until(journal, boundary, application, *options, ends=server.pid)
         _, stderr = started.communicate(timeout=DEADLINE_S)
         assert started.returncode == 1, stderr
         [line] = [line for line in stderr.splitlines() if ": error: " in line]

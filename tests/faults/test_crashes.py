@@ -5,53 +5,53 @@ The tables must be byte-equal to those of a journal in which nothing was disturb
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
+from tests.faults.seams import Seam
 from tests.integration.flights import CHAIN, WINDOW, FlightsJournal
-from tests.integration.support import ROOT, Journal, wait_until
+from tests.integration.support import Journal
 
-CRASH = Path(__file__).parent / "crash.py"
 FLIGHTS = 150
 FLIGHTS_OF_TWO_DAYS = 900
 EXAMPLES = {"fold": "aircraft_use", "append": "flight_log", "export": "flights_lake"}
 """The example of each mode."""
 BOUNDARIES = {
     "tag_write": [
-        "tidemark.journal.bucket_size:record_bucket_size",
-        "tidemark.tagging.store:write_tag_views",
-        "tidemark.tagging.store:write_progress",
-        "tidemark.tagging.store:write_scanning",
-        "tidemark.tagging.store:write_tails",
+        Seam.BUCKET_SIZE_RECORDED,
+        Seam.TAG_VIEWS_WRITTEN,
+        Seam.PROGRESS_WRITTEN,
+        Seam.SCANNING_WRITTEN,
+        Seam.TAG_WRITE_TAILS_WRITTEN,
     ],
     "validate": [
-        "tidemark.continuity.store:delete_older",
+        Seam.OLDER_FINDINGS_DELETED,
     ],
     "project": [
-        "tidemark.projection.offset_store.made_from:note",
-        "tidemark.projection.writing.tables:write_bucket_rows",
-        "tidemark.projection.writing.tables:delete_older_rows",
-        "tidemark.projection.writing.tables:write_newest",
-        "tidemark.projection.offset_store.consumption:write_offsets",
-        "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors",
-        "tidemark.projection.offset_store.missing_numbers:replace",
+        Seam.ORIGIN_NOTED,
+        Seam.BUCKET_ROWS_WRITTEN,
+        Seam.OLDER_ROWS_DELETED,
+        Seam.NEWEST_WRITTEN,
+        Seam.OFFSETS_WRITTEN,
+        Seam.CURSORS_WRITTEN,
+        Seam.GAPS_REPLACED,
     ],
     "purge": [
-        "tidemark.journal.tag_views:delete_partitions",
+        Seam.PARTITIONS_DELETED,
     ],
 }
 CASES = sampled(
     [(application, where) for application, places in BOUNDARIES.items() for where in places],
     {
-        ("tag_write", "tidemark.tagging.store:write_tag_views"),
-        ("tag_write", "tidemark.tagging.store:write_scanning"),
-        ("project", "tidemark.projection.offset_store.consumption:write_offsets"),
-        ("purge", "tidemark.journal.tag_views:delete_partitions"),
+        ("tag_write", Seam.TAG_VIEWS_WRITTEN),
+        ("tag_write", Seam.SCANNING_WRITTEN),
+        ("project", Seam.OFFSETS_WRITTEN),
+        ("purge", Seam.PARTITIONS_DELETED),
     },
 )
 
@@ -81,19 +81,15 @@ def test_killed_after_a_write_and_run_again(
     undisturbed: dict[str, dict[str, list[Any]]],
     tmp_path: Path,
     application: str,
-    boundary: str,
+    boundary: Seam,
 ) -> None:
     killed = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS, LOCK_TTL="10")
     chain = [*CHAIN, "purge"]
     killed.run_chain(*chain[: chain.index(application)])
 
-    script = str(ROOT / "spark_apps" / f"{application}.py")
-    process = killed.journal.start(CRASH, boundary, script, *options(application))
-    _, stderr = process.communicate()
-    assert process.returncode == -signal.SIGKILL, stderr
+    kill_after(killed.journal, boundary, application, *options(application))
     pieces = killed.journal.own_rows("piece")
     assert "running" in {row["state"] for row in pieces}
-    wait_for_locks(killed.journal)
 
     again = killed.journal.run(application, *options(application))
     assert again.status == 0, again.stderr
@@ -105,19 +101,19 @@ def test_killed_after_a_write_and_run_again(
     ("mode", "boundary"),
     sampled(
         [
-            ("fold", "tidemark.projection.writing.tables:write_newest"),
-            ("fold", "tidemark.projection.offset_store.consumption:write_offsets"),
-            ("fold", "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors"),
-            ("append", "tidemark.projection.writing.tables:write_events"),
-            ("export", "tidemark.projection.writing.export_files:write_batch"),
-            ("export", "tidemark.projection.writing.export_files:replace_bucket"),
-            ("export", "tidemark.projection.writing.export_files:remove_batches"),
+            ("fold", Seam.NEWEST_WRITTEN),
+            ("fold", Seam.OFFSETS_WRITTEN),
+            ("fold", Seam.CURSORS_WRITTEN),
+            ("append", Seam.EVENTS_APPENDED),
+            ("export", Seam.BATCH_EXPORTED),
+            ("export", Seam.EXPORTED_BUCKET_REPLACED),
+            ("export", Seam.EXPORTED_BATCHES_REMOVED),
         ],
-        {("fold", "tidemark.projection.writing.tables:write_newest")},
+        {("fold", Seam.NEWEST_WRITTEN)},
     ),
 )
 def test_an_example_killed_after_a_write_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path, mode: str, boundary: str
+    make_journal: Callable[..., Journal], tmp_path: Path, mode: str, boundary: Seam
 ) -> None:
     states = []
     options = (*WINDOW, "--force", "--projection", EXAMPLES[mode])
@@ -126,11 +122,7 @@ def test_an_example_killed_after_a_write_and_run_again(
             make_journal, tmp_path / name, FLIGHTS_OF_TWO_DAYS, "examples", LOCK_TTL="10"
         )
         if name == "killed":
-            script = str(ROOT / "spark_apps" / "project.py")
-            process = loaded.journal.start(CRASH, boundary, script, *options)
-            _, stderr = process.communicate()
-            assert process.returncode == -signal.SIGKILL, stderr
-            wait_for_locks(loaded.journal)
+            kill_after(loaded.journal, boundary, "project", *options)
         result = loaded.journal.run("project", *options)
         assert result.status == 0, result.stderr
         states.append((loaded.everything(), exported(tmp_path / name / "export")))
@@ -148,11 +140,9 @@ def exported(directory: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "boundary", ["tidemark.continuity.store:write_findings", "tidemark.continuity.tails:write"]
-)
+@pytest.mark.parametrize("boundary", [Seam.FINDINGS_WRITTEN, Seam.VALIDATED_TAILS_WRITTEN])
 def test_validate_killed_after_a_write_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path, boundary: str
+    make_journal: Callable[..., Journal], tmp_path: Path, boundary: Seam
 ) -> None:
     """Findings are only written where there are some: a tag row is lost in both journals."""
     tables = []
@@ -163,20 +153,11 @@ def test_validate_killed_after_a_write_and_run_again(
         damaged.journal.index_timestamps()
         lose_a_tag_row(damaged.journal)
         if name == "killed":
-            script = str(ROOT / "spark_apps" / "validate.py")
-            process = damaged.journal.start(CRASH, boundary, script, *WINDOW)
-            _, stderr = process.communicate()
-            assert process.returncode == -signal.SIGKILL, stderr
-            wait_for_locks(damaged.journal)
+            kill_after(damaged.journal, boundary, "validate", *WINDOW)
         assert damaged.journal.run("validate", *WINDOW).status == 3
         tables.append(damaged.everything())
     assert tables[0] == tables[1]
     assert tables[0]["finding"]
-
-
-def wait_for_locks(journal: Journal) -> None:
-    """A dead run's locks expire by themselves."""
-    wait_until("the dead run's locks to expire", lambda: not journal.own_rows("lock"))
 
 
 def lose_a_tag_row(journal: Journal) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
+from tests.faults.seams import Seam
 from tests.faults.test_crashes import lose_a_tag_row
 from tests.integration.flights import FlightsJournal, defined, first_events
 from tests.integration.flights import message as flight
@@ -22,31 +23,31 @@ from tidemark.tagging import store
 
 SCRIPT = ROOT / "spark_apps" / "tag_write.py"
 WRITES = (
-    "tidemark.tagging.store:quarantine_unwritable",
-    "tidemark.tagging.store:write_tag_views",
-    "tidemark.tagging.store:write_progress",
-    "tidemark.tagging.store:write_scanning",
-    "tidemark.tagging.store:write_tails",
-    "tidemark.tagging.late_rows:record",
-    "tidemark.continuity.store:write_findings",
-    "tidemark.continuity.store:delete_older",
-    "tidemark.continuity.tails:write",
-    "tidemark.journal.tag_views:delete_partitions",
+    Seam.UNWRITABLE_QUARANTINED,
+    Seam.TAG_VIEWS_WRITTEN,
+    Seam.PROGRESS_WRITTEN,
+    Seam.SCANNING_WRITTEN,
+    Seam.TAG_WRITE_TAILS_WRITTEN,
+    Seam.LATE_ROWS_RECORDED,
+    Seam.FINDINGS_WRITTEN,
+    Seam.OLDER_FINDINGS_DELETED,
+    Seam.VALIDATED_TAILS_WRITTEN,
+    Seam.PARTITIONS_DELETED,
 )
 WRITES_OF_PROJECT = (
-    "tidemark.ledger.quarantine:write",
-    "tidemark.projection.offset_store.made_from:note",
-    "tidemark.projection.offset_store.missing_numbers:replace",
-    "tidemark.projection.writing.export_files:remove_batches",
-    "tidemark.projection.writing.export_files:remove_bucket",
-    "tidemark.projection.writing.export_files:replace_bucket",
-    "tidemark.projection.writing.export_files:write_batch",
-    "tidemark.projection.writing.tables:delete_older_rows",
-    "tidemark.projection.writing.tables:write_bucket_rows",
-    "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors",
-    "tidemark.projection.writing.tables:write_events",
-    "tidemark.projection.writing.tables:write_newest",
-    "tidemark.projection.offset_store.consumption:write_offsets",
+    Seam.EVENTS_QUARANTINED,
+    Seam.ORIGIN_NOTED,
+    Seam.GAPS_REPLACED,
+    Seam.EXPORTED_BATCHES_REMOVED,
+    Seam.EXPORTED_BUCKET_REMOVED,
+    Seam.EXPORTED_BUCKET_REPLACED,
+    Seam.BATCH_EXPORTED,
+    Seam.OLDER_ROWS_DELETED,
+    Seam.BUCKET_ROWS_WRITTEN,
+    Seam.CURSORS_WRITTEN,
+    Seam.EVENTS_APPENDED,
+    Seam.NEWEST_WRITTEN,
+    Seam.OFFSETS_WRITTEN,
 )
 """Of every mode; that of a run over ranges of slices comes with its settling, which is fenced."""
 

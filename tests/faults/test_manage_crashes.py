@@ -5,16 +5,16 @@ The run after it must give the same result, and the command must come to its end
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
-from tests.faults.test_crashes import CRASH, wait_for_locks
+from tests.faults.seams import Seam
 from tests.integration.projections import TOTALS, TOTALS_TABLE, Projections, event
-from tests.integration.support import ROOT, Journal
+from tests.integration.support import Journal
 
 EVENTS = [event("p|1", number, number - 0.5, "red", kind="in", amount=1) for number in range(1, 4)]
 ID = ("totals", "--persistence-id", "p|1", "--tag", "red", "--apply")
@@ -24,31 +24,31 @@ COMMANDS = {
     "skip": ("skip", *ID),
 }
 CHANGES = [
-    ("clear", "tidemark.projection.management.change:_raise_revision"),
-    ("clear", "tidemark.ledger.audit:record"),
-    ("clear", "tidemark.ledger.pieces:Pieces.restate"),
-    ("clear", "tidemark.projection.offset_store.offsets:OffsetStore.forget_offsets"),
-    ("clear", "tidemark.projection.offset_store.offsets:OffsetStore.forget_cursors"),
-    ("clear", "tidemark.projection.offset_store.skips:forget"),
-    ("back", "tidemark.ledger.pieces:Pieces.restate"),
-    ("back", "tidemark.projection.offset_store.skips:cut"),
-    ("back", "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"),
+    ("clear", Seam.REVISION_RAISED),
+    ("clear", Seam.OPERATION_AUDITED),
+    ("clear", Seam.PIECES_RESTATED),
+    ("clear", Seam.OFFSETS_FORGOTTEN),
+    ("clear", Seam.CURSORS_FORGOTTEN),
+    ("clear", Seam.SKIPS_FORGOTTEN),
+    ("back", Seam.PIECES_RESTATED),
+    ("back", Seam.SKIPS_CUT),
+    ("back", Seam.OFFSET_SET),
 ]
 CASES = sampled(
     CHANGES,
     {
-        ("clear", "tidemark.ledger.pieces:Pieces.restate"),
-        ("clear", "tidemark.projection.offset_store.offsets:OffsetStore.forget_offsets"),
-        ("back", "tidemark.projection.offset_store.skips:cut"),
+        ("clear", Seam.PIECES_RESTATED),
+        ("clear", Seam.OFFSETS_FORGOTTEN),
+        ("back", Seam.SKIPS_CUT),
     },
 )
 SKIPS = sampled(
     [
-        ("skip", "tidemark.ledger.quarantine:write_one"),
-        ("skip", "tidemark.projection.offset_store.skips:add"),
-        ("skip", "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"),
+        ("skip", Seam.EVENT_QUARANTINED),
+        ("skip", Seam.SKIP_ADDED),
+        ("skip", Seam.OFFSET_SET),
     ],
-    {("skip", "tidemark.projection.offset_store.skips:add")},
+    {("skip", Seam.SKIP_ADDED)},
 )
 
 
@@ -62,19 +62,14 @@ def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Project
     return one
 
 
-def kill(projections: Projections, boundary: str, *arguments: str) -> None:
-    """Start a command, and kill it right after a function."""
-    script = str(ROOT / "spark_apps" / "project.py")
-    directory = {"PROJECTIONS_DIR": str(projections.directory)}
-    process = projections.journal.start(CRASH, boundary, script, *arguments, **directory)
-    _, stderr = process.communicate()
-    assert process.returncode == -signal.SIGKILL, stderr
-    wait_for_locks(projections.journal)
+def kill(projections: Projections, boundary: Seam, *arguments: str) -> None:
+    definitions = {"PROJECTIONS_DIR": str(projections.directory)}
+    kill_after(projections.journal, boundary, "project", *arguments, **definitions)
 
 
 @pytest.mark.parametrize(("command", "boundary"), CASES)
 def test_clear_and_back_killed_after_a_write(
-    projections: Projections, command: str, boundary: str
+    projections: Projections, command: str, boundary: Seam
 ) -> None:
     projections.insert(*EVENTS)
     assert projections.run(0, 3).report["pieces"]["done"] == 3
@@ -92,7 +87,7 @@ def test_clear_and_back_killed_after_a_write(
 
 
 @pytest.mark.parametrize(("command", "boundary"), SKIPS)
-def test_skip_killed_after_a_write(projections: Projections, command: str, boundary: str) -> None:
+def test_skip_killed_after_a_write(projections: Projections, command: str, boundary: Seam) -> None:
     """The poison event 2 is skipped once, whether the command ends or is done again."""
     projections.insert(EVENTS[0])
     assert projections.run(0, 1).report["pieces"]["done"] == 1

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.test_manage_crashes import kill
+from tests.faults.killing import kill_after
+from tests.faults.seams import Seam
 from tests.integration.books import TABLE as BOOKS_TABLE
 from tests.integration.books import books
 from tests.integration.books import define as define_books
@@ -38,7 +39,6 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 from tests.integration.test_project_modes import LAKE, LOG, LOG_TABLE, exported, logged
 
-AFTER_THE_RESULT = "tidemark.projection.writing.write:write"
 PERSISTENCE_IDS = ("a|1", "a|2", "a|3", "b|1", "b|2", "c|1")
 TAGS: Sequence[tuple[str, ...]] = (("red",), ("blue",), ("red", "blue"), ())
 
@@ -226,10 +226,11 @@ def test_killed_between_the_result_and_the_offset_nothing_is_lost_or_counted_twi
     projections = Projections(journal, tmp_path)
     case.define(projections)
     arrivals = Arrivals(projections, chance)
+    definitions = {"PROJECTIONS_DIR": str(projections.directory)}
     for number in range(max(1, pytestconfig.getoption("kills") // len(CASES))):
         arrivals.come()
         before = projections.offsets()
-        kill(projections, AFTER_THE_RESULT, *window(arrivals.hours))
+        kill_after(journal, Seam.RESULT_WRITTEN, "project", *window(arrivals.hours), **definitions)
         assert projections.offsets() == before
         if number % 2:
             ran(projections, arrivals.hours)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_crashes import wait_for_locks
+from tests.faults.killing import wait_for_locks
 from tests.integration.flights import WINDOW, FlightsJournal
 from tests.integration.support import ROOT, Journal
 

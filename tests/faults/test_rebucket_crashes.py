@@ -5,21 +5,18 @@ Both tables must be byte-equal to those of a journal in which nothing was distur
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
-from tests.faults.test_crashes import wait_for_locks
-from tests.faults.test_reconcile_crashes import CRASH, SCRIPT
+from tests.faults.killing import kill_after
+from tests.faults.seams import Seam
 from tests.integration.support import Journal
 from tests.integration.test_reconcile_delete import three_ids
 from tests.integration.test_reconcile_rebucket import NEW, an_event, in_size, rebucket
 from tests.integration.written import DAY_MS, write_as_pekko
-
-STORE = "tidemark.reconciliation.rebucket.store"
 
 
 @pytest.fixture
@@ -29,12 +26,8 @@ def written(make_journal: Callable[..., Journal]) -> Journal:
     return journal
 
 
-def kill(journal: Journal, boundary: str, *arguments: str, **variables: str) -> None:
-    command = (boundary, SCRIPT, "rebucket", *arguments, "--apply")
-    process = journal.start(CRASH, *command, **variables)
-    _, stderr = process.communicate()
-    assert process.returncode == -signal.SIGKILL, stderr
-    wait_for_locks(journal)
+def kill(journal: Journal, boundary: Seam, *arguments: str, **variables: str) -> None:
+    kill_after(journal, boundary, "reconcile", "rebucket", *arguments, "--apply", **variables)
 
 
 def change(journal: Journal) -> None:
@@ -62,14 +55,14 @@ def records(journal: Journal) -> dict[str, set[tuple[Any, ...]]]:
 @pytest.mark.parametrize(
     "boundary",
     [
-        pytest.param("create_table", marks=pytest.mark.soak),
-        "copy_rows",
-        pytest.param("write_verified", marks=pytest.mark.soak),
+        pytest.param(Seam.NEW_TABLE_CREATED, marks=pytest.mark.soak),
+        Seam.ROWS_COPIED,
+        pytest.param(Seam.VERIFICATION_WRITTEN, marks=pytest.mark.soak),
     ],
 )
-def test_killed_while_it_copies(written: Journal, boundary: str) -> None:
+def test_killed_while_it_copies(written: Journal, boundary: Seam) -> None:
     before = written.tag_tables()
-    kill(written, f"{STORE}:{boundary}", "--to", "Day")
+    kill(written, boundary, "--to", "Day")
     assert rebucket(written, "--to", "Day").status == 0
     assert written.tag_tables() == before
     assert written.rows("tag_views_day") == in_size(before["tag_views"], DAY_MS)
@@ -79,15 +72,15 @@ def test_killed_while_it_copies(written: Journal, boundary: str) -> None:
 @pytest.mark.parametrize(
     "boundary",
     [
-        pytest.param("delete_rows", marks=pytest.mark.soak),
-        pytest.param("copy_rows", marks=pytest.mark.soak),
-        "write_verified",
+        pytest.param(Seam.COPIED_ROWS_DELETED, marks=pytest.mark.soak),
+        pytest.param(Seam.ROWS_COPIED, marks=pytest.mark.soak),
+        Seam.VERIFICATION_WRITTEN,
     ],
 )
-def test_killed_while_it_catches_up(written: Journal, boundary: str) -> None:
+def test_killed_while_it_catches_up(written: Journal, boundary: Seam) -> None:
     assert rebucket(written, "--to", "Day").status == 0
     change(written)
-    kill(written, f"{STORE}:{boundary}", "--to", "Day", "--thorough")
+    kill(written, boundary, "--to", "Day", "--thorough")
     assert rebucket(written, "--to", "Day", "--thorough").status == 0
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
 
@@ -95,16 +88,16 @@ def test_killed_while_it_catches_up(written: Journal, boundary: str) -> None:
 @pytest.mark.parametrize(
     "boundary",
     [
-        pytest.param("drop_table", marks=pytest.mark.soak),
-        pytest.param("forget", marks=pytest.mark.soak),
+        pytest.param(Seam.OLD_TABLE_DROPPED, marks=pytest.mark.soak),
+        pytest.param(Seam.REBUCKETING_FORGOTTEN, marks=pytest.mark.soak),
     ],
 )
-def test_killed_while_it_drops_the_old_table(written: Journal, boundary: str) -> None:
+def test_killed_while_it_drops_the_old_table(written: Journal, boundary: Seam) -> None:
     expected = in_size(written.rows("tag_views"), DAY_MS)
     assert rebucket(written, "--to", "Day").status == 0
-    kill(written, f"{STORE}:{boundary}", "--drop-old", "tag_views", **NEW)
+    kill(written, boundary, "--drop-old", "tag_views", **NEW)
     again = rebucket(written, "--drop-old", "tag_views", **NEW)
-    assert again.status == (2 if boundary == "forget" else 0), again.stderr
+    assert again.status == (2 if boundary == Seam.REBUCKETING_FORGOTTEN else 0), again.stderr
     assert written.control.table_columns(written.keyspace, "tag_views") is None
     assert written.rows("tag_views_day") == expected
     assert records(written) == {"tag_view_table": {("tag_views_day", "Day")}, "rebucket": set()}
@@ -113,8 +106,14 @@ def test_killed_while_it_drops_the_old_table(written: Journal, boundary: str) ->
 def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     written: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    names = ("create_table", "copy_rows", "delete_rows", "write_verified", "drop_table", "forget")
-    writes = {f"{STORE}:{name}" for name in names}
+    writes = {
+        Seam.NEW_TABLE_CREATED,
+        Seam.ROWS_COPIED,
+        Seam.COPIED_ROWS_DELETED,
+        Seam.VERIFICATION_WRITTEN,
+        Seam.OLD_TABLE_DROPPED,
+        Seam.REBUCKETING_FORGOTTEN,
+    }
     trace = traced(monkeypatch, writes)
     assert rebucket(written, "--to", "Day").status == 0
     change(written)

@@ -5,27 +5,24 @@ The tables must be byte-equal to those of a journal in which nothing was disturb
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.fencing import CHECK, is_checked_before_each, traced
+from tests.faults.fencing import CHECK, Step, is_checked_before_each, traced
+from tests.faults.killing import kill_after
 from tests.faults.sample import sampled
-from tests.faults.test_crashes import wait_for_locks
+from tests.faults.seams import Seam
 from tests.integration import test_reconcile_check as damages
-from tests.integration.support import ROOT, Journal
+from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
 from tests.integration.written import delete_messages, write_as_pekko
 
-CRASH = Path(__file__).parent / "crash.py"
-SCRIPT = str(ROOT / "spark_apps" / "reconcile.py")
 TABLES = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
 OF_A_RUN = ("run_id", "found_at")
-HARMLESS = {"tidemark.journal.bucket_size:record_bucket_size"}
+HARMLESS = {Seam.BUCKET_SIZE_RECORDED}
 """Writes that another run does not mind: both would write the same bucket size."""
 State = dict[str, list[Any]]
 
@@ -36,7 +33,7 @@ class Case:
 
     arguments: tuple[str, ...]
     prepare: Callable[[Journal], None]
-    boundaries: tuple[str, ...]
+    boundaries: tuple[Seam, ...]
 
 
 def damaged(journal: Journal) -> None:
@@ -81,88 +78,88 @@ BOUNDARIES = {
         ("delete", "--persistence-id", "hit", "--apply"),
         front_deleted,
         (
-            "tidemark.tagging.completeness:forget",
-            "tidemark.reconciliation.delete.store:delete_scanning",
-            "tidemark.reconciliation.delete.store:delete_progress",
-            "tidemark.reconciliation.delete.store:delete_rows",
+            Seam.TAG_WRITE_TAILS_FORGOTTEN,
+            Seam.SCANNING_DELETED,
+            Seam.PROGRESS_DELETED,
+            Seam.ROWS_DELETED,
         ),
     ),
     "delete a tag": Case(
         ("delete", "--tag", "red", "--apply"),
         front_deleted,
         (
-            "tidemark.tagging.completeness:forget",
-            "tidemark.reconciliation.delete.store:delete_scanning",
-            "tidemark.reconciliation.delete.store:delete_progress",
-            "tidemark.journal.tag_views:delete_partitions",
+            Seam.TAG_WRITE_TAILS_FORGOTTEN,
+            Seam.SCANNING_DELETED,
+            Seam.PROGRESS_DELETED,
+            Seam.PARTITIONS_DELETED,
         ),
     ),
     "propagate-deletes": Case(
         ("propagate-deletes", "--all", "--apply"),
         front_deleted,
-        ("tidemark.reconciliation.propagate_deletes.store:delete_rows",),
+        (Seam.DELETES_PROPAGATED,),
     ),
     "truncate": Case(
         ("truncate", "--apply"),
         damaged,
         (
-            "tidemark.reconciliation.truncate:empty_table",
-            "tidemark.tagging.completeness:forget",
+            Seam.TABLE_EMPTIED,
+            Seam.TAG_WRITE_TAILS_FORGOTTEN,
         ),
     ),
     "rebuild everything": Case(
         ("rebuild", "--all", "--apply"),
         damaged,
         (
-            "tidemark.journal.bucket_size:record_bucket_size",
-            "tidemark.reconciliation.truncate:empty_table",
-            "tidemark.tagging.completeness:forget",
-            "tidemark.tagging.store:write_tag_views",
-            "tidemark.ledger.quarantine:write",
-            "tidemark.tagging.store:write_progress",
-            "tidemark.tagging.store:write_scanning",
-            "tidemark.tagging.store:write_tails",
+            Seam.BUCKET_SIZE_RECORDED,
+            Seam.TABLE_EMPTIED,
+            Seam.TAG_WRITE_TAILS_FORGOTTEN,
+            Seam.TAG_VIEWS_WRITTEN,
+            Seam.EVENTS_QUARANTINED,
+            Seam.PROGRESS_WRITTEN,
+            Seam.SCANNING_WRITTEN,
+            Seam.TAG_WRITE_TAILS_WRITTEN,
         ),
     ),
     "rebuild an id": Case(
         ("rebuild", "--persistence-id", "lost", "--apply"),
         damaged,
         (
-            "tidemark.reconciliation.delete.store:delete_scanning",
-            "tidemark.reconciliation.delete.store:delete_progress",
-            "tidemark.reconciliation.delete.store:delete_rows",
-            "tidemark.tagging.store:write_tag_views",
-            "tidemark.tagging.store:write_progress",
-            "tidemark.tagging.store:write_scanning",
+            Seam.SCANNING_DELETED,
+            Seam.PROGRESS_DELETED,
+            Seam.ROWS_DELETED,
+            Seam.TAG_VIEWS_WRITTEN,
+            Seam.PROGRESS_WRITTEN,
+            Seam.SCANNING_WRITTEN,
         ),
     ),
     "rebuild a tag": Case(
         ("rebuild", "--tag", "red", "--apply"),
         damaged,
         (
-            "tidemark.journal.tag_views:delete_partitions",
-            "tidemark.tagging.store:write_tag_views",
+            Seam.PARTITIONS_DELETED,
+            Seam.TAG_VIEWS_WRITTEN,
         ),
     ),
     "rebuild time buckets": Case(
         ("rebuild", *window(1, 3), "--apply"),
         doubled_rows,
         (
-            "tidemark.journal.tag_views:delete_partitions",
-            "tidemark.tagging.store:write_tag_views",
+            Seam.PARTITIONS_DELETED,
+            Seam.TAG_VIEWS_WRITTEN,
         ),
     ),
     "repair": Case(
         ("repair", "--apply"),
         damaged,
         (
-            "tidemark.tagging.completeness:forget",
-            "tidemark.ledger.quarantine:write",
-            "tidemark.tagging.store:write_tag_views",
-            "tidemark.reconciliation.repair.store:delete_rows",
-            "tidemark.tagging.store:write_progress",
-            "tidemark.reconciliation.repair.store:delete_progress",
-            "tidemark.tagging.store:write_scanning",
+            Seam.TAG_WRITE_TAILS_FORGOTTEN,
+            Seam.EVENTS_QUARANTINED,
+            Seam.TAG_VIEWS_WRITTEN,
+            Seam.REPAIR_ROWS_DELETED,
+            Seam.PROGRESS_WRITTEN,
+            Seam.REPAIR_PROGRESS_DELETED,
+            Seam.SCANNING_WRITTEN,
         ),
     ),
 }
@@ -170,8 +167,8 @@ WRITES = {where for case in BOUNDARIES.values() for where in case.boundaries}
 CASES = sampled(
     [(name, where) for name, case in BOUNDARIES.items() for where in case.boundaries],
     {
-        ("delete an id", "tidemark.reconciliation.delete.store:delete_progress"),
-        ("rebuild everything", "tidemark.tagging.store:write_tag_views"),
+        ("delete an id", Seam.PROGRESS_DELETED),
+        ("rebuild everything", Seam.TAG_VIEWS_WRITTEN),
     },
 )
 
@@ -199,7 +196,7 @@ class Undisturbed:
     """All tables after an operation, and the writes and checks that it made, in their order."""
 
     state: State
-    trace: list[str]
+    trace: list[Step]
 
 
 @pytest.fixture(scope="module")
@@ -238,15 +235,12 @@ def test_killed_after_a_write_and_run_again(
     make_journal: Callable[..., Journal],
     undisturbed: Callable[[str], Undisturbed],
     name: str,
-    boundary: str,
+    boundary: Seam,
 ) -> None:
     case = BOUNDARIES[name]
     killed = make_journal(TARGET_PARTITION_SIZE="4", LOCK_TTL="10")
     case.prepare(killed)
-    process = killed.start(CRASH, boundary, SCRIPT, *case.arguments)
-    _, stderr = process.communicate()
-    assert process.returncode == -signal.SIGKILL, stderr
-    wait_for_locks(killed)
+    kill_after(killed, boundary, "reconcile", *case.arguments)
 
     again = killed.run("reconcile", *case.arguments)
     assert again.status == 0, again.stderr

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.test_crashes import CRASH, wait_for_locks
+from tests.faults.killing import kill_after
+from tests.faults.seams import Seam
 from tests.integration.projections import LATEST, LATEST_TABLE, START, Projections, event
-from tests.integration.support import ROOT, Journal
+from tests.integration.support import Journal
 from tidemark.partitioning.keys import SliceRange, slice_of
 from tidemark.partitioning.slice_ranges import text
 
-RECORDS = "tidemark.projection.offset_store.slice_records"
-SCRIPT = str(ROOT / "spark_apps" / "project.py")
 EVENTS = [
     event(f"Order|{pid}", number, number / 2, kind="in", amount=number)
     for pid in range(24)
@@ -39,20 +37,18 @@ def events_in(*ranges: SliceRange) -> int:
     ("boundary", "left"),
     [
         # Those below are recorded, those above are not.
-        (f"{RECORDS}:record", [SliceRange(512, 1023)]),
+        (Seam.SLICES_RECORDED, [SliceRange(512, 1023)]),
         pytest.param(
-            "tidemark.projection.offset_store.consumption:write_offsets",
+            Seam.OFFSETS_WRITTEN,
             [SliceRange(0, 255), SliceRange(512, 1023)],
             marks=pytest.mark.soak,
         ),
         # All slices are recorded, but the ledger does not know that the bucket is done.
-        pytest.param(
-            "tidemark.projection.running.slice_session:settle", [], marks=pytest.mark.soak
-        ),
+        pytest.param(Seam.SLICES_SETTLED, [], marks=pytest.mark.soak),
     ],
 )
 def test_killed_between_ranges_and_run_again(
-    make_journal: Callable[..., Journal], tmp_path: Path, boundary: str, left: list[SliceRange]
+    make_journal: Callable[..., Journal], tmp_path: Path, boundary: Seam, left: list[SliceRange]
 ) -> None:
     tables = []
     for name in ("undisturbed", "killed"):
@@ -72,20 +68,17 @@ def test_killed_between_ranges_and_run_again(
     assert result.report["counts"].get("events_read", 0) == events_in(*left)
 
 
-def kill(projections: Projections, boundary: str) -> None:
-    process = projections.journal.start(
-        CRASH,
+def kill(projections: Projections, boundary: Seam) -> None:
+    kill_after(
+        projections.journal,
         boundary,
-        SCRIPT,
+        "project",
         "--window-start",
         f"{START:%Y-%m-%dT%H:%M}",
         "--window-end",
         f"{START:%Y-%m-%d}T02:00",
         PROJECTIONS_DIR=str(projections.directory),
     )
-    _, stderr = process.communicate()
-    assert process.returncode == -signal.SIGKILL, stderr
-    wait_for_locks(projections.journal)
 
 
 def everything(projections: Projections) -> list[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from embedded import spark as embedded_spark
 from embedded.cassandra import Endpoint
 from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
 from tests.integration.projections import Projections
@@ -37,22 +36,22 @@ def pool(control: Control) -> Pool:
 
 @pytest.fixture
 def make_journal(
-    pool: Pool, cassandra: Endpoint, spark: SparkSession
+    pool: Pool, cassandra: Endpoint, spark: SparkSession, spark_environment: dict[str, str]
 ) -> Iterator[Callable[..., Journal]]:
     """Makes journals for one test."""
-    yield from journal_maker(pool, cassandra, spark)
+    yield from journal_maker(pool, {**spark_environment, **cassandra.environment()}, spark)
 
 
 @pytest.fixture(scope="module")
 def make_journals(
-    pool: Pool, cassandra: Endpoint, spark: SparkSession
+    pool: Pool, cassandra: Endpoint, spark: SparkSession, spark_environment: dict[str, str]
 ) -> Iterator[Callable[..., Journal]]:
     """The same for what several tests of a module share."""
-    yield from journal_maker(pool, cassandra, spark)
+    yield from journal_maker(pool, {**spark_environment, **cassandra.environment()}, spark)
 
 
 def journal_maker(
-    pool: Pool, cassandra: Endpoint, spark: SparkSession
+    pool: Pool, environment: Mapping[str, str], spark: SparkSession
 ) -> Iterator[Callable[..., Journal]]:
     """Yield the maker of empty journals, then give back what it took from the pool.
 
@@ -63,7 +62,6 @@ def journal_maker(
 
     def make(*, own_tables: bool = True, **settings: str) -> Journal:
         """Without `own_tables` Tidemark makes them, in a keyspace that does not exist yet."""
-        environment = {**embedded_spark.environment(), **cassandra.environment()}
         variables = {"SPARK_MASTER": "local[2]", "SPARK_DRIVER_MEMORY": "1g", **settings}
         taken.append(pool.take())
         own = taken[-1].own

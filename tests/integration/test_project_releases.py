@@ -10,7 +10,8 @@ from unittest.mock import patch
 import pytest
 from cassandra.timestamps import MonotonicTimestampGenerator
 
-from tests.faults.test_crashes import CRASH
+from tests.faults.killing import start_until
+from tests.faults.seams import Seam
 from tests.integration.projections import (
     SOME_EVENTS,
     START,
@@ -21,7 +22,7 @@ from tests.integration.projections import (
     event,
     totals,
 )
-from tests.integration.support import ROOT, Journal, Result
+from tests.integration.support import Journal, Result
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.ddl import create_table_like
 from tidemark.context import RunContext
@@ -83,10 +84,10 @@ def tables(projections: Projections) -> set[str]:
 
 def start_and_die(projections: Projections, start: str, end: str) -> subprocess.Popen[str]:
     """A run that is killed when its pieces are done."""
-    return projections.journal.start(
-        CRASH,
-        "tidemark.projection.running.run:_attempt",
-        str(ROOT / "spark_apps" / "project.py"),
+    return start_until(
+        projections.journal,
+        Seam.PIECES_FINISHED,
+        "project",
         *("--window-start", start, "--window-end", end),
         PROJECTIONS_DIR=str(projections.directory),
     )

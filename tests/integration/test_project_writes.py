@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.faults.seams import Seam
 from tests.integration.projections import (
     LATEST,
     LATEST_TABLE,
@@ -23,10 +23,6 @@ from tests.integration.support import Journal
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.ledger.locks import Locks
-from tidemark.projection.acceptance.accept import Acceptance
-from tidemark.projection.offset_store import consumption, made_from, missing_numbers
-from tidemark.projection.offset_store.offsets import OffsetStore
-from tidemark.projection.writing import export_files, tables
 
 LOG = (
     LATEST.replace("latest", "log").replace("upsert", "append")
@@ -44,18 +40,18 @@ FILES = """\
 
 SELECT time_bucket, persistence_id, sequence_nr FROM events
 """
-STEPS: tuple[tuple[ModuleType | type, str], ...] = (
-    (Acceptance, "accept"),
-    (made_from, "note"),
-    (tables, "write_bucket_rows"),
-    (tables, "delete_older_rows"),
-    (tables, "write_newest"),
-    (tables, "write_events"),
-    (export_files, "write_batch"),
-    (export_files, "replace_bucket"),
-    (consumption, "write_offsets"),
-    (OffsetStore, "advance_cursors"),
-    (missing_numbers, "replace"),
+STEPS = (
+    Seam.EVENTS_ACCEPTED,
+    Seam.ORIGIN_NOTED,
+    Seam.BUCKET_ROWS_WRITTEN,
+    Seam.OLDER_ROWS_DELETED,
+    Seam.NEWEST_WRITTEN,
+    Seam.EVENTS_APPENDED,
+    Seam.BATCH_EXPORTED,
+    Seam.EXPORTED_BUCKET_REPLACED,
+    Seam.OFFSETS_WRITTEN,
+    Seam.CURSORS_WRITTEN,
+    Seam.GAPS_REPLACED,
 )
 """Reading, and the writes in their order, of those that a mode has."""
 TABLES = {"totals": TOTALS_TABLE, "latest": LATEST_TABLE, "log": LOG_TABLE, "files": None}
@@ -65,7 +61,7 @@ class Robbed:
     """Lists the steps of a run; after one of them its lock is somebody else's."""
 
     def __init__(self, patched: pytest.MonkeyPatch, after: int) -> None:
-        self.done: list[str] = []
+        self.done: list[Seam] = []
         self._after, self._locks = after, list[Locks]()
         enter = Locks.__enter__
 
@@ -74,12 +70,13 @@ class Robbed:
             return enter(locks)
 
         patched.setattr(Locks, "__enter__", entered)
-        for module, name in STEPS:
-            patched.setattr(module, name, self._recording(name, getattr(module, name)))
+        for seam in STEPS:
+            owner, name = seam.place()
+            patched.setattr(owner, name, self._recording(seam, getattr(owner, name)))
 
-    def _recording(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+    def _recording(self, seam: Seam, step: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(*arguments: Any, **options: Any) -> Any:
-            self.done.append(name)
+            self.done.append(seam)
             result = step(*arguments, **options)
             if len(self.done) == self._after:
                 # What the thread that renews it does when another owner is in the row.
@@ -113,7 +110,7 @@ def test_nothing_is_written_after_the_lock_is_lost(
     projections.define(sql, TABLES[name])
     projections.validated(0)
 
-    def run(number: int, after: int) -> list[str]:
+    def run(number: int, after: int) -> list[Seam]:
         projections.insert(event("a|1", number, 0.1 + number / 100, "red", kind="in", amount=1))
         with monkeypatch.context() as patched:
             robbed = Robbed(patched, after)
@@ -123,8 +120,8 @@ def test_nothing_is_written_after_the_lock_is_lost(
         return robbed.done
 
     whole = run(1, after=0)
-    assert whole[0] == "accept"
-    assert {"write_offsets", "advance_cursors"} < set(whole)
+    assert whole[0] is Seam.EVENTS_ACCEPTED
+    assert {Seam.OFFSETS_WRITTEN, Seam.CURSORS_WRITTEN} < set(whole)
     # The last one is followed by the ledger, which has a fence of its own.
     for number in range(1, len(whole) if is_all else 2):
         assert run(number + 1, after=number) == whole[:number]

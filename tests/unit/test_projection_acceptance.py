@@ -114,13 +114,13 @@ def history(random: Random, beheaded: bool) -> Series:
     return Series(stored, random.choice([0, 0, 1, 3, 6]), tuple(events), beheaded)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: int) -> None:
     """Many in one frame, one persistence id each; drawn one by one they would take a minute."""
     random = Random(seed)
     beheaded = random.random() < 0.5
-    histories = [history(random, beheaded) for _ in range(1000)]
+    histories = [history(random, beheaded) for _ in range(2000)]
     named = {f"p|{number}": series for number, series in enumerate(histories)}
     found = judged(spark, named)
     for name, series in named.items():

@@ -19,6 +19,7 @@ from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import slice_of
 from tidemark.projection.acceptance import rule
 from tidemark.projection.acceptance.rule import Validation
+from tidemark.spark.local_rows import local_rows
 
 WORLDS = 300
 SEEDS = 20
@@ -57,14 +58,14 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     rows = [(world, job, each) for world, job in jobs for each in job.rows]
     if not rows:
         return
-    seen = spark.createDataFrame(
-        [_row(job, each, number) for number, (_, job, each) in enumerate(rows)], SEEN
+    seen = local_rows(
+        spark, [_row(job, each, number) for number, (_, job, each) in enumerate(rows)], SEEN
     ).localCheckpoint()
     known = [
         (pid, NO_TAG, number, number) for world in worlds for pid, number in world.offsets.items()
     ]
-    stored = spark.createDataFrame(known, STORED)
-    deleted = spark.createDataFrame([], DELETED)
+    stored = local_rows(spark, known, STORED)
+    deleted = local_rows(spark, [], DELETED)
     reached = rule.advance_frontiers(seen, stored, deleted).localCheckpoint()
     judged = rule.validate_events(seen.where("is_there"), reached, seen.is_back)
     by_job: dict[int, list[Judged]] = defaultdict(list)

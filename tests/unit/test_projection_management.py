@@ -27,6 +27,7 @@ from tidemark.projection.planning.estimate import Estimates
 from tidemark.projection.planning.limit import limit_pieces
 from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.planning.saved_plan import SavedPiece, SavedPlan, SavedProjection
+from tidemark.spark.local_rows import local_rows
 
 HOUR = 3_600_000
 PLAN = SavedPlan(
@@ -186,11 +187,12 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
         behind = max(max(mine) - frontier, 0) if mine else 0
         expected[slice_of(pid)] = expected.get(slice_of(pid), 0) + behind
     found = lag.by_slice(
-        spark.createDataFrame(
+        local_rows(
+            spark,
             rows,
             "persistence_id string, tag string, number bigint, time_bucket bigint, epoch_ms bigint",
         ),
-        spark.createDataFrame(stored, "persistence_id string, tag string, stored_number bigint"),
+        local_rows(spark, stored, "persistence_id string, tag string, stored_number bigint"),
         first_bucket,
     ).collect()
     assert {row.slice: row.behind for row in found} == {
@@ -200,7 +202,8 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
 
 
 def test_skipped_event_is_left_out_under_each_of_its_tags(spark: SparkSession) -> None:
-    rows = spark.createDataFrame(
+    rows = local_rows(
+        spark,
         [
             ("p|1", 5, "red", 2),
             ("p|1", 5, "blue", 1),

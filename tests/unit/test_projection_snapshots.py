@@ -28,6 +28,7 @@ from tidemark.projection.analysis import analyze
 from tidemark.projection.definition.file import read
 from tidemark.projection.testing import run_projection, unreadable_events
 from tidemark.projection.transformation import fold_frame, transform
+from tidemark.spark.local_rows import local_rows
 
 END = 1000
 STORED = (
@@ -158,15 +159,17 @@ def _one_run(
 ) -> None:
     """The rule's steps as a run takes them; changes `stored` and `found`."""
     index = [(name, *one) for name, run in runs.items() for one in run.snapshots]
-    known = spark.createDataFrame(
-        [(name, "", at, at, None, base) for name, (at, base) in stored.items()], STORED
+    known = local_rows(
+        spark, [(name, "", at, at, None, base) for name, (at, base) in stored.items()], STORED
     )
-    unknown = spark.createDataFrame(
+    unknown = local_rows(
+        spark,
         [one for one in index if one[0] not in stored],
         "persistence_id string, snapshot_nr bigint, epoch_ms bigint",
     )
     begin = snapshots.newest(unknown, END).localCheckpoint()
-    rows = spark.createDataFrame(
+    rows = local_rows(
+        spark,
         [
             (name, "", number, number, f"t-{number}", True, False)
             for name, run in runs.items()
@@ -174,7 +177,7 @@ def _one_run(
         ],
         ROW,
     )
-    none_deleted = spark.createDataFrame([], "persistence_id string, deleted_to bigint")
+    none_deleted = local_rows(spark, [], "persistence_id string, deleted_to bigint")
     reached = rule.advance_frontiers(rows, snapshots.begun(known, begin), none_deleted)
     reached = snapshots.marked(reached, begin).localCheckpoint()
     judged = rule.validate_events(rows, reached, rows.is_before)
@@ -194,8 +197,10 @@ def _one_run(
 
 
 def test_a_snapshot_has_the_first_timeuuid_of_its_millisecond(spark: SparkSession) -> None:
-    index = spark.createDataFrame(
-        [("p", 3, 1_356_998_400_123)], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"
+    index = local_rows(
+        spark,
+        [("p", 3, 1_356_998_400_123)],
+        "persistence_id string, snapshot_nr bigint, epoch_ms bigint",
     )
     (row,) = snapshots.newest(index, 2**50).collect()
     ticks = 1_356_998_400_123 * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS
@@ -206,12 +211,13 @@ def test_a_snapshot_has_the_first_timeuuid_of_its_millisecond(spark: SparkSessio
 def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(
     spark: SparkSession,
 ) -> None:
-    stored = spark.createDataFrame(
+    stored = local_rows(
+        spark,
         [("p|1", "", 4, 4, None, 7), ("p|2", "", 7, 7, None, 7), ("p|3", "", 9, 9, None, None)],
         STORED,
     )
     nothing = snapshots.newest(
-        spark.createDataFrame([], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"), END
+        local_rows(spark, [], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"), END
     )
     found = snapshots.bases(stored, nothing).collect()
     assert [(row.persistence_id, row.snapshot_nr) for row in found] == [("p|2", 7)]

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import numbering, transform
 
@@ -31,7 +32,7 @@ def events(spark: SparkSession, **ids: list[int]) -> DataFrame:
             if nr % 2 == 0:
                 evens = [other for other in numbers if other % 2 == 0 and other <= nr]
                 rows.append((persistence_id, nr, nr, "u", 1, len(evens)))
-    return spark.createDataFrame(rows, RANKED)
+    return local_rows(spark, rows, RANKED)
 
 
 def ranks(frame: DataFrame, persistence_id: str, tag: str) -> dict[int, int]:
@@ -54,9 +55,7 @@ def test_what_was_deleted_while_it_was_read_is_as_if_it_had_been_before(
         lost=[1, 2, 4],
         ended=[1, 2, 3],
     )
-    deleted = spark.createDataFrame(
-        [("cut", 6), ("early", 6), ("behind", 6), ("ended", 9)], DELETED
-    )
+    deleted = local_rows(spark, [("cut", 6), ("early", 6), ("behind", 6), ("ended", 9)], DELETED)
     torn = numbering.torn(read, numbering.spans(read), deleted)
     assert [tuple(row) for row in torn.collect()] == [("cut", 6)]
     whole = numbering.ranked_anew(numbering.without_torn(read, torn))
@@ -94,7 +93,7 @@ def test_counting_begins_where_nothing_can_be_missing(
     contradiction: str | None,
 ) -> None:
     read = events(spark, p=[21, 22, 23, 24, 25])
-    told = spark.createDataFrame([("p", *progress)] if progress else [], PROGRESS)
+    told = local_rows(spark, [("p", *progress)] if progress else [], PROGRESS)
     series = numbering.anchored(
         read, spark.createDataFrame([("p", *known)], KNOWN), numbering.anchors(told, None)
     ).collect()
@@ -111,7 +110,7 @@ def test_rows_are_asked_for_where_neither_what_is_known_nor_progress_tells(
     known = spark.createDataFrame(
         [("p", 20, {"t": 7}, False), ("q", 10, {"t": 7, "u": 1}, True), ("r", 20, {}, True)], KNOWN
     )
-    progress = spark.createDataFrame([("q", "t", 20, 9), ("q", "u", 19, 3)], PROGRESS)
+    progress = local_rows(spark, [("q", "t", 20, 9), ("q", "u", 19, 3)], PROGRESS)
     asked = numbering.unanchored(read, numbering.spans(read), known, progress).collect()
     assert sorted((row.persistence_id, row.tag, row.highest) for row in asked) == [
         ("p", "u", 22),

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tidemark import clock
+from tidemark.application import log
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -127,8 +128,8 @@ def run_application(
 ) -> NoReturn:
     """Run `work` and exit: 0 when it did what it should, else the error's own status.
 
-    Standard output ends with the report as one line of JSON; an error is one line on standard
-    error. The report is also stored in the table `run`, once Tidemark's tables exist.
+    Standard output ends with the report as one line of JSON; progress, and an error as one line, go
+    to standard error. The report is also stored in the table `run`, once Tidemark's tables exist.
 
     Args:
         application: its name, such as `tag-write`.
@@ -146,7 +147,7 @@ def run_application(
         if window is not None:
             report.window(window())
         settings = Settings.load()
-        with Control(settings) as control:
+        with log.on_standard_error(application), Control(settings) as control:
             try:
                 report.outcome(
                     work(RunContext(application, settings, control, report.content["run_id"]))

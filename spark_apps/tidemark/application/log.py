@@ -1,0 +1,42 @@
+"""The log of an application: its progress, on standard error."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+LIBRARY = "tidemark"
+"""The logger above those of the applications and of the library's modules."""
+
+
+@contextmanager
+def on_standard_error(application: str) -> Iterator[None]:
+    """Write what the library logs to standard error while the block runs.
+
+    A line is the application's name, the seconds since the block was entered, and the text. What
+    other libraries log stays where they send it: their loggers are not below `tidemark`.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Elapsed(application))
+    library = logging.getLogger(LIBRARY)
+    library.setLevel(logging.INFO)
+    library.addHandler(handler)
+    try:
+        yield
+    finally:
+        library.removeHandler(handler)
+
+
+class _Elapsed(logging.Formatter):
+    """The application's name, the seconds since the formatter was made, the text."""
+
+    def __init__(self, application: str) -> None:
+        super().__init__(f"{application} %(elapsed)6.1f s  %(message)s")
+        self._started = time.monotonic()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format one record, with its traceback if it has one."""
+        record.elapsed = time.monotonic() - self._started
+        return super().format(record)

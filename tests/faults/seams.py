@@ -1,0 +1,92 @@
+"""The seams of a run: the places at which a test may kill it, or look whether it holds its locks.
+
+Each is named after what has just been done there, and stands for the function that does it. Where
+that function is, is said here only: tests name seams.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from enum import Enum, unique
+from typing import Any
+
+
+@unique
+class Seam(Enum):
+    """What was done, and `module:function` or `module:Class.method` that does it."""
+
+    # tag-write, and the operations of reconcile that number.
+    BUCKET_SIZE_RECORDED = "tidemark.journal.bucket_size:record_bucket_size"
+    UNWRITABLE_QUARANTINED = "tidemark.tagging.store:quarantine_unwritable"
+    TAG_VIEWS_WRITTEN = "tidemark.tagging.store:write_tag_views"
+    PROGRESS_WRITTEN = "tidemark.tagging.store:write_progress"
+    SCANNING_WRITTEN = "tidemark.tagging.store:write_scanning"
+    TAG_WRITE_TAILS_WRITTEN = "tidemark.tagging.store:write_tails"
+    TAG_WRITE_TAILS_FORGOTTEN = "tidemark.tagging.completeness:forget"
+    LATE_ROWS_RECORDED = "tidemark.tagging.late_rows:record"
+    # validate
+    FINDINGS_WRITTEN = "tidemark.continuity.store:write_findings"
+    OLDER_FINDINGS_DELETED = "tidemark.continuity.store:delete_older"
+    VALIDATED_TAILS_WRITTEN = "tidemark.continuity.tails:write"
+    # project
+    ORIGIN_NOTED = "tidemark.projection.offset_store.made_from:note"
+    EVENTS_ACCEPTED = "tidemark.projection.acceptance.accept:Acceptance.accept"
+    BUCKET_ROWS_WRITTEN = "tidemark.projection.writing.tables:write_bucket_rows"
+    OLDER_ROWS_DELETED = "tidemark.projection.writing.tables:delete_older_rows"
+    NEWEST_WRITTEN = "tidemark.projection.writing.tables:write_newest"
+    EVENTS_APPENDED = "tidemark.projection.writing.tables:write_events"
+    BATCH_EXPORTED = "tidemark.projection.writing.export_files:write_batch"
+    EXPORTED_BUCKET_REPLACED = "tidemark.projection.writing.export_files:replace_bucket"
+    EXPORTED_BUCKET_REMOVED = "tidemark.projection.writing.export_files:remove_bucket"
+    EXPORTED_BATCHES_REMOVED = "tidemark.projection.writing.export_files:remove_batches"
+    RESULT_WRITTEN = "tidemark.projection.writing.write:write"
+    OFFSETS_WRITTEN = "tidemark.projection.offset_store.consumption:write_offsets"
+    CURSORS_WRITTEN = "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors"
+    GAPS_REPLACED = "tidemark.projection.offset_store.missing_numbers:replace"
+    SLICES_RECORDED = "tidemark.projection.offset_store.slice_records:record"
+    SLICES_SETTLED = "tidemark.projection.running.slice_session:settle"
+    PIECES_FINISHED = "tidemark.projection.running.run:_attempt"
+    # Offsets that are changed by hand.
+    REVISION_RAISED = "tidemark.projection.management.change:_raise_revision"
+    OPERATION_AUDITED = "tidemark.ledger.audit:record"
+    PIECES_RESTATED = "tidemark.ledger.pieces:Pieces.restate"
+    OFFSETS_FORGOTTEN = "tidemark.projection.offset_store.offsets:OffsetStore.forget_offsets"
+    CURSORS_FORGOTTEN = "tidemark.projection.offset_store.offsets:OffsetStore.forget_cursors"
+    SKIPS_FORGOTTEN = "tidemark.projection.offset_store.skips:forget"
+    SKIPS_CUT = "tidemark.projection.offset_store.skips:cut"
+    SKIP_ADDED = "tidemark.projection.offset_store.skips:add"
+    OFFSET_SET = "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"
+    # What several applications write.
+    EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
+    EVENT_QUARANTINED = "tidemark.ledger.quarantine:write_one"
+    PARTITIONS_DELETED = "tidemark.journal.tag_views:delete_partitions"
+    # reconcile
+    TABLE_EMPTIED = "tidemark.reconciliation.truncate:empty_table"
+    SCANNING_DELETED = "tidemark.reconciliation.delete.store:delete_scanning"
+    PROGRESS_DELETED = "tidemark.reconciliation.delete.store:delete_progress"
+    ROWS_DELETED = "tidemark.reconciliation.delete.store:delete_rows"
+    DELETES_PROPAGATED = "tidemark.reconciliation.propagate_deletes.store:delete_rows"
+    REPAIR_ROWS_DELETED = "tidemark.reconciliation.repair.store:delete_rows"
+    REPAIR_PROGRESS_DELETED = "tidemark.reconciliation.repair.store:delete_progress"
+    # reconcile rebucket
+    NEW_TABLE_CREATED = "tidemark.reconciliation.rebucket.store:create_table"
+    ROWS_COPIED = "tidemark.reconciliation.rebucket.store:copy_rows"
+    COPIED_ROWS_DELETED = "tidemark.reconciliation.rebucket.store:delete_rows"
+    VERIFICATION_WRITTEN = "tidemark.reconciliation.rebucket.store:write_verified"
+    OLD_TABLE_DROPPED = "tidemark.reconciliation.rebucket.store:drop_table"
+    REBUCKETING_FORGOTTEN = "tidemark.reconciliation.rebucket.store:forget"
+
+    def place(self) -> tuple[Any, str]:
+        """The module or class that has the function, and its name there, as `setattr` takes them.
+
+        Raises:
+            ImportError: there is no such module.
+            AttributeError: the module has no such class or function.
+        """
+        module, _, path = self.value.partition(":")
+        *classes, name = path.split(".")
+        owner = functools.reduce(getattr, classes, importlib.import_module(module))
+        if not callable(getattr(owner, name)):
+            raise AttributeError(f"{self.value} cannot be called")
+        return owner, name
