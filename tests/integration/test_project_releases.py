@@ -38,8 +38,8 @@ TABLE = TOTALS_TABLE.replace(
     " WITH CLUSTERING ORDER BY (kind DESC) AND default_time_to_live = 86400000"
     " AND comment = 'it''s'",
 )
-BLUE_GREEN = "-- release: blue-green\n-- key: time_bucket, kind\n-- event"
-SECOND = TOTALS.replace("version: 1", "version: 2").replace("-- event", BLUE_GREEN)
+BLUE_GREEN = "release: blue-green\nkey: [time_bucket, kind]\nevent:"
+SECOND = TOTALS.replace("version: 1", "version: 2").replace("event:", BLUE_GREEN)
 SECOND = SECOND.replace("sum(amount)", "-sum(amount)")
 THIRD = SECOND.replace("version: 2", "version: 3").replace("AS n,", "AS n, max(amount) AS most,")
 LATER = (event("b|1", 1, 2.5, "red", kind="in", amount=7),)

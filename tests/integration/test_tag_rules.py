@@ -12,8 +12,10 @@ from tests.integration.support import Journal
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 
 LATE = """\
--- tag: late
--- event: delay INT
+/*---
+tag: late
+event: delay INT
+---*/
 
 delay > 30
 """
