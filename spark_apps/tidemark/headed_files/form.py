@@ -235,7 +235,7 @@ def _fault(name: str, error: ErrorDetails) -> str:
         return f"unknown {key} {details['tag']!r}" if "tag" in details else f"{key} is missing"
     if error["input"] in ("", [], {}):
         return f"{name} is empty"
-    return f"{name} cannot be {error['input']!r}"
+    return f"{name} cannot be {error['input']!r:.80}"
 
 
 def _spelled(key: str, is_python: bool) -> str:

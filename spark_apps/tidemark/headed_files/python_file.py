@@ -126,7 +126,7 @@ class _Literals:
             return Node([self._node(each) for each in node.elts], self._place(node))
         try:
             value = ast.literal_eval(node)
-        except ValueError:
+        except (ValueError, TypeError):
             value = None
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise self._error(node, "an argument is not a literal")
