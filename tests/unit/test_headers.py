@@ -199,7 +199,7 @@ PIECES = st.text(max_size=6) | st.sampled_from(
 )  # fmt: skip
 
 
-@settings(ANY, max_examples=500)
+@settings(ANY, max_examples=300)
 @given(st.data())
 @pytest.mark.parametrize("text", [GOOD, OLD, None], ids=["yaml", "old", "python"])
 def test_a_file_that_is_broken_anywhere_is_read_or_refused_with_its_line(

@@ -6,7 +6,7 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,10 +75,15 @@ class Header:
 
     def node(self, *path: str | int) -> Node:
         """Return the innermost value on a path; steps that the file does not have are left out."""
-        found = self.root
+        return self._found(path)[0]
+
+    def _found(self, path: Sequence[str | int]) -> tuple[Node, str]:
+        """Return that value and the innermost key around it, which is empty if there is none."""
+        node, name = self.root, ""
         for step in path:
-            found = found.step(step) or found
-        return found
+            name = str(step) if step in node.keys else name
+            node = node.step(step) or node
+        return node, name
 
     def line_of(self, key: str) -> int:
         """Return the line of a key, or that of the header for a key that is left out."""
@@ -100,21 +105,15 @@ class Header:
             )
         except ValidationError as error:
             problems = error.errors(include_url=False)
-        found = [(self._place(problem), problem) for problem in problems]
-        place, problem = min(found, key=lambda each: each[0])
-        keys = [each for each in problem["loc"] if each in self._keys(problem["loc"])]
-        name = str(keys[-1]) if keys else ""
+        # Items that are refused leave a list too short, which is not what is wrong.
+        problem = min(problems, key=lambda each: (each["type"] == "too_short", self._place(each)))
+        name = self._found(problem["loc"])[1]
         what, do = describe(form, problem, name, is_python=self.is_python)
-        raise error_in(self.file, what, do, *place)
+        raise error_in(self.file, what, do, *self._place(problem))
 
     def _place(self, problem: ErrorDetails) -> Place:
         node = self.node(*problem["loc"])
         return node.keys.get(problem.get("ctx", {}).get("key", ""), node.place)
-
-    def _keys(self, path: tuple[str | int, ...]) -> set[str]:
-        """Return those steps of a path that are keys in the file, and not names of pydantic's."""
-        nodes = [self.node(*path[:number]) for number in range(len(path))]
-        return {str(step) for node, step in zip(nodes, path, strict=True) if step in node.keys}
 
 
 def error_in(

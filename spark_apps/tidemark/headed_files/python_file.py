@@ -7,6 +7,7 @@ they import, nor do what they do. So the decorator's arguments are literals.
 from __future__ import annotations
 
 import ast
+import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def read_python_file(file: Path) -> PythonFile:
     function, decorator = found[0]
     if not isinstance(decorator, ast.Call) or decorator.args:
         raise error_in(file, "the arguments have no names", _FORM, decorator.lineno)
-    lines = text.splitlines(keepends=True)
+    lines = _lines(text)
     arguments = [(each.arg, each, each.value) for each in decorator.keywords]
     return PythonFile(
         Header(file, _Literals(file, text).mapping(decorator, arguments), is_python=True),
@@ -81,6 +82,11 @@ def read_python_file(file: Path) -> PythonFile:
         decorator.lineno,
         len(function.args.posonlyargs) + len(function.args.args) - len(function.args.defaults),
     )
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines as Python counts them: `splitlines` ends them at more characters."""
+    return io.StringIO(text, newline="").readlines()
 
 
 def _is_ours(decorator: ast.expr) -> bool:
@@ -94,7 +100,7 @@ class _Literals:
 
     def __init__(self, file: Path, text: str) -> None:
         self._file, self._text = file, text
-        self._lines = text.splitlines()
+        self._lines = _lines(text)
 
     def mapping(
         self, node: ast.expr, items: Iterable[tuple[str | None, ast.expr | ast.keyword, ast.expr]]

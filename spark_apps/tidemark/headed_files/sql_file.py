@@ -147,7 +147,7 @@ class _Yaml:
         if event.style in ("'", '"'):
             column, first = column + 1, first + 1
         elif event.style:
-            line, column, first = line + 1, 0, self._text.index("\n", first) + 1
+            line, column, first = line + 1, 0, self._text.find("\n", first) + 1
         raw = self._text[first : end.index - (1 if event.style in ("'", '"') else 0)]
         text = raw if raw.split() == event.value.split() else event.value
         return "\n" * line + " " * column + text

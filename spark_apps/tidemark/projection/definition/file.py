@@ -8,6 +8,7 @@ the event's fields.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from tidemark.projection.definition.source import (
 
 _BESIDE = {"checks", "release", "look_back", "key"}
 """What of a header does not change the result."""
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def read(file: Path) -> Definition:
@@ -54,7 +56,6 @@ def read(file: Path) -> Definition:
     decoders = _rules(header, form.decoders)
     require_fitting(header, form, source, decoders)
     keyspace, template, table, path = target_of(header, form)
-    reset_after = form.accept_sequence_number_reset_after
     return Definition(
         file=file,
         name=form.name,
@@ -68,7 +69,7 @@ def read(file: Path) -> Definition:
         is_blue_green=form.release is Release.BLUE_GREEN,
         path=path,
         event=header.node("event").padded,
-        reset_after=None if reset_after is None else int(reset_after),
+        reset_after=_reset_after(form.accept_sequence_number_reset_after),
         look_back=form.look_back,
         decoders=decoders,
         on_error=_on_error(form.on_error),
@@ -96,7 +97,16 @@ def _source(form: str | SourceForm) -> Source:
 def _on_error(form: str | Retry) -> OnError:
     if isinstance(form, str):
         return OnError(form == "fail")
-    return OnError(form.strategy == "retry-and-fail", form.retries, form.retry_delay)
+    return OnError(form.strategy == "retry-and-fail", form.retries, _seconds(form.retry_delay))
+
+
+def _reset_after(text: str) -> int | None:
+    return None if text == "off" else int(_seconds(text))
+
+
+def _seconds(text: str) -> float:
+    number, unit = re.findall(r"\d+|[a-z]+", text)
+    return int(number) * _SECONDS[unit]
 
 
 def _key(header: Header, columns: tuple[str, ...]) -> Key | None:
@@ -144,8 +154,15 @@ def _rule(header: Header, number: int, form: AnyRule) -> DecoderRule:
     place = header.node("decoders", number).place
     if isinstance(form, str):
         return DecoderRule(None, None, Kind(form), (), header.file, *place)
-    kind = Kind(form.kind)
-    return DecoderRule(form.serializer_id, form.manifest, kind, form.arguments, header.file, *place)
+    arguments = form.model_dump(exclude={"serializer_id", "manifest", "kind"}, exclude_none=True)
+    return DecoderRule(
+        form.serializer_id,
+        form.manifest,
+        Kind(form.kind),
+        tuple(arguments.values()),
+        header.file,
+        *place,
+    )
 
 
 def _missing(rule: DecoderRule, path: Path) -> DefinitionError:

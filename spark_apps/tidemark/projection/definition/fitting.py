@@ -30,7 +30,7 @@ def require_fitting(
     Raises:
         DefinitionError: naming the place of the one that must give way.
     """
-    mode, resets = form.mode, form.accept_sequence_number_reset_after is not None
+    mode, resets = form.mode, form.accept_sequence_number_reset_after != "off"
     is_fold, starts_late = mode is Mode.FOLD, form.start is Start.SNAPSHOT
     runs_python = is_fold or any(rule.kind is Kind.PYTHON for rule in decoders)
     problems: Sequence[tuple[bool, str, str, str]] = [

@@ -12,18 +12,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
-from tidemark.headed_files.form import (
-    BY_SHAPE,
-    DIFFERENT,
-    NOT_EMPTY,
-    Duration,
-    Form,
-    Matching,
-    OneKey,
-    Text,
-    WholeNumber,
-    refusal,
-)
+from tidemark.headed_files.form import BY_SHAPE, DIFFERENT, Form, OneKey, Text, refusal
 from tidemark.projection.definition.model import MAX_VERSION, Mode, Release, Start
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
@@ -45,9 +34,7 @@ Name = Annotated[
     Field(json_schema_extra={"pattern": "^[A-Za-z][A-Za-z0-9_]{0,47}$"}),
 ]
 """A name that Cassandra accepts without quotes."""
-EntityType = Annotated[
-    Text, Matching(r"[^|]+", "write what a persistence id has before its first |")
-]
+EntityType = Annotated[Text, StringConstraints(pattern=r"^[^|]+$")]
 Texts = Annotated[tuple[Text, ...], *DIFFERENT]
 
 
@@ -61,7 +48,7 @@ class SourceForm(OneKey):
     persistence_ids: Annotated[
         tuple[Annotated[str, StringConstraints(min_length=1)], ...], *DIFFERENT
     ] = Field((), description="the events of these persistence ids")
-    kafka_journal: Annotated[str, Matching(r"[A-Za-z0-9._-]{1,249}", "write a topic")] = Field(
+    kafka_journal: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,249}$")] = Field(
         "", description="what kafka-journal replicated from this topic"
     )
 
@@ -69,17 +56,12 @@ class SourceForm(OneKey):
 class Rule(Form):
     """A rule of a decoder: which payloads it takes."""
 
-    serializer_id: Annotated[int, WholeNumber(-(2**31), 2**31 - 1)] | SkipJsonSchema[None] = Field(
+    serializer_id: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | SkipJsonSchema[None] = Field(
         None, description="of the events that it takes; without it those of every serializer"
     )
     manifest: str | SkipJsonSchema[None] = Field(
         None, description="the serializer's manifest; '' is that of events without one"
     )
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """What the kind needs to know."""
-        return ()
 
     @model_validator(mode="after")
     def _require_serializer_id(self) -> Self:
@@ -102,22 +84,12 @@ class OneFieldRule(Rule):
     kind: Literal["string", "bytes"]
     field: Text | SkipJsonSchema[None] = None
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The field, if it is named."""
-        return () if self.field is None else (self.field,)
-
 
 class AvroRule(Rule):
     """Avro records; the file is relative to the definition's."""
 
     kind: Literal["avro"]
     schema_: Text = Field(examples=["fared.avsc"])
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The file."""
-        return (self.schema_,)
 
 
 class ProtobufRule(Rule):
@@ -127,24 +99,14 @@ class ProtobufRule(Rule):
     descriptors: Text = Field(examples=["acme.desc"])
     message: Text = Field(examples=["acme.Fared"])
 
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """File and message."""
-        return self.descriptors, self.message
-
 
 class PythonRule(Rule):
     """Payloads that a function reads, `module:function`."""
 
     kind: Literal["python"]
-    function: Annotated[
-        str, Matching(rf"{_WORD}(\.{_WORD})*:{_WORD}", "write `module:function`")
-    ] = Field(examples=["decoders:decode"])
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """The function."""
-        return (self.function,)
+    function: Annotated[str, StringConstraints(pattern=rf"^{_WORD}(\.{_WORD})*:{_WORD}$")] = Field(
+        examples=["decoders:decode"]
+    )
 
 
 AnyRule = Annotated[
@@ -167,8 +129,10 @@ class Retry(Form):
     """Call the function again before the event is given up."""
 
     strategy: Literal["retry-and-skip", "retry-and-fail"] = Field(examples=["retry-and-skip"])
-    retries: Annotated[int, WholeNumber(1, 9999)] = Field(examples=[3])
-    retry_delay: Annotated[float, Duration("ms", "s", "min")] = Field(examples=["200 ms"])
+    retries: Annotated[int, Field(ge=1, le=9999)] = Field(examples=[3])
+    retry_delay: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,6} ?(ms|s|min)$")] = Field(
+        examples=["200 ms"]
+    )
 
 
 class BlockingCheck(OneKey):
@@ -197,7 +161,7 @@ class ProjectionHeader(Form):
     """The header of a projection."""
 
     name: Name = Field(description="unique among the files", examples=["daily_punctuality"])
-    version: Annotated[int, WholeNumber(1, MAX_VERSION)] = Field(
+    version: Annotated[int, Field(ge=1, le=MAX_VERSION)] = Field(
         description="raised when the result changes its meaning", examples=[1]
     )
     source: Annotated[
@@ -215,10 +179,12 @@ class ProjectionHeader(Form):
     start: Start = Field(
         Start.FIRST_EVENT, description="what a persistence id begins with", examples=["snapshot"]
     )
-    decoders: Annotated[tuple[AnyRule, ...], *NOT_EMPTY] = Field(
+    decoders: Annotated[tuple[AnyRule, ...], Field(min_length=1)] = Field(
         ("json",),
         description="how payloads are read; the first rule that takes an event reads it",
-        examples=[[{"serializer-id": 31, "kind": "jackson-json"}]],
+        examples=[
+            [{"serializer-id": 1003, "kind": "python", "function": "decoders:decode"}, "json"]
+        ],
     )
     on_error: Annotated[
         Annotated[Literal["skip", "fail"], Tag("text")] | Annotated[Retry, Tag("mapping")],
@@ -233,15 +199,17 @@ class ProjectionHeader(Form):
         description="of mode fold, the state's fields as Spark DDL",
         examples=["balance DECIMAL(9,2), moves INT"],
     )
-    accept_sequence_number_reset_after: (
-        Annotated[float, Duration("s", "m", "h", "d", may_be_off=True)] | SkipJsonSchema[None]
-    ) = Field(
-        None,
-        description="how long after the last event a lower sequence nr begins anew; or off",
+    accept_sequence_number_reset_after: Annotated[
+        str, StringConstraints(pattern=r"^([0-9]{1,9} ?[smhd]|off)$")
+    ] = Field(
+        "off",
+        description="how long after the last event a lower sequence nr begins anew",
         examples=["10 s"],
     )
-    look_back: Annotated[int, WholeNumber(0, MAX_LOOK_BACK)] | SkipJsonSchema[None] = Field(
-        None, description="of tags: time buckets before each in which late events are looked for"
+    look_back: Annotated[int, Field(ge=0, le=MAX_LOOK_BACK)] | SkipJsonSchema[None] = Field(
+        None,
+        description="of tags: time buckets before each in which late events are looked for",
+        examples=[2],
     )
     checks: tuple[AnyCheck, ...] = Field(
         (),
