@@ -22,7 +22,10 @@ from tidemark.projection.definition.file import read
 from tidemark.projection.definition.header import ProjectionHeader
 from tidemark.settings import REPOSITORY
 
-ANY = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ANY = settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+SCHEMA = Draft202012Validator(schemas.schema(ProjectionHeader))
 TEXT = st.text(
     st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufeff") | st.just(" "),
     min_size=1,
@@ -175,7 +178,7 @@ def test_a_header_means_the_same_however_it_is_written(
 @ANY
 @given(HEADERS)
 def test_editors_accept_what_is_accepted(header: dict[str, Any]) -> None:
-    Draft202012Validator(schemas.schema(ProjectionHeader)).validate(header)
+    SCHEMA.validate(header)
 
 
 @pytest.mark.parametrize("name", schemas.FORMS)
@@ -186,11 +189,10 @@ def test_the_published_schemas_are_those_of_the_code(name: str) -> None:
 
 
 def test_the_shipped_definitions_fit_the_published_schema() -> None:
-    validator = Draft202012Validator(schemas.schema(ProjectionHeader))
     files = sorted((REPOSITORY / "include" / "sql").glob("*s/*.sql"))
     assert len(files) == 4
     for file in files:
-        validator.validate(yaml.safe_load(file.read_text().split("---")[1]))
+        SCHEMA.validate(yaml.safe_load(file.read_text().split("---")[1]))
 
 
 PIECES = st.text(max_size=6) | st.sampled_from(

@@ -141,6 +141,14 @@ def test_read_refuses(tmp_path: Path, old: str, new: str, place: str, what: str)
     assert f"({file}{place})" in str(refused.value)
 
 
+def test_places_are_those_of_python_and_count_characters(tmp_path: Path) -> None:
+    file = tmp_path / "bad.py"
+    odd = GOOD.replace("import no_such", "# one line:\x0c\u2028\x85\nimport no_such")
+    file.write_text(odd.replace("version=2,", "version='✓✓', name_=1,"))
+    with pytest.raises(DefinitionError, match=re.escape(f"unknown key name_ ({file}:10:19)")):
+        read(file)
+
+
 def test_fold_needs_state_and_a_function_and_retries_need_python(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text(re.sub(r'    state=.*?""",\n', "", GOOD, flags=re.DOTALL))

@@ -51,12 +51,9 @@ class Node:
         """Return the value below a key or at a position; None if there is none."""
         if isinstance(self.value, dict):
             return self.value.get(str(step))
-        is_there = (
-            isinstance(self.value, list)
-            and isinstance(step, int)
-            and -len(self.value) <= step < len(self.value)
-        )
-        return self.value[step] if is_there else None  # type: ignore[index]
+        if isinstance(self.value, list) and isinstance(step, int) and step < len(self.value):
+            return self.value[step]
+        return None
 
 
 @dataclass(frozen=True)

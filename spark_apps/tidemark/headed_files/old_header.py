@@ -67,16 +67,23 @@ def yaml_form(header: Mapping[str, str]) -> str:
     """Return the front matter that means the same as a header of the old form."""
     lines = []
     for key, value in header.items():
-        convert = _CONVERSIONS.get(key, lambda text: int(text) if text.isdecimal() else text)
-        data = {"decoders" if key == "decoder" else key: convert(value)}
+        form = _CONVERSIONS.get(key, _scalar)(value)
         # Lists and mappings in lines, what they hold in one.
-        flow = None if isinstance(convert(value), list | dict) else False
+        flow = None if isinstance(form, list | dict) else False
         lines.append(
             yaml.safe_dump(
-                data, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=96
+                {"decoders" if key == "decoder" else key: form},
+                default_flow_style=flow,
+                sort_keys=False,
+                allow_unicode=True,
+                width=96,
             )
         )
     return f"/*---\n{''.join(lines)}---*/"
+
+
+def _scalar(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
 
 
 def _parts(text: str) -> list[str]:

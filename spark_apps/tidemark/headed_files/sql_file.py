@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import yaml
 from yaml.events import (
@@ -110,8 +111,8 @@ class _Yaml:
             raise self._error(event, "the lists go too deep", "write fewer levels")
         if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
             raise self._error(event, "a header has no anchors", "write the value out")
-        if getattr(event, "tag", None):
-            raise self._error(event, f"a header has no tags such as {event.tag}", "leave it out")
+        if tag := getattr(event, "tag", None):
+            raise self._error(event, f"a header has no tags such as {tag}", "leave it out")
         place = _place(event.start_mark)
         if isinstance(event, ScalarEvent):
             return Node(event.value, place, padded=self._padded(event))
@@ -142,7 +143,7 @@ class _Yaml:
 
     def _padded(self, event: ScalarEvent) -> str:
         """Return the text at its place; if it is written with escapes, at its start."""
-        start, end = event.start_mark, event.end_mark
+        start, end = _mark(event.start_mark), _mark(event.end_mark)
         line, column, first = start.line, start.column, start.index
         if event.style in ("'", '"'):
             column, first = column + 1, first + 1
@@ -156,5 +157,10 @@ class _Yaml:
         return error_in(self._file, what, do, *_place(event.start_mark))
 
 
-def _place(mark: yaml.Mark) -> Place:
-    return mark.line + 1, mark.column + 1
+def _place(mark: Any) -> Place:
+    return _mark(mark).line + 1, _mark(mark).column + 1
+
+
+def _mark(mark: Any) -> yaml.Mark:
+    """Return a mark of a text that was parsed, which is always there; its type says perhaps."""
+    return cast(yaml.Mark, mark)

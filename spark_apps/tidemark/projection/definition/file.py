@@ -23,6 +23,7 @@ from tidemark.projection.definition.fitting import require_fitting, target_of
 from tidemark.projection.definition.header import (
     AnyCheck,
     AnyRule,
+    BlockingCheck,
     Check,
     ProjectionHeader,
     Retry,
@@ -178,7 +179,7 @@ def _checks(header: Header, forms: Sequence[AnyCheck]) -> tuple[ResultCheck, ...
 
 
 def _check(
-    header: Header, form: AnyCheck, *path: str | int, is_blocking: bool = True
+    header: Header, form: str | BlockingCheck, *path: str | int, is_blocking: bool = True
 ) -> ResultCheck:
     if isinstance(form, Check) and form.warn:
         return _check(header, form.warn, *path, "warn", is_blocking=False)
