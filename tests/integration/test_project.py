@@ -143,7 +143,7 @@ def test_changed_upsert_needs_a_new_version_and_then_replaces_its_rows(
     assert refused.status == 2
     assert refused.error_lines == [
         "project: error: latest has changed, but version 1 was used before"
-        f" ({projections.directory / 'one.sql'}:2);"
+        f" ({projections.directory / 'one.sql'}:3);"
         " write version 2, so that its rows replace those of the old definition"
     ]
     projections.define(changed.replace("version: 1", "version: 2"))

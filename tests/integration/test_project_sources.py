@@ -120,7 +120,7 @@ def test_an_unknown_persistence_id_is_one_line_and_touches_nothing(
     assert refused.status == 2
     (line,) = refused.error_lines
     assert "the journal has no persistence id 'a|9', 'x ' (" in line
-    assert "one.sql:3); write ids as the journal has them" in line
+    assert "one.sql:4); write ids as the journal has them" in line
     assert projections.states() == []
     assert projections.offsets() == {}
     assert projections.journal.rows("totals") == []
