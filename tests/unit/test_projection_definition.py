@@ -317,6 +317,7 @@ def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
         ("JFK, LGA", "[[[[[[[[[a]]]]]]]]]", "4:22", "the lists go too deep", "write fewer levels"),
         ("---*/", "--*/", "1:1", "the front matter does not end", FRONT_MATTER),
         ("/*---", "/*", "1:1", "there is no front matter", FRONT_MATTER),
+        ("/*---", "-- license: mine\n/*---", "1:1", "there is no front matter", FRONT_MATTER),
         ("name: p", "name: a-b", "2:7", "name cannot be 'a-bunctuality'", IDENTIFIER),
         (
             "version: 2",

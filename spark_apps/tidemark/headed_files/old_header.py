@@ -57,7 +57,7 @@ def refuse(file: Path, text: str) -> None:
             header[next(reversed(header))] += f" {match[1].strip()}"
         elif header or not line.startswith("--"):
             break
-    if header:
+    if header.keys() & {"name", "tag"}:
         form = yaml_form(header)
         do = f"put this in the place of its lines:\n\n{form}"
         raise OldHeader("a header is YAML in a comment now", where=f"{file}:1", do=do)
