@@ -33,26 +33,25 @@ TEXT = st.text(
 ).filter(lambda text: text == text.strip())
 NAME = st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,9}", fullmatch=True)
 NAMES = st.lists(TEXT, min_size=1, max_size=4, unique=True)
-SELECTOR = st.fixed_dictionaries(
-    {}, optional={"serializer-id": st.integers(-(2**31), 2**31 - 1)}
-) | st.fixed_dictionaries({"serializer-id": st.integers(0, 99), "manifest": st.just("") | TEXT})
-RULE = st.sampled_from(["json", "string", "skip", "fail"]) | st.builds(
-    dict.__or__,
-    SELECTOR,
-    st.sampled_from(
-        [
-            {"kind": "jackson-cbor"},
-            {"kind": "bytes", "field": "raw"},
-            {"kind": "avro", "schema": "a b.avsc"},
-            {"kind": "protobuf", "descriptors": "a.desc", "message": "acme.Fared"},
-            {"kind": "python", "function": "a.b:c"},
-        ]
-    ),
+SELECTOR: st.SearchStrategy[Any] = st.just({}) | st.fixed_dictionaries(
+    {"serializer-id": st.integers(-(2**31), 2**31 - 1)}, optional={"manifest": st.just("") | TEXT}
 )
-BLOCKING = TEXT | st.fixed_dictionaries({"not-null": TEXT}) | st.fixed_dictionaries(
+KIND: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        {"kind": "jackson-cbor"},
+        {"kind": "bytes", "field": "raw"},
+        {"kind": "avro", "schema": "a b.avsc"},
+        {"kind": "protobuf", "descriptors": "a.desc", "message": "acme.Fared"},
+        {"kind": "python", "function": "a.b:c"},
+    ]
+)
+RULE: st.SearchStrategy[Any] = st.sampled_from(["json", "string", "skip", "fail"]) | st.tuples(
+    SELECTOR, KIND
+).map(lambda both: both[0] | both[1])
+BLOCKING: st.SearchStrategy[Any] = TEXT | st.fixed_dictionaries({"not-null": TEXT}) | st.fixed_dictionaries(
     {"unique": NAMES}
 )  # fmt: skip
-HEADERS = st.fixed_dictionaries(
+HEADERS: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {
         "name": NAME,
         "version": st.integers(1, 999),

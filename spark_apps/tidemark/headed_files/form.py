@@ -133,7 +133,8 @@ def describe(
     )
     if error["type"] == _REFUSED:
         return what, details["do"]
-    do = _REMEDIES.get(error["type"], error["msg"]).format_map(details)
+    remedy = _REMEDIES.get(error["type"])
+    do = remedy.format_map(details) if remedy else error["msg"]
     key = str(error["loc"][0]) if error["loc"] else ""
     examples = form.fields()[key].examples if key in form.fields() else None
     if error["type"] == "enum" or not examples:
