@@ -48,9 +48,9 @@ KIND: st.SearchStrategy[Any] = st.sampled_from(
 RULE: st.SearchStrategy[Any] = st.sampled_from(["json", "string", "skip", "fail"]) | st.tuples(
     SELECTOR, KIND
 ).map(lambda both: both[0] | both[1])
-BLOCKING: st.SearchStrategy[Any] = TEXT | st.fixed_dictionaries({"not-null": TEXT}) | st.fixed_dictionaries(
-    {"unique": NAMES}
-)  # fmt: skip
+BLOCKING: st.SearchStrategy[Any] = st.one_of(
+    TEXT, st.fixed_dictionaries({"not-null": TEXT}), st.fixed_dictionaries({"unique": NAMES})
+)
 HEADERS: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {
         "name": NAME,
