@@ -11,7 +11,7 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo test unit soak up down status bench jars lint fmt typing lock clean
+.PHONY: help demo test unit soak up down status bench jars lint fmt typing schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,9 @@ fmt: $(VENV)  ## ruff: put style and format right
 
 typing: $(VENV)  ## mypy --strict
 	@.venv/bin/mypy
+
+schemas: $(VENV)  ## write include/schemas, what a definition's header may say, for editors
+	@$(PY) -m tests.schemas
 
 lock: $(VENV)  ## resolve requirements.txt into requirements.lock, and the jars into jars.lock
 	@.venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-header \

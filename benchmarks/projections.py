@@ -37,13 +37,16 @@ from tidemark.cassandra.control import Control
 
 DEFINITIONS = STATE / "bench" / "projections"
 SIZES = """\
--- name: sizes
--- version: 1
--- source: tags {tags}
--- mode: bucket
--- target: {keyspace}.sizes
--- event: body BINARY
--- decoder: bytes
+/*---
+name: sizes
+version: 1
+source:
+  tags: [{tags}]
+mode: bucket
+target: {keyspace}.sizes
+event: body BINARY
+decoders: [bytes]
+---*/
 
 SELECT time_bucket, persistence_id, count(*) AS events, sum(length(body)) AS bytes
 FROM events

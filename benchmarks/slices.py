@@ -29,13 +29,15 @@ from tidemark.partitioning import keys, slice_ranges
 
 DEFINITIONS = STATE / "bench" / "slices"
 LATEST = """\
--- name: {name}
--- version: 1
--- source: messages
--- mode: upsert
--- target: {keyspace}.{name}
--- event: body BINARY
--- decoder: bytes
+/*---
+name: {name}
+version: 1
+source: messages
+mode: upsert
+target: {keyspace}.{name}
+event: body BINARY
+decoders: [bytes]
+---*/
 
 SELECT persistence_id, sequence_nr, length(body) AS bytes FROM events
 """

@@ -15,7 +15,11 @@ _ANEW = """\
 
 
 def fold(
-    *, source: str = "messages", start: str = "first-event", factor: int = 1, version: int = 1
+    *,
+    source: str | dict[str, list[str]] = "messages",
+    start: str = "first-event",
+    factor: int = 1,
+    version: int = 1,
 ) -> str:
     """A definition. An event whose kind is poison raises; a snapshot is the number -1."""
     anew = _ANEW if start == "snapshot" else ""
@@ -26,7 +30,7 @@ from tidemark.projection import projection
 @projection(
     name="books",
     version={version},
-    source="{source}",
+    source={source!r},
     mode="fold",
     start="{start}",
     target="KEYSPACE.books",

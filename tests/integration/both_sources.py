@@ -18,7 +18,7 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 from tidemark.cassandra.control import Row
 
-EVERY = TOTALS.replace("totals", "every").replace("tags red, blue", "messages")
+EVERY = TOTALS.replace("totals", "every").replace("{tags: [red, blue]}", "messages")
 EVERY_TABLE = TOTALS_TABLE.replace("totals", "every")
 BOTH = ("every", "totals")
 

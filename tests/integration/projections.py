@@ -21,12 +21,14 @@ START_MS = int(START.timestamp()) * 1000
 GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 
 TOTALS = """\
--- name: totals
--- version: 1
--- source: tags red, blue
--- mode: bucket
--- target: {keyspace}.totals
--- event: kind STRING, amount INT
+/*---
+name: totals
+version: 1
+source: {tags: [red, blue]}
+mode: bucket
+target: {keyspace}.totals
+event: kind STRING, amount INT
+---*/
 
 SELECT time_bucket, kind, count(*) AS n, sum(amount) AS total
 FROM events
@@ -37,12 +39,14 @@ CREATE TABLE {keyspace}.totals (time_bucket bigint, kind text, n bigint, total b
     PRIMARY KEY ((time_bucket), kind))"""
 
 LATEST = """\
--- name: latest
--- version: 1
--- source: messages
--- mode: upsert
--- target: {keyspace}.latest
--- event: kind STRING, amount INT
+/*---
+name: latest
+version: 1
+source: messages
+mode: upsert
+target: {keyspace}.latest
+event: kind STRING, amount INT
+---*/
 
 SELECT persistence_id, sequence_nr, kind, amount FROM events
 """
@@ -90,7 +94,7 @@ class Projections:
     def define(self, sql: str, table: str | None = None, file: str = "one.sql") -> None:
         """Write a definition, and make its table."""
         keyspace = self.journal.keyspace
-        (self.directory / file).write_text(sql.format(keyspace=keyspace))
+        (self.directory / file).write_text(sql.replace("{keyspace}", keyspace))
         if table is not None:
             self.journal.control.execute_ddl(table.format(keyspace=keyspace))
 

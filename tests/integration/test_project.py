@@ -92,7 +92,7 @@ def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
 
 
 def test_a_projection_by_tags_may_look_back_at_nothing(projections: Projections) -> None:
-    projections.define(TOTALS.replace("-- mode", "-- look-back: 0\n-- mode"), TOTALS_TABLE)
+    projections.define(TOTALS.replace("mode:", "look-back: 0\nmode:"), TOTALS_TABLE)
     projections.insert(*SOME_EVENTS)
     projections.insert_progress(SOME_EVENTS[3], SOME_EVENTS[4])
     projections.validated(0, 1)
@@ -143,7 +143,7 @@ def test_changed_upsert_needs_a_new_version_and_then_replaces_its_rows(
     assert refused.status == 2
     assert refused.error_lines == [
         "project: error: latest has changed, but version 1 was used before"
-        f" ({projections.directory / 'one.sql'}:2);"
+        f" ({projections.directory / 'one.sql'}:3);"
         " write version 2, so that its rows replace those of the old definition"
     ]
     projections.define(changed.replace("version: 1", "version: 2"))
@@ -256,7 +256,7 @@ def test_purge_is_told_what_is_processed_by_the_present_definition(
 @pytest.mark.parametrize(
     ("old", "new", "status", "what"),
     [
-        ("sum(amount)", "sum(amuont)", 2, "unknown column amuont ({file}:8:46); the columns of"),
+        ("sum(amount)", "sum(amuont)", 2, "unknown column amuont ({file}:10:46); the columns of"),
         ("FROM events\n", "FORM events\n", 2, "Spark refuses the SQL: Syntax error at or near"),
         (
             "count(*) AS n,",
@@ -267,18 +267,18 @@ def test_purge_is_told_what_is_processed_by_the_present_definition(
             " the table has no column m (int in the result)",
         ),
         (
-            "-- event",
-            "-- key: time_bucket, n\n-- event",
+            "event:",
+            "key: [time_bucket, n]\nevent:",
             2,
             "the key of totals is (time_bucket, n), the primary key of {keyspace}.totals is"
-            " (time_bucket, kind) ({file}:6:22); write `time_bucket, kind`, or change the table",
+            " (time_bucket, kind) ({file}:7:20); write `time_bucket, kind`, or change the table",
         ),
         (
-            "-- event",
-            "-- release: blue-green\n-- key: kind\n-- event",
+            "event:",
+            "release: blue-green\nkey: [kind]\nevent:",
             2,
             "the key of totals is (kind), the primary key of {keyspace}.totals is"
-            " (time_bucket, kind) ({file}:7:9);",
+            " (time_bucket, kind) ({file}:8:7);",
         ),
         (
             ".totals\n",

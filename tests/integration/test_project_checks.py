@@ -23,7 +23,8 @@ from tests.integration.projections import (
 from tests.integration.support import Journal
 
 CHECKED = TOTALS.replace(
-    "-- event", "-- checks: warn n > 1, total < 1000,\n--   unique (time_bucket, kind)\n-- event"
+    "event:",
+    "checks: [{warn: n > 1}, total < 1000, {unique: [time_bucket, kind]}]\nevent:",
 )
 
 
@@ -47,8 +48,8 @@ def test_a_failing_check_writes_nothing_and_a_warning_is_counted(projections: Pr
     assert failed.error_lines == [
         "project: error: projection totals failed: the result fails 1 check: total < 1000:"
         f" 2 of 2 rows, such as time_bucket={later}, kind=in, total=10000"
-        f" ({projections.directory / 'one.sql'}:6:24);"
-        " nothing of it was written; correct the SELECT or the events, or write `warn` before the"
+        f" ({projections.directory / 'one.sql'}:7:25);"
+        " nothing of it was written; correct the SELECT or the events, or write `warn:` before the"
         " check"
     ]
     assert (projections.journal.rows("totals"), projections.offsets()) == before
@@ -158,9 +159,7 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
     others = [event(f"p|{hour}", 1, hour + 0.1, "red", kind="in", amount=1) for hour in range(6)]
     behind = event("q|1", 2, 4.5, "red", kind="in", amount=5)
     projections.define(RAISES, TOTALS_TABLE)
-    stops = LATEST.replace("-- event", "-- on-error: fail\n-- event").replace(
-        " INT", " INT, odd INT"
-    )
+    stops = LATEST.replace("event:", "on-error: fail\nevent:").replace(" INT", " INT, odd INT")
     projections.define(stops, LATEST_TABLE, file="two.sql")
     projections.insert(*others, POISON, behind)
     projections.validated(*range(6))

@@ -19,14 +19,20 @@ START_MS = 1_709_251_200_000
 WINDOW = ("--window-start", "2024-03-01T00:00:00", "--window-end", "2024-03-01T01:00:00")
 
 FARES = """\
--- name: fares
--- version: 1
--- source: messages
--- mode: upsert
--- target: {keyspace}.fares
--- event: kind STRING, fare DOUBLE
--- decoder: 31 jackson-json, 33/acme.Fared jackson-cbor, 20 string kind,
---          1003 python decoders:decode, 99 skip
+/*---
+name: fares
+version: 1
+source: messages
+mode: upsert
+target: {keyspace}.fares
+event: kind STRING, fare DOUBLE
+decoders:
+  - {serializer-id: 31, kind: jackson-json}
+  - {serializer-id: 33, manifest: acme.Fared, kind: jackson-cbor}
+  - {serializer-id: 20, kind: string, field: kind}
+  - {serializer-id: 1003, kind: python, function: decoders:decode}
+  - {serializer-id: 99, kind: skip}
+---*/
 
 SELECT persistence_id, sequence_nr, kind, fare FROM events
 """
@@ -56,7 +62,7 @@ def test_each_serializer_is_read_by_its_decoder_and_poison_is_quarantined(
     journal: Journal, tmp_path: Path
 ) -> None:
     keyspace = journal.keyspace
-    (tmp_path / "fares.sql").write_text(FARES.format(keyspace=keyspace))
+    (tmp_path / "fares.sql").write_text(FARES.replace("{keyspace}", keyspace))
     (tmp_path / "decoders.py").write_text(MODULE)
     journal.control.execute_ddl(
         f"CREATE TABLE {keyspace}.fares"

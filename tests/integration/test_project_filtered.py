@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tests.integration.projections import LATEST, LATEST_TABLE, Event, Projections, event
 
+SKIPPED = "{serializer-id: 20, manifest: filtered, kind: skip}"
 FILTERS = ("decoder", "unreadable", "where")
 """What can leave an event out: its decoder's `skip`, its payload, the SQL's WHERE."""
 
@@ -29,7 +30,7 @@ def plain(pid: str, *numbers: int, hour: float = 0) -> list[Event]:
 
 def test_filtered_events_are_numbers_like_others(projections: Projections) -> None:
     log = LATEST.replace("latest", "log").replace("upsert", "append")
-    log = log.replace("-- event", "-- decoder: 20/filtered skip, json\n-- event")
+    log = log.replace("event:", f"decoders: [{SKIPPED}, json]\nevent:")
     projections.define(
         log.replace("FROM events", "FROM events WHERE kind <> 'filtered'"),
         LATEST_TABLE.replace("latest", "log")

@@ -211,7 +211,7 @@ def test_a_skipped_event_counts_as_consumed(projections: Projections) -> None:
     (projections.directory / "latest.sql").write_text(
         LATEST.format(keyspace=projections.journal.keyspace)
         .replace("version: 1", "version: 2")
-        .replace("-- event", "-- on-error: fail\n-- event")
+        .replace("event:", "on-error: fail\nevent:")
     )
     stopped = projections.run(0, 2, "--projection", "latest")
     assert (

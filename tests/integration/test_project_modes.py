@@ -27,12 +27,14 @@ from tidemark.cassandra.control import Row
 from tidemark.projection.writing import export_files
 
 LOG = """\
--- name: log
--- version: 1
--- source: messages
--- mode: append
--- target: {keyspace}.log
--- event: kind STRING, amount INT
+/*---
+name: log
+version: 1
+source: messages
+mode: append
+target: {keyspace}.log
+event: kind STRING, amount INT
+---*/
 
 SELECT kind, hour(timestamp) AS hour, persistence_id, sequence_nr, amount FROM events
 """
@@ -40,12 +42,15 @@ LOG_TABLE = """\
 CREATE TABLE {keyspace}.log (kind text, hour int, persistence_id text, sequence_nr bigint,
     amount int, PRIMARY KEY ((kind, hour), persistence_id, sequence_nr))"""
 LAKE = """\
--- name: lake
--- version: 1
--- source: tags red
--- mode: export
--- target: all/events
--- event: kind STRING, amount INT
+/*---
+name: lake
+version: 1
+source:
+  tags: [red]
+mode: export
+target: all/events
+event: kind STRING, amount INT
+---*/
 
 SELECT time_bucket, persistence_id, sequence_nr, timestamp AS at, kind, amount FROM events
 """

@@ -47,8 +47,8 @@ AND speculative_retry = '42p' AND default_time_to_live = 86400000 AND gc_grace_s
 AND crc_check_chance = 0.5 AND min_index_interval = 256 AND read_repair = 'NONE'
 AND compression = {{'enabled': false}} AND caching = {{'keys': 'NONE', 'rows_per_partition': '3'}}
 AND compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_size': '3'}}"""
-BLUE_GREEN = "-- release: blue-green\n-- key: time_bucket, kind\n-- event"
-SECOND = TOTALS.replace("version: 1", "version: 2").replace("-- event", BLUE_GREEN)
+BLUE_GREEN = "release: blue-green\nkey: [time_bucket, kind]\nevent:"
+SECOND = TOTALS.replace("version: 1", "version: 2").replace("event:", BLUE_GREEN)
 SECOND = SECOND.replace("sum(amount)", "-sum(amount)")
 THIRD = SECOND.replace("version: 2", "version: 3").replace("AS n,", "AS n, max(amount) AS most,")
 LATER = (event("b|1", 1, 2.5, "red", kind="in", amount=7),)

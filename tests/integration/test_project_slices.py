@@ -25,12 +25,15 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.offset_store import slice_records
 
 LOG = """\
--- name: log
--- version: 1
--- source: messages of Order, Cart
--- mode: append
--- target: {keyspace}.log
--- event: kind STRING, amount INT
+/*---
+name: log
+version: 1
+source:
+  entity-types: [Order, Cart]
+mode: append
+target: {keyspace}.log
+event: kind STRING, amount INT
+---*/
 
 SELECT persistence_id, sequence_nr, kind, amount FROM events
 """

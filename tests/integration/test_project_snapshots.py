@@ -13,7 +13,7 @@ from tests.integration.projections import LATEST, LATEST_TABLE, START_MS, Projec
 from tests.integration.support import Result
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 
-STATES = LATEST.replace("-- mode", "-- start: snapshot\n-- mode").replace("latest", "states")
+STATES = LATEST.replace("mode:", "start: snapshot\nmode:").replace("latest", "states")
 STATES_TABLE = LATEST_TABLE.replace("latest", "states")
 
 
@@ -163,7 +163,7 @@ def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
     snapshots: Projections,
 ) -> None:
     journal = snapshots.journal
-    source = "persistence-ids a|1, a|2, a|3"
+    source = {"persistence-ids": ["a|1", "a|2", "a|3"]}
     define(snapshots, fold(source=source, start="snapshot"), TABLE)
     create_table(snapshots)
     snapshots.insert(

@@ -27,17 +27,23 @@ from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
 from tidemark.journal import frames
 from tidemark.partitioning.keys import java_hash
 
-SOME = TOTALS.replace("tags red, blue", "persistence-ids a|1, 'it''s |2'")
+SOME = TOTALS.replace("{tags: [red, blue]}", "{persistence-ids: [a|1, it's |2]}")
 OTHER = ("b|1", "a|2")
 
 LOG = """\
--- name: log
--- version: 1
--- source: kafka-journal orders
--- mode: append
--- target: {keyspace}.log
--- event: kind STRING, amount INT, note STRING, raw BINARY
--- decoder: 0/json json, 0/text string note, 0/binary bytes raw, 0/'' skip
+/*---
+name: log
+version: 1
+source: {kafka-journal: orders}
+mode: append
+target: {keyspace}.log
+event: kind STRING, amount INT, note STRING, raw BINARY
+decoders:
+  - {serializer-id: 0, manifest: json, kind: json}
+  - {serializer-id: 0, manifest: text, kind: string, field: note}
+  - {serializer-id: 0, manifest: binary, kind: bytes, field: raw}
+  - {serializer-id: 0, manifest: '', kind: skip}
+---*/
 
 SELECT persistence_id, sequence_nr, timestamp AS at, time_bucket, array_join(tags, ' ') AS tags,
        coalesce(kind, note, decode(raw, 'UTF-8')) AS what, amount
@@ -114,7 +120,7 @@ def test_an_unknown_persistence_id_is_one_line_and_touches_nothing(
     assert refused.status == 2
     (line,) = refused.error_lines
     assert "the journal has no persistence id 'a|9', 'x ' (" in line
-    assert "one.sql:3); write ids as the journal has them" in line
+    assert "one.sql:4); write ids as the journal has them" in line
     assert projections.states() == []
     assert projections.offsets() == {}
     assert projections.journal.rows("totals") == []
@@ -345,8 +351,8 @@ def shown(projections: Projections) -> dict[str, dict[int, str]]:
     return found
 
 
-ANEW = TOTALS.replace("tags red, blue", "messages").replace(
-    "-- event", "-- accept-sequence-number-reset-after: 10 m\n-- event"
+ANEW = TOTALS.replace("{tags: [red, blue]}", "messages").replace(
+    "event:", "accept-sequence-number-reset-after: 10 m\nevent:"
 )
 
 
@@ -392,7 +398,7 @@ def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
     ]
     late = event("b|1", 2, 4.5, "red", kind="in", amount=7)
     journal = projections.journal
-    projections.define(TOTALS.replace("tags red, blue", "messages"), TOTALS_TABLE)
+    projections.define(TOTALS.replace("{tags: [red, blue]}", "messages"), TOTALS_TABLE)
     projections.insert(*history)
     projections.list_persistence_ids()
     projections.validated(*range(11), messages_checked=1)

@@ -17,12 +17,14 @@ from tidemark.projection.acceptance.accept import Acceptance
 from tidemark.projection.running.pipeline import Pipeline
 
 FILES = """\
--- name: files
--- version: 1
--- source: messages
--- mode: export
--- target: files
--- event: kind STRING, amount INT
+/*---
+name: files
+version: 1
+source: messages
+mode: export
+target: files
+event: kind STRING, amount INT
+---*/
 
 SELECT time_bucket, persistence_id, sequence_nr FROM events
 """

@@ -31,12 +31,14 @@ LOG_TABLE = """\
 CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text, amount int,
     PRIMARY KEY (persistence_id, sequence_nr))"""
 FILES = """\
--- name: files
--- version: 1
--- source: messages
--- mode: export
--- target: files
--- event: kind STRING, amount INT
+/*---
+name: files
+version: 1
+source: messages
+mode: export
+target: files
+event: kind STRING, amount INT
+---*/
 
 SELECT time_bucket, persistence_id, sequence_nr FROM events
 """

@@ -17,12 +17,15 @@ from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Pieces, State
 
 DEFINITION = """
--- name: reds
--- version: 1
--- source: tags red
--- mode: upsert
--- target: nowhere.reds
--- event: kind STRING
+/*---
+name: reds
+version: 1
+source:
+  tags: [red]
+mode: upsert
+target: nowhere.reds
+event: kind STRING
+---*/
 SELECT persistence_id, sequence_nr FROM events
 """
 

@@ -12,8 +12,10 @@ from tests.integration.support import Journal
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 
 LATE = """\
--- tag: late
--- event: delay INT
+/*---
+tag: late
+event: delay INT
+---*/
 
 delay > 30
 """
@@ -123,7 +125,7 @@ def test_rule_for_a_tag_that_has_rows_already_is_refused(journal: Journal, rules
         ({"late.sql": LATE.replace("delay > 30", "delay + 30")}, "the predicate is int"),
         ({"late.sql": LATE, "z.sql": LATE}, "the tag late is given by late.sql already"),
         ({"late.sql": LATE.replace("delay INT", "delay NUMBER")}, "NUMBER"),
-        ({"late.sql": LATE.split("\n", 1)[1]}, "tag"),
+        ({"late.sql": LATE.replace("tag: late\n", "")}, "tag is missing"),
         ({"late.sql": LATE.replace("30", "30 AND rand() < 0.5")}, "rand may give another tag"),
         ({"late.sql": LATE.replace("30", "hour(now())")}, "now may give another tag"),
     ],

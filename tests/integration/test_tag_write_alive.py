@@ -124,7 +124,9 @@ def require_nothing_is_skipped(journal: Journal, messages: list[dict[str, Any]])
 
 def test_progress_never_leads_while_the_journal_grows(journal: Journal, tmp_path: Path) -> None:
     """Windows out of order, a late event, a tag by rule, and Pekko's own progress, which lags."""
-    (tmp_path / "even.sql").write_text("-- tag: even\n-- event: x INT\n\nsequence_nr % 2 = 0\n")
+    (tmp_path / "even.sql").write_text(
+        "/*---\ntag: even\nevent: x INT\n---*/\nsequence_nr % 2 = 0\n"
+    )
 
     def by_rule(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [

@@ -56,7 +56,7 @@ def test_every_strategy_writes_the_same_rows(
     `ours` were never tagged. Afterwards Pekko writes no tags any more. One tag is by rule.
     """
     (tmp_path / "last.sql").write_text(
-        "-- tag: last\n-- event: x INT\n\npersistence_id = 'quiet' AND sequence_nr > 1\n"
+        "/*---\ntag: last\nevent: x INT\n---*/\npersistence_id = 'quiet' AND sequence_nr > 1\n"
     )
 
     def run(first: int, end: int, *options: str) -> Result:

@@ -62,7 +62,7 @@ def test_rows_that_expired_by_tidemarks_own_time_to_live_are_no_findings(hours: 
 def test_tags_that_rules_give_are_checked_and_known_to_have_been_purged(
     hours: Journal, tmp_path: Path
 ) -> None:
-    late = "-- tag: late\n-- event: delay INT\n\ndelay > 30\n"
+    late = "/*---\ntag: late\nevent: delay INT\n---*/\ndelay > 30\n"
     (tmp_path / "tagging" / "late.sql").write_text(late)
     event = json.dumps({"delay": 40}).encode()
     hours.insert("messages", [message("p", n, n - 0.5, set(), event=event) for n in (1, 2, 3)])
@@ -89,7 +89,7 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
     (tmp_path / "projections" / "all.sql").write_text(
         PROJECTION.format(keyspace=hours.keyspace)
         .replace("name: reds", "name: everything")
-        .replace("tags red", "messages")
+        .replace("source:\n  tags: [red]", "source: messages")
         .replace(".reds", ".everything")
     )
     for target in ("reds", "everything"):
@@ -153,11 +153,14 @@ def test_only_an_event_that_nobody_can_read_can_be_settled(hours: Journal) -> No
 
 
 PROJECTION = """\
--- name: reds
--- version: 1
--- source: tags red
--- mode: upsert
--- target: {keyspace}.reds
--- event: kind STRING
+/*---
+name: reds
+version: 1
+source:
+  tags: [red]
+mode: upsert
+target: {keyspace}.reds
+event: kind STRING
+---*/
 SELECT persistence_id, sequence_nr FROM events
 """

@@ -71,9 +71,9 @@ class ReadModel:
 
 def _header(name: str, source: str, mode: str) -> str:
     return (
-        f"-- name: {name}\n-- version: 1\n-- source: {source}\n-- mode: {mode}\n"
-        f"-- target: {'{keyspace}.' if mode != 'export' else ''}{name}\n"
-        "-- event: kind STRING, amount INT\n\n"
+        f"/*---\nname: {name}\nversion: 1\nsource: {source}\nmode: {mode}\n"
+        f"target: {'{keyspace}.' if mode != 'export' else ''}{name}\n"
+        "event: kind STRING, amount INT\n---*/\n"
     )
 
 
@@ -135,7 +135,7 @@ READ_MODELS = {
     for one in (
         ReadModel(
             "tag_sums",
-            _header("tag_sums", "tags red, blue", "bucket") + _SUMS,
+            _header("tag_sums", "{tags: [red, blue]}", "bucket") + _SUMS,
             _SUMS_TABLE,
             ("time_bucket", "kind", "n", "total"),
             _sums,
@@ -157,7 +157,7 @@ READ_MODELS = {
         ),
         ReadModel(
             "tag_log",
-            _header("tag_log", "tags red", "append") + _ROW,
+            _header("tag_log", "{tags: [red]}", "append") + _ROW,
             "(persistence_id text, sequence_nr bigint, kind text, amount int,"
             " PRIMARY KEY (persistence_id, sequence_nr))",
             ("persistence_id", "sequence_nr", "kind", "amount"),
@@ -174,7 +174,7 @@ READ_MODELS = {
         ),
         ReadModel(
             "lake",
-            _header("lake", "tags blue", "export")
+            _header("lake", "{tags: [blue]}", "export")
             + "SELECT time_bucket, persistence_id, sequence_nr FROM events\n",
             None,
             ("time_bucket", "persistence_id", "sequence_nr"),

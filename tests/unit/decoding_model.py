@@ -15,13 +15,15 @@ from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.file import read
 
 HEADER = """\
--- name: fares
--- version: 1
--- source: messages
--- mode: bucket
--- target: flights.fares
--- event: {event}
--- decoder: {decoder}
+/*---
+name: fares
+version: 1
+source: messages
+mode: bucket
+target: flights.fares
+event: {event}
+decoders: [{decoder}]
+---*/
 SELECT time_bucket FROM events
 """
 EVENT = "kind STRING, delay INT, fare DECIMAL(9,2), raw BINARY"

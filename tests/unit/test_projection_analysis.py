@@ -18,12 +18,14 @@ from tidemark.projection.writing import target
 from tidemark.settings import REPOSITORY
 
 HEADER = """\
--- name: punctuality
--- version: 1
--- source: messages
--- mode: {mode}
--- target: flights.punctuality
--- event: {event}
+/*---
+name: punctuality
+version: 1
+source: messages
+mode: {mode}
+target: flights.punctuality
+event: {event}
+---*/
 
 """
 COLUMNS = (
@@ -47,32 +49,32 @@ def define(tmp_path: Path) -> Define:
 @pytest.mark.parametrize(
     ("sql", "place", "what", "do"),
     [
-        ("SELECT slice,\n  dely FROM events", ":9:3", "unknown column dely", COLUMNS),
-        ("SELECT e.kin FROM events e", ":8:8", "unknown column e.kin", COLUMNS),
-        ("SELECT 1 AS x FROM trips", ":8:20", "unknown table trips", "the only table is events"),
+        ("SELECT slice,\n  dely FROM events", ":11:3", "unknown column dely", COLUMNS),
+        ("SELECT e.kin FROM events e", ":10:8", "unknown column e.kin", COLUMNS),
+        ("SELECT 1 AS x FROM trips", ":10:20", "unknown table trips", "the only table is events"),
         (
             "SELECT count(* FROM events",
-            ":8:16",
+            ":10:16",
             "Spark refuses the SQL: Syntax error at or near 'FROM'",
             "correct it",
         ),
         (
             "SELECT nofun(kind) FROM events",
-            ":8:8",
+            ":10:8",
             "Spark refuses the SQL: Cannot resolve function `nofun` on search path"
             " [`system`.`builtin`, `system`.`session`, `spark_catalog`.`default`]",
             COLUMNS,
         ),
         (
             "SELECT kind, count(*) AS n FROM events GROUP BY time_bucket",
-            ":8",
+            ":10",
             'Spark refuses the SQL: The non-aggregating expression "kind" is based on columns which'
             " are not participating in the GROUP BY clause",
             COLUMNS,
         ),
         (
             "SELECT kind, kind FROM events",
-            ":8",
+            ":10",
             "the result has more than one column kind",
             "name each of them once, with AS",
         ),
@@ -208,7 +210,7 @@ def test_require_target_names_what_append_needs(spark: SparkSession, define: Def
 
 @pytest.mark.parametrize(
     ("stated", "column"),
-    [("kind, time_bucket", 9), ("time_bucket", 9), ("time_bucket, kind, n", 28)],
+    [("kind, time_bucket", 7), ("time_bucket", 7), ("time_bucket, kind, n", 26)],
 )
 def test_require_target_compares_the_key_that_is_stated(
     spark: SparkSession, define: Define, stated: str, column: int
@@ -217,14 +219,14 @@ def test_require_target_compares_the_key_that_is_stated(
     table = Table(
         {"time_bucket": "bigint", "kind": "text", "n": "bigint"}, (["time_bucket"], ["kind"])
     )
-    right = define(sql, event=f"{EVENT}\n-- key: time_bucket, kind")
+    right = define(sql, event=f"{EVENT}\nkey: [time_bucket, kind]")
     target.require_target(table, analyze.check(spark, right))  # type: ignore[arg-type]
-    wrong = analyze.check(spark, define(sql, event=f"{EVENT}\n-- key: {stated}"))
+    wrong = analyze.check(spark, define(sql, event=f"{EVENT}\nkey: [{stated}]"))
     with pytest.raises(DefinitionError) as refused:
         target.require_target(table, wrong)  # type: ignore[arg-type]
     assert str(refused.value) == (
         f"the key of punctuality is ({stated}), the primary key of flights.punctuality is"
-        f" (time_bucket, kind) ({right.file}:7:{column});"
+        f" (time_bucket, kind) ({right.file}:8:{column});"
         " write `time_bucket, kind`, or change the table"
     )
 

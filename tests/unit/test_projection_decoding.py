@@ -64,7 +64,14 @@ def assert_outcomes(
     assert found == [*(expected for _, expected in vectors), "no payload"]
 
 
-@pytest.mark.parametrize("decoder", ["1 json", "json", "1/m json, 1 json, json"])
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        "{serializer-id: 1, kind: json}",
+        "json",
+        "{serializer-id: 1, manifest: m, kind: json}, {serializer-id: 1, kind: json}, json",
+    ],
+)
 def test_json(spark: SparkSession, check: Check, decoder: str) -> None:
     assert_outcomes(
         spark,
@@ -80,7 +87,7 @@ def test_json(spark: SparkSession, check: Check, decoder: str) -> None:
 def test_jackson_json_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) -> None:
     assert_outcomes(
         spark,
-        check("1 jackson-json"),
+        check("{serializer-id: 1, kind: jackson-json}"),
         *model.JACKSON_JSON,
         (gzip.compress(b"not json"), "not JSON"),
         (gzip.compress(b'{"delay":"late"}'), MISMATCH),
@@ -95,7 +102,7 @@ def test_jackson_json_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) ->
 def test_jackson_cbor_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) -> None:
     assert_outcomes(
         spark,
-        check("1 jackson-cbor"),
+        check("{serializer-id: 1, kind: jackson-cbor}"),
         *model.JACKSON_CBOR,
         (
             bytes.fromhex("a1 6564656c6179 646c617465"),
@@ -105,7 +112,12 @@ def test_jackson_cbor_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) ->
 
 
 def test_string_and_bytes_go_into_one_field(spark: SparkSession, check: Check) -> None:
-    checked = check("1 string, 2 bytes, 3 string kind", "kind STRING, raw BINARY")
+    checked = check(
+        "{serializer-id: 1, kind: string}, "
+        "{serializer-id: 2, kind: bytes}, "
+        "{serializer-id: 3, kind: string, field: kind}",
+        "kind STRING, raw BINARY",
+    )
     assert outcomes(
         spark,
         checked,
@@ -118,7 +130,11 @@ def test_string_and_bytes_go_into_one_field(spark: SparkSession, check: Check) -
 
 
 def test_avro(spark: SparkSession, check: Check) -> None:
-    assert_outcomes(spark, check("1 avro fared.avsc", "kind STRING, delay INT"), *model.AVROS)
+    assert_outcomes(
+        spark,
+        check("{serializer-id: 1, kind: avro, schema: fared.avsc}", "kind STRING, delay INT"),
+        *model.AVROS,
+    )
 
 
 def test_a_record_of_nulls_is_not_taken_for_a_poisoned_one(
@@ -126,25 +142,28 @@ def test_a_record_of_nulls_is_not_taken_for_a_poisoned_one(
 ) -> None:
     schema = model.AVRO_SCHEMA | {"fields": model.AVRO_SCHEMA["fields"][:1]}
     (tmp_path / "nulls.avsc").write_text(json.dumps(schema))
-    checked = check("1 avro nulls.avsc", "kind STRING")
+    checked = check("{serializer-id: 1, kind: avro, schema: nulls.avsc}", "kind STRING")
     poisoned = (model.zigzag(9), "not Avro of nulls.avsc")
     assert_outcomes(spark, checked, (model.zigzag(0), {}), poisoned)
 
 
 def test_avro_is_widened_to_the_declared_type(spark: SparkSession, check: Check) -> None:
-    checked = check("1 avro fared.avsc", "delay BIGINT")
+    checked = check("{serializer-id: 1, kind: avro, schema: fared.avsc}", "delay BIGINT")
     assert_outcomes(spark, checked, (model.AVRO, {"delay": 3}))
 
 
 def test_protobuf(spark: SparkSession, check: Check) -> None:
-    checked = check("1 protobuf acme.desc acme.Fared", "kind STRING, delay INT, raw BINARY")
+    checked = check(
+        "{serializer-id: 1, kind: protobuf, descriptors: acme.desc, message: acme.Fared}",
+        "kind STRING, delay INT, raw BINARY",
+    )
     assert_outcomes(spark, checked, *model.PROTOBUFS)
 
 
 def test_a_python_function_fails_for_its_poisoned_events_only(
     spark: SparkSession, check: Check
 ) -> None:
-    checked = check("1 python decoders:decode")
+    checked = check("{serializer-id: 1, kind: python, function: decoders:decode}")
     assert_outcomes(spark, checked, *model.PYTHON)
     assert_outcomes(spark, checked, *model.PYTHON[:2])
 
@@ -154,16 +173,25 @@ def test_what_a_python_function_returns_has_to_have_the_declared_types(
 ) -> None:
     # pandas makes floats of whole numbers with a gap.
     frames = ((b"5", {"kind": "a", "delay": 5}), (b"0", {"kind": "a"}))
-    assert_outcomes(spark, check("1 python decoders:frame"), *frames)
+    assert_outcomes(
+        spark, check("{serializer-id: 1, kind: python, function: decoders:frame}"), *frames
+    )
     mismatch = "not a dict whose fields have the declared types"
-    assert_outcomes(spark, check("1 python decoders:odd"), (b"3", mismatch))
+    assert_outcomes(
+        spark, check("{serializer-id: 1, kind: python, function: decoders:odd}"), (b"3", mismatch)
+    )
 
 
 def test_mixed_serializers_and_what_no_rule_takes(spark: SparkSession, check: Check) -> None:
     checked = check(
-        "31/com.acme.Fared jackson-json, 33 jackson-cbor, 20 string kind, 4 bytes,"
-        " 1001/Fared avro fared.avsc, 1002 protobuf acme.desc acme.Fared,"
-        " 1003 python decoders:decode, 25 skip"
+        "{serializer-id: 31, manifest: com.acme.Fared, kind: jackson-json}, "
+        "{serializer-id: 33, kind: jackson-cbor}, "
+        "{serializer-id: 20, kind: string, field: kind}, "
+        "{serializer-id: 4, kind: bytes}, "
+        "{serializer-id: 1001, manifest: Fared, kind: avro, schema: fared.avsc}, "
+        "{serializer-id: 1002, kind: protobuf, descriptors: acme.desc, message: acme.Fared}, "
+        "{serializer-id: 1003, kind: python, function: decoders:decode}, "
+        "{serializer-id: 25, kind: skip}"
     )
     vectors: list[tuple[Payload, Any]] = [
         ((31, "com.acme.Fared", gzip.compress(JSON)), FARED),
@@ -189,7 +217,13 @@ def test_mixed_serializers_and_what_no_rule_takes(spark: SparkSession, check: Ch
 def test_a_skipped_event_is_read_but_neither_an_event_nor_quarantined(
     spark: SparkSession, check: Check
 ) -> None:
-    frame = decoded(spark, check("1 json, skip"), (1, "", JSON), (2, "", b"x"), (3, "", None))
+    frame = decoded(
+        spark,
+        check("{serializer-id: 1, kind: json}, skip"),
+        (1, "", JSON),
+        (2, "", b"x"),
+        (3, "", None),
+    )
     (counts,) = transform.counts_by_bucket(frame).collect()
     assert (counts.events_read, counts.quarantined) == (3, 0)
     assert [row.sequence_nr for row in transform.readable(frame).collect()] == [0]
@@ -197,7 +231,7 @@ def test_a_skipped_event_is_read_but_neither_an_event_nor_quarantined(
 
 
 def test_fail_stops_at_the_first_event_that_it_takes(spark: SparkSession, check: Check) -> None:
-    checked = check("1 json, fail")
+    checked = check("{serializer-id: 1, kind: json}, fail")
     assert outcomes(spark, checked, (1, "", JSON)) == [FARED]
     with pytest.raises(Py4JJavaError) as failed:
         decoded(spark, checked, (1, "", JSON), (77, "x", b"{}")).collect()
@@ -216,8 +250,16 @@ def test_only_rules_that_need_it_put_python_into_the_plan(
 
     assert "Eval" not in plan("json")
     assert "_rule" not in plan("json")
-    assert "Eval" not in plan("1 json, 2 string kind, 3 bytes, 4 avro fared.avsc, skip")
-    assert plan("1 jackson-json, 2 jackson-cbor, 3 python decoders:odd").count("ArrowEval") == 1
+    in_spark = (
+        "{serializer-id: 1, kind: json}, {serializer-id: 2, kind: string, field: kind}, "
+        "{serializer-id: 3, kind: bytes}, {serializer-id: 4, kind: avro, schema: fared.avsc}, skip"
+    )
+    assert "Eval" not in plan(in_spark)
+    in_python = (
+        "{serializer-id: 1, kind: jackson-json}, {serializer-id: 2, kind: jackson-cbor}, "
+        "{serializer-id: 3, kind: python, function: decoders:odd}"
+    )
+    assert plan(in_python).count("ArrowEval") == 1
 
 
 def test_a_small_payload_cannot_take_a_workers_memory(monkeypatch: pytest.MonkeyPatch) -> None:

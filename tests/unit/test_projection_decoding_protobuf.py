@@ -19,7 +19,7 @@ FIELDS = (
     "stops ARRAY<INT>, seats MAP<STRING, BIGINT>, class STRING, at TIMESTAMP,"
     " leg STRUCT<carrier: STRING, miles: BIGINT>, legs ARRAY<STRUCT<carrier: STRING>>"
 )
-DECODER = "protobuf trip.desc acme.Trip"
+DECODER = "{kind: protobuf, descriptors: trip.desc, message: acme.Trip}"
 TEXT = (
     '{"stops":[1,300],"seats":{"x":2},"class":"FIRST","at":"2013-01-01T05:15:00.000250Z",'
     '"leg":{"carrier":"UA","miles":null},"legs":[{"carrier":"","miles":5}]}'
@@ -115,6 +115,6 @@ def test_a_descriptor_set_without_its_imports_is_refused(
         "trip.desc cannot be used: it is no whole descriptor set: Couldn't build proto file into"
         " descriptor pool: Depends on file 'google/protobuf/timestamp.proto', but it has not been"
         " loaded"
-        f" ({tmp_path / 'fares.sql'}:7:13);"
+        f" ({tmp_path / 'fares.sql'}:8:12);"
         " make it with `protoc --include_imports --descriptor_set_out=FILE`"
     )

@@ -22,7 +22,7 @@ from tidemark.projection.decoding import avro
             "string",
             "a STRING, b STRING",
             "the event has 2 STRING fields: a, b",
-            "name the one to fill: `string a`",
+            "name the one to fill: `field: a`",
         ),
         (
             "string",
@@ -31,7 +31,7 @@ from tidemark.projection.decoding import avro
             "declare one, such as `payload STRING`",
         ),
         (
-            "bytes a",
+            "{kind: bytes, field: a}",
             "a STRING, b BINARY",
             "the event has no BINARY field a",
             "its BINARY fields are b",
@@ -43,25 +43,25 @@ from tidemark.projection.decoding import avro
             "the fields that they give are a",
         ),
         (
-            "1 avro fared.avsc",
+            "{serializer-id: 1, kind: avro, schema: fared.avsc}",
             "kind STRING, fare INT",
             "no decoder gives the event's field fare",
             "the fields that they give are delay, kind, seen",
         ),
         (
-            "1 avro fared.avsc, json",
+            "{serializer-id: 1, kind: avro, schema: fared.avsc}, json",
             "fare INT",
             "fared.avsc has none of the event's fields",
             "it has kind, delay, seen",
         ),
         (
-            "1 avro fared.avsc",
+            "{serializer-id: 1, kind: avro, schema: fared.avsc}",
             "delay BOOLEAN",
             "delay is int in fared.avsc and boolean in event",
             "declare it in event as the schema has it, or wider",
         ),
         (
-            "1 avro text.avsc",
+            "{serializer-id: 1, kind: avro, schema: text.avsc}",
             "a INT",
             "text.avsc is no Avro schema: org.apache.avro.SchemaParseException:"
             ' "strin" is not a defined name. The type of the "a" field must be a defined name or'
@@ -69,19 +69,19 @@ from tidemark.projection.decoding import avro
             "correct it",
         ),
         (
-            "1 avro long.avsc",
+            "{serializer-id: 1, kind: avro, schema: long.avsc}",
             "a INT",
             "long.avsc is no Avro schema: it is of type long, not record",
             "correct it",
         ),
         (
-            "1 protobuf acme.desc acme.Fired",
+            "{serializer-id: 1, kind: protobuf, descriptors: acme.desc, message: acme.Fired}",
             "kind STRING",
             "acme.desc cannot be used: it has no message acme.Fired",
             "it has acme.Fared",
         ),
         (
-            "1 protobuf long.avsc acme.Fared",
+            "{serializer-id: 1, kind: protobuf, descriptors: long.avsc, message: acme.Fared}",
             "kind STRING",
             "long.avsc cannot be used: it is no whole descriptor set:"
             " Error parsing message with type 'google.protobuf.FileDescriptorSet':"
@@ -89,39 +89,39 @@ from tidemark.projection.decoding import avro
             "make it with `protoc --include_imports --descriptor_set_out=FILE`",
         ),
         (
-            "1 protobuf acme.desc acme.Fared",
+            "{serializer-id: 1, kind: protobuf, descriptors: acme.desc, message: acme.Fared}",
             "seconds INT",
             "seconds is bigint in acme.desc and int in event",
             "declare it in event as the schema has it, or wider",
         ),
         (
-            "1 python decoders:decod",
+            "{serializer-id: 1, kind: python, function: decoders:decod}",
             "kind STRING",
             "decoders:decod cannot be imported:"
             " AttributeError: module 'decoders' has no attribute 'decod'",
             "correct decoders.py",
         ),
         (
-            "1 python decoders:CENTS",
+            "{serializer-id: 1, kind: python, function: decoders:CENTS}",
             "kind STRING",
             "decoders:CENTS cannot be imported: AttributeError: CENTS is not a function",
             "correct decoders.py",
         ),
         (
-            "1 python broken:decode",
+            "{serializer-id: 1, kind: python, function: broken:decode}",
             "kind STRING",
             "broken:decode cannot be imported: ZeroDivisionError: division by zero (broken.py:2)",
             "correct broken.py",
         ),
         (
-            "1 python syntax:decode",
+            "{serializer-id: 1, kind: python, function: syntax:decode}",
             "kind STRING",
             "syntax:decode cannot be imported:"
             " SyntaxError: '(' was never closed (syntax.py, line 1) (syntax.py:1)",
             "correct syntax.py",
         ),
         (
-            "1 python json:loads",
+            "{serializer-id: 1, kind: python, function: json:loads}",
             "kind STRING",
             "json:loads cannot be imported:"
             " ImportError: another module that is installed is named json",
@@ -140,7 +140,7 @@ def test_what_does_not_fit_the_event_is_refused(
     (tmp_path / "json.py").write_text("def loads(payloads): ...\n")
     with pytest.raises(DefinitionError) as refused:
         model.check(spark, tmp_path, decoder, event)
-    assert str(refused.value) == f"{what} ({tmp_path / 'fares.sql'}:7:13); {do}"
+    assert str(refused.value) == f"{what} ({tmp_path / 'fares.sql'}:8:12); {do}"
 
 
 def test_a_session_without_spark_avro_is_refused() -> None:

@@ -22,42 +22,37 @@ from tidemark.projection.definition.source import (
 from tidemark.settings import REPOSITORY
 
 GOOD = """\
--- name: punctuality
--- version: 2
--- source: tags JFK, LGA
--- mode: bucket
--- target: flights.punctuality
--- event: kind STRING,
---        dep_delay INT
+/*---
+name: punctuality
+version: 2
+source: {tags: [JFK, LGA]}
+mode: bucket
+target: flights.punctuality
+event: kind STRING,
+       dep_delay INT
+---*/
 
 -- What it is for; with a semicolon.
 SELECT time_bucket, ';' AS mark -- the end;
 FROM events;
 """
 
-KNOWN_MODES = "known are bucket, upsert, fold, append, export"
-KNOWN_HEADERS = (
-    "known are name, version, source, mode, target, event, start, decoder, on-error, state,"
+KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
+KNOWN = (
+    "known are name, version, source, mode, target, event, start, decoders, on-error, state,"
     " accept-sequence-number-reset-after, look-back, checks, release, key"
 )
-ADD_MODE = "add a line such as `-- mode: bucket`"
-HEADER_FORM = "write `-- key: value`; comments belong below the first line without --"
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
-VERSION = "write a whole number from 1 to 999"
-SOURCE = "write one of `messages`, `tags`, `persistence-ids` and `kafka-journal`"
-TYPES = (
-    "write `messages`, or `messages of` and different entity types (what a persistence id has"
-    " before its first |) with commas between them"
-)
-TAGS = "write `tags` and different tags with commas between them"
-IDS = (
-    "write `persistence-ids` and different persistence ids with commas between them, in single"
-    " quotes if they have blanks, commas or quotes"
-)
-TOPIC = "write `kafka-journal` and the name of a topic"
+VERSION = "such as `version: 1`"
+SOURCE = ", such as `source: {tags: [EWR, JFK]}`"
+ONE_KIND = "write exactly one of entity-types, tags, persistence-ids, kafka-journal"
 TARGET = "write `keyspace.table`"
-KEY = "write the columns of the table's primary key in order, with commas between them"
+ONCE = "name each of them once"
 ONE_SELECT = "write one SELECT over the table events"
+FRONT_MATTER = (
+    "begin the file with `/*---`, the header as YAML, and `---*/`, each mark in its own line"
+)
+YAML = "correct it; a text with `: ` or ` #` in it, or odd characters first, needs quotes"
 
 
 @pytest.fixture
@@ -74,27 +69,50 @@ def test_read_returns_every_header_and_the_body_at_its_own_lines(write: Path) ->
     assert (definition.keyspace, definition.table) == ("flights", "punctuality")
     lines = GOOD.splitlines()
     assert isinstance(definition.body, Select)
-    assert definition.body.sql.splitlines()[9:] == [lines[9], "FROM events"]
-    assert definition.event.splitlines()[5].index("kind") == lines[5].index("kind")
-    assert definition.event.splitlines()[6].index("dep_delay") == lines[6].index("dep_delay")
+    assert definition.body.sql.splitlines()[11:] == [lines[11], "FROM events"]
+    assert definition.event.splitlines()[6].index("kind") == lines[6].index("kind")
+    assert definition.event.splitlines()[7].index("dep_delay") == lines[7].index("dep_delay")
 
 
 @pytest.mark.parametrize(
-    ("header", "source"),
+    ("written", "padded"),
     [
-        ("messages", Messages()),
-        ("messages of Order,  Shopping cart", Messages(("Order", "Shopping cart"))),
-        ("tags New York, it's", Tags(("New York", "it's"))),
-        ("persistence-ids a|1", PersistenceIds(("a|1",))),
-        (
-            "persistence-ids a|1, 'b |,2',\n--   'it''s|3',\n--   4",
-            PersistenceIds(("a|1", "b |,2", "it's|3", "4")),
-        ),
-        ("kafka-journal journal-1.Order_s", KafkaJournal("journal-1.Order_s")),
+        ("kind STRING", "\n" * 6 + " " * 7 + "kind STRING"),
+        ("'kind STRING'", "\n" * 6 + " " * 8 + "kind STRING"),
+        ('"kind STR\\x49NG"', "\n" * 6 + " " * 8 + "kind STRING"),
+        ("|\n  kind STRING,\n    n INT\n", "\n" * 7 + "  kind STRING,\n    n INT\n"),
+        ("> # why\n  kind STRING,\n  n INT", "\n" * 7 + "  kind STRING,\n  n INT\n"),
     ],
 )
-def test_read_takes_every_source(write: Path, header: str, source: Source) -> None:
-    write.write_text(GOOD.replace("tags JFK, LGA", header))
+def test_a_text_keeps_its_place_however_it_is_written(
+    write: Path, written: str, padded: str
+) -> None:
+    write.write_text(GOOD.replace("kind STRING,\n       dep_delay INT", written))
+    assert read(write).event.rstrip("\n") == padded.rstrip("\n")
+
+
+def test_scalars_mean_what_they_look_like(write: Path) -> None:
+    tags = "no, on, ~, 1e3, 0o17, 2013-01-01 00:00, 12:30:00"
+    write.write_text(GOOD.replace("JFK, LGA", tags))
+    assert read(write).source.series_tags == tuple(tags.split(", "))
+
+
+@pytest.mark.parametrize(
+    ("written", "source"),
+    [
+        ("messages", Messages()),
+        ("{entity-types: [Order,  Shopping cart]}", Messages(("Order", "Shopping cart"))),
+        ("{tags: [New York, it's]}", Tags(("New York", "it's"))),
+        ("{persistence-ids: [a|1]}", PersistenceIds(("a|1",))),
+        (
+            "\n  persistence-ids:\n  - a|1\n  - b |,2\n  - ' it''s|3'\n  - 4",
+            PersistenceIds(("a|1", "b |,2", " it's|3", "4")),
+        ),
+        ("{kafka-journal: journal-1.Order_s}", KafkaJournal("journal-1.Order_s")),
+    ],
+)
+def test_read_takes_every_source(write: Path, written: str, source: Source) -> None:
+    write.write_text(GOOD.replace("{tags: [JFK, LGA]}", written))
     definition = read(write)
     assert definition.source == source
     tags = source.names if isinstance(source, Tags) else (NO_TAG,)
@@ -102,42 +120,46 @@ def test_read_takes_every_source(write: Path, header: str, source: Source) -> No
 
 
 @pytest.mark.parametrize(
-    ("header", "place", "remedy"),
+    ("written", "column", "what", "remedy"),
     [
-        ("messages of", ":3", TYPES),
-        ("messages of A,, B", ":3", TYPES),
-        ("messages of A|1", ":3", TYPES),
-        ("messages Order", ":3", TYPES),
-        ("persistence-ids", ":3:27", IDS),
-        ("persistence-ids a|1, a|1", ":3:33", IDS),
-        ("persistence-ids a|1,, a|2", ":3:32", IDS),
-        ("persistence-ids a|1 a|2", ":3:28", IDS),
-        ("persistence-ids a|1,\n--   ''", ":4:6", IDS),
-        ("persistence-ids a|1, 'b", ":3:33", IDS),
-        ("kafka-journal", ":3", TOPIC),
-        ("kafka-journal a, b", ":3", TOPIC),
-        ("kafka-journal a b", ":3", TOPIC),
+        ("topic x", 9, "source cannot be 'topic x'", "write 'messages'"),
+        ("tags JFK, LGA", 9, "source cannot be 'tags JFK, LGA'", "write 'messages'"),
+        ("[JFK, LGA]", 9, "source cannot be ['JFK', 'LGA']", "write a mapping"),
+        ("{tag: [JFK]}", 10, "unknown key tag", "write tags"),
+        ("{}", 9, "source is empty", ONE_KIND),
+        ("{tags: [a], kafka-journal: b}", 9, "source cannot be", ONE_KIND),
+        ("{tags: JFK}", 16, "tags cannot be 'JFK'", "write a list"),
+        ("{tags: []}", 16, "tags is empty", "name at least one"),
+        ("{tags: [JFK, '']}", 22, "tags is empty", "write a text"),
+        ("{tags: [JFK, JFK]}", 16, "JFK is there twice", ONCE),
+        ("{entity-types: [A|1]}", 25, "entity-types cannot be 'A|1'", "write it in the right form"),
+        ("{persistence-ids: [a|1, a|1]}", 27, "a|1 is there twice", ONCE),
+        ("{kafka-journal: a b}", 25, "kafka-journal cannot be 'a b'", "write it in the right form"),
     ],
 )
-def test_read_refuses_sources(write: Path, header: str, place: str, remedy: str) -> None:
-    write.write_text(GOOD.replace("tags JFK, LGA", header))
+def test_read_refuses_sources(
+    write: Path, written: str, column: int, what: str, remedy: str
+) -> None:
+    write.write_text(GOOD.replace("{tags: [JFK, LGA]}", written))
     with pytest.raises(DefinitionError) as refused:
         read(write)
-    assert f"cannot be used ({write}{place}); {remedy}" in str(refused.value)
+    assert refused.value.what.startswith(what)
+    assert refused.value.where == f"{write}:4:{column}"
+    assert refused.value.do.removesuffix(SOURCE) == remedy
 
 
-UPSERT = GOOD.replace("mode: bucket", "mode: upsert").replace("tags JFK, LGA", "messages")
+UPSERT = GOOD.replace("mode: bucket", "mode: upsert").replace("{tags: [JFK, LGA]}", "messages")
 
 
 def test_read_takes_every_start(write: Path) -> None:
     write.write_text(UPSERT)
     assert not read(write).starts_from_snapshots
-    write.write_text(UPSERT.replace("-- event", "-- start: first-event\n-- event"))
+    write.write_text(UPSERT.replace("event:", "start: first-event\nevent:"))
     assert not read(write).starts_from_snapshots
-    snapshot = UPSERT.replace("-- event", "-- start: snapshot\n-- event")
+    snapshot = UPSERT.replace("event:", "start: snapshot\nevent:")
     write.write_text(snapshot)
     assert read(write).starts_from_snapshots
-    for source in ("messages of Order", "persistence-ids a|1"):
+    for source in ("{entity-types: [Order]}", "{persistence-ids: [a|1]}"):
         write.write_text(snapshot.replace("messages", source))
         assert read(write).starts_from_snapshots
 
@@ -148,33 +170,33 @@ def test_read_takes_every_start(write: Path) -> None:
         (
             UPSERT,
             "newest",
-            "the start 'newest' cannot be used ({file}:6); write `first-event` or `snapshot`",
+            "start cannot be 'newest' ({file}:7:8); write 'first-event' or 'snapshot'",
         ),
         (
-            UPSERT.replace("source: messages", "source: tags JFK"),
+            UPSERT.replace("source: messages", "source: {tags: [JFK]}"),
             "snapshot",
-            "start snapshot needs the source messages or persistence-ids ({file}:6); leave start"
+            "start snapshot needs the source messages or persistence-ids ({file}:7:8); leave start"
             " out, or read messages",
         ),
         (
-            UPSERT.replace("source: messages", "source: kafka-journal orders"),
+            UPSERT.replace("source: messages", "source: {kafka-journal: orders}"),
             "snapshot",
-            "start snapshot needs the source messages or persistence-ids ({file}:6); leave start"
+            "start snapshot needs the source messages or persistence-ids ({file}:7:8); leave start"
             " out, or read messages",
         ),
         *(
             (
                 UPSERT.replace("mode: upsert", f"mode: {mode}"),
                 "snapshot",
-                f"start snapshot does not fit the mode {mode} ({{file}}:6); leave start out, or use"
-                " a mode with a row per persistence id: upsert or fold",
+                f"start snapshot does not fit the mode {mode} ({{file}}:7:8); leave start out, or"
+                " use a mode with a row per persistence id: upsert or fold",
             )
             for mode in ("bucket", "append", "export")
         ),
     ],
 )
 def test_read_refuses_starts(write: Path, text: str, start: str, error: str) -> None:
-    write.write_text(text.replace("-- event", f"-- start: {start}\n-- event"))
+    write.write_text(text.replace("event:", f"start: {start}\nevent:"))
     with pytest.raises(DefinitionError) as refused:
         read(write)
     assert str(refused.value) == error.format(file=write)
@@ -186,13 +208,33 @@ def test_fingerprint_changes_with_the_text_and_starts_with_the_version(write: Pa
     assert first == read(write).fingerprint
     write.write_text(GOOD.replace("';'", "'!'"))
     assert read(write).fingerprint != first
+    write.write_text(GOOD.replace("LGA", "EWR"))
+    assert read(write).fingerprint != first
     assert first.startswith("2-")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("{tags: [JFK, LGA]}", "# these\n  tags:\n  - JFK\n  - 'LGA'"),
+        ("mode: bucket\ntarget: flights.punctuality", "target: flights.punctuality\nmode: bucket"),
+        ("mode: bucket", "mode: bucket\nstart: first-event\non-error: skip"),
+        ("kind STRING,\n       dep_delay INT", ">-\n  kind STRING,\n  dep_delay INT"),
+        ("---*/\n", "---*/\n\n"),
+    ],
+)
+def test_fingerprint_does_not_depend_on_the_layout(write: Path, old: str, new: str) -> None:
+    write.write_text(GOOD)
+    first = read(write).fingerprint
+    assert GOOD.count(old) == 1
+    write.write_text(GOOD.replace(old, new))
+    assert read(write).fingerprint == first
 
 
 def test_a_blue_green_version_has_its_own_table_and_name_in_the_ledger(write: Path) -> None:
     write.write_text(GOOD)
     in_place = read(write)
-    write.write_text(GOOD.replace("-- event:", "-- release: blue-green\n-- event:"))
+    write.write_text(GOOD.replace("event:", "release: blue-green\nevent:"))
     definition = read(write)
     assert definition.fingerprint == in_place.fingerprint
     assert (in_place.target, in_place.subject("k")) == ("flights.punctuality", "k/punctuality")
@@ -207,8 +249,8 @@ def test_a_blue_green_version_has_its_own_table_and_name_in_the_ledger(write: Pa
 def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
     write.write_text(GOOD)
     without = read(write)
-    checks = "-- checks: mark = ';',\n--   not null time_bucket\n"
-    write.write_text(GOOD.replace("-- event:", f"{checks}-- event:"))
+    checks = "checks:\n- mark = ';'\n- not-null: time_bucket\n"
+    write.write_text(GOOD.replace("event:", f"{checks}event:"))
     definition = read(write)
     assert definition.fingerprint == without.fingerprint
     assert [check.text for check in definition.checks] == ["mark = ';'", "not null time_bucket"]
@@ -217,107 +259,152 @@ def test_fingerprint_stays_when_only_the_checks_change(write: Path) -> None:
 def test_key_is_stated_and_changes_nothing(write: Path) -> None:
     write.write_text(GOOD)
     without = read(write)
-    stated = "-- key: time_bucket,\n--      mark\n"
-    write.write_text(GOOD.replace("-- event:", f"{stated}-- event:"))
+    stated = "key: [time_bucket,\n      mark]\n"
+    write.write_text(GOOD.replace("event:", f"{stated}event:"))
     definition = read(write)
     assert without.key is None
     assert definition.fingerprint == without.fingerprint
     assert definition.key is not None
     assert definition.key.columns == ("time_bucket", "mark")
-    assert definition.key.places == ((6, 9), (7, 9))
+    assert definition.key.places == ((7, 7), (8, 7))
     # The first that differs; the first too many; the last if there are too few.
-    assert definition.key.difference(["time_bucket", "kind"]) == (7, 9)
-    assert definition.key.difference(["time_bucket"]) == (7, 9)
-    assert definition.key.difference(["time_bucket", "mark", "kind"]) == (7, 9)
-    assert definition.key.difference(["kind"]) == (6, 9)
+    assert definition.key.difference(["time_bucket", "kind"]) == (8, 7)
+    assert definition.key.difference(["time_bucket"]) == (8, 7)
+    assert definition.key.difference(["time_bucket", "mark", "kind"]) == (8, 7)
+    assert definition.key.difference(["kind"]) == (7, 7)
 
 
 def test_look_back_is_of_the_definition_or_of_the_setting(write: Path) -> None:
     write.write_text(GOOD)
     assert read(write).look_back is None
-    write.write_text(GOOD.replace("-- event:", "-- look-back: 0\n-- event:"))
+    write.write_text(GOOD.replace("event:", "look-back: 0\nevent:"))
     assert read(write).look_back == 0
 
 
 @pytest.mark.parametrize(
     ("old", "new", "place", "what", "do"),
     [
-        ("-- mode: bucket\n", "", ":6", "the header mode is missing", ADD_MODE),
-        ("mode: bucket", "mode:", ":4", "the header mode is empty", ADD_MODE),
-        ("-- mode:", "-- modus:", ":4", "unknown header modus", KNOWN_HEADERS),
-        ("-- mode:", "-- name:", ":4", "the header name is given twice", "keep one, line 1"),
-        ("-- mode:", "--mode:", ":4", "not a header: '--mode: bucket'", HEADER_FORM),
-        ("name: p", "name: a-b", ":1", "the name 'a-bunctuality' is not an identifier", IDENTIFIER),
-        ("version: 2", "version: two", ":2", "the version 'two' cannot be used", VERSION),
-        ("version: 2", "version: 1000", ":2", "the version '1000' cannot be used", VERSION),
-        ("tags JFK, LGA", "topic x", ":3", "the source 'topic x' cannot be used", SOURCE),
-        ("JFK, LGA", "JFK,, LGA", ":3", "the source 'tags JFK,, LGA' cannot be used", TAGS),
-        ("JFK, LGA", "JFK, JFK", ":3", "the source 'tags JFK, JFK' cannot be used", TAGS),
-        ("mode: bucket", "mode: merge", ":4", "unknown mode 'merge'", KNOWN_MODES),
+        ("mode: bucket\n", "", "2:1", "mode is missing", "add `mode: bucket`"),
+        ("mode: bucket", "mode:", "5:6", "mode is empty", KNOWN_MODES),
+        ("mode:", "moode:", "5:1", "unknown key moode", "write mode"),
+        ("mode:", "quux:", "5:1", "unknown key quux", KNOWN),
+        ("mode:", "name:", "5:1", "the key name is given twice", "keep one, line 2"),
+        ("mode:", "mode", "6:1", "not YAML: could not find expected ':'", YAML),
+        (
+            "mode: b",
+            "mode: `b",
+            "5:7",
+            "not YAML: found character '`' that cannot start any token",
+            YAML,
+        ),
+        ("mode: b", "mode: \x01b", "5:7", "not YAML: the character '\\x01'", "leave it out"),
+        ("mode: b", "mode: &a b", "5:7", "a header has no anchors", "write the value out"),
+        (
+            "mode: b",
+            "mode: !!str b",
+            "5:7",
+            "a header has no tags such as tag:yaml.org,2002:str",
+            "leave it out",
+        ),
+        ("mode: b", "[mode]: b", "5:1", "a key is not a word", "write `key: value`"),
         (
             "mode: bucket",
-            "mode: bucket\n-- look-back: a day",
-            ":5",
-            "the look-back 'a day' cannot be used",
-            "write a number of time buckets, from 0 to 10000",
+            "---\nmode: bucket",
+            "5:1",
+            "there is more than one document",
+            "leave out the `---`",
+        ),
+        ("JFK, LGA", "[[[[[[[[[a]]]]]]]]]", "4:22", "the lists go too deep", "write fewer levels"),
+        ("---*/", "--*/", "1:1", "the front matter does not end", FRONT_MATTER),
+        ("/*---", "/*", "1:1", "there is no front matter", FRONT_MATTER),
+        ("/*---", "-- license: mine\n/*---", "1:1", "there is no front matter", FRONT_MATTER),
+        ("name: p", "name: a-b", "2:7", "name cannot be 'a-bunctuality'", IDENTIFIER),
+        (
+            "version: 2",
+            "version: two",
+            "3:10",
+            "version cannot be 'two'",
+            f"write a whole number, {VERSION}",
         ),
         (
-            "tags JFK, LGA\n-- mode: bucket",
-            "messages\n-- mode: bucket\n-- look-back: 2",
-            ":5",
+            "version: 2",
+            "version: 1000",
+            "3:10",
+            "version cannot be '1000'",
+            f"write at most 999, {VERSION}",
+        ),
+        (
+            "version: 2",
+            "version: 0x2",
+            "3:10",
+            "version cannot be '0x2'",
+            f"write a whole number, {VERSION}",
+        ),
+        ("mode: bucket", "mode: merge", "5:7", "mode cannot be 'merge'", KNOWN_MODES),
+        ("mode: bucket", "mode: [merge]", "5:7", "mode cannot be ['merge']", KNOWN_MODES),
+        (
+            "mode: bucket",
+            "mode: bucket\nlook-back: a day",
+            "6:12",
+            "look-back cannot be 'a day'",
+            "write a whole number, such as `look-back: 2`",
+        ),
+        (
+            "{tags: [JFK, LGA]}\nmode: bucket",
+            "messages\nmode: bucket\nlook-back: 2",
+            "6:12",
             "look-back is for the source tags",
             "leave it out: of this source late events are found however late they come",
         ),
         (
             "mode: bucket",
-            "mode: bucket\n-- release: green",
-            ":5",
-            "unknown release 'green'",
-            "known are in-place, blue-green",
+            "mode: bucket\nrelease: green",
+            "6:10",
+            "release cannot be 'green'",
+            "write 'in-place' or 'blue-green'",
         ),
-        ("-- event", "-- key: a,, b\n-- event", ":6:11", "the key cannot be read", KEY),
-        ("-- event", "-- key: a, b c\n-- event", ":6:12", "the key cannot be read", KEY),
-        ("-- event", "-- key: a, b, a\n-- event", ":6:15", "the key has a twice", KEY),
-        ("-- event", "-- key: a, 'b\n-- event", ":6:12", "the key has a quote in it", KEY),
+        ("event:", "key: [a, '', b]\nevent:", "7:10", "key is empty", IDENTIFIER),
         (
-            "-- event",
-            "-- key: a,\n--   (b)\n-- event",
-            ":7:6",
-            "the key's '(b)' is not the name of a column",
-            KEY,
+            "event:",
+            "key: a, b\nevent:",
+            "7:6",
+            "key cannot be 'a, b'",
+            "write a list, such as `key: [time_bucket, carrier]`",
         ),
+        ("event:", "key: [a, b, a]\nevent:", "7:6", "a is there twice", ONCE),
+        ("event:", "key: [a,\n  (b)]\nevent:", "8:3", "key cannot be '(b)'", IDENTIFIER),
         (
             "mode: bucket",
-            "mode: export\n-- key: a",
-            ":5:9",
+            "mode: export\nkey: [a]",
+            "6:6",
             "mode export writes files, which have no key",
             "leave it out",
         ),
         (
             "mode: bucket",
-            "mode: export\n-- release: blue-green",
-            ":5",
+            "mode: export\nrelease: blue-green",
+            "6:10",
             "mode export is not released blue/green",
             "write the new version to another directory by another definition",
         ),
         (
-            "punctuality\n-- event",
-            f"{'p' * 46}\n-- release: blue-green\n-- event",
-            ":5",
+            "punctuality\nevent",
+            f"{'p' * 46}\nrelease: blue-green\nevent",
+            "6:9",
             f"the target's table '{'p' * 46}_v2' is not an identifier",
             IDENTIFIER,
         ),
-        ("flights.punctuality", "t", ":5", "the target 't' has no keyspace", TARGET),
+        ("flights.punctuality", "t", "6:9", "the target 't' has no keyspace", TARGET),
         (
             "s.punct",
             "s.a b",
-            ":5",
+            "6:9",
             "the target's table 'a buality' is not an identifier",
             IDENTIFIER,
         ),
-        ("flights.", 'f".', ":5", "the target's keyspace 'f\"' is not an identifier", IDENTIFIER),
-        ("FROM events;", "; SELECT 1", ":11:3", "there is more than one statement", ONE_SELECT),
-        ("SELECT", "INSERT INTO x SELECT", ":10:1", "the SQL starts with 'INSERT'", ONE_SELECT),
+        ("flights.", 'f".', "6:9", "the target's keyspace 'f\"' is not an identifier", IDENTIFIER),
+        ("FROM events;", "; SELECT 1", "13:3", "there is more than one statement", ONE_SELECT),
+        ("SELECT", "INSERT INTO x SELECT", "12:1", "the SQL starts with 'INSERT'", ONE_SELECT),
     ],
 )
 def test_read_refuses(write: Path, old: str, new: str, place: str, what: str, do: str) -> None:
@@ -325,13 +412,13 @@ def test_read_refuses(write: Path, old: str, new: str, place: str, what: str, do
     write.write_text(GOOD.replace(old, new))
     with pytest.raises(DefinitionError) as refused:
         read(write)
-    assert str(refused.value) == f"{what} ({write}{place}); {do}"
+    assert str(refused.value) == f"{what} ({write}:{place}); {do}"
     assert refused.value.exit_status == 2
 
 
 def test_read_refuses_a_file_without_sql(write: Path) -> None:
     write.write_text(GOOD.split("SELECT")[0])
-    with pytest.raises(DefinitionError, match=r"there is no SELECT \(.*bad\.sql:9:"):
+    with pytest.raises(DefinitionError, match=r"there is no SELECT \(.*bad\.sql:11:"):
         read(write)
 
 
@@ -343,11 +430,13 @@ def test_read_refuses_bytes_that_are_not_utf8(write: Path) -> None:
 
 def test_load_refuses_two_files_with_one_name(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text(GOOD)
-    (tmp_path / "b.sql").write_text("-- version: 1\n" + GOOD.replace("-- version: 2\n", ""))
+    (tmp_path / "b.sql").write_text(
+        GOOD.replace("/*---\n", "/*---\nversion: 1\n").replace("version: 2\n", "")
+    )
     with pytest.raises(DefinitionError) as refused:
         catalog.load(tmp_path)
     assert str(refused.value) == (
-        f"the name punctuality is taken by a.sql ({tmp_path / 'b.sql'}:2);"
+        f"the name punctuality is taken by a.sql ({tmp_path / 'b.sql'}:3);"
         " give each projection a name of its own"
     )
 

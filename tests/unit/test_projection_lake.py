@@ -18,12 +18,14 @@ from tidemark.projection.writing.export_directory import resolve
 from tidemark.settings import Settings
 
 HEADER = """\
--- name: one
--- version: 1
--- source: messages
--- mode: export
--- target: {target}
--- event: kind STRING
+/*---
+name: one
+version: 1
+source: messages
+mode: export
+target: {target}
+event: kind STRING
+---*/
 
 SELECT time_bucket, kind FROM events
 """

@@ -35,7 +35,7 @@ from tidemark.projection import projection
     event="kind STRING, amount INT",
     state="""balance DECIMAL(9,2),
              moves INT""",
-    on_error="retry-and-fail 3 200ms",
+    on_error={"strategy": "retry-and-fail", "retries": 3, "retry_delay": "200 ms"},
 )
 def fold(state, events, unused=None):
     return state
@@ -49,8 +49,8 @@ from tidemark.projection import projection
 def sums(events):
     return events.groupBy("time_bucket").agg(F.sum("amount").alias("total"))
 """
-HEADER = (
-    "name, version, source, mode, target, event, start, decoder, on_error, state,"
+KNOWN = (
+    "name, version, source, mode, target, event, start, decoders, on_error, state,"
     " accept_sequence_number_reset_after, look_back, checks, release, key"
 )
 
@@ -80,7 +80,7 @@ def test_fingerprint_stays_when_only_the_checks_change(tmp_path: Path) -> None:
     file.write_text(GOOD)
     first = read(file)
     file.write_text(
-        GOOD.replace(")\ndef", '    checks="not null balance,"\n    "moves > 0",\n)\ndef')
+        GOOD.replace(")\ndef", '    checks=[{"not_null": "balance"}, "moves > 0"],\n)\ndef')
     )
     second = read(file)
     assert [check.text for check in second.checks] == ["not null balance", "moves > 0"]
@@ -99,19 +99,27 @@ def test_fingerprint_covers_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "place", "what"),
     [
-        ('    mode="fold",\n', "", ":7", "the argument mode is missing"),
-        ('mode="fold"', 'mode=""', ":11", "the argument mode is empty"),
-        ("mode=", "modus=", ":11", f"unknown argument modus ({{}}:11); known are {HEADER}"),
-        ("mode=", "name=", ":11", "the argument name is given twice"),
-        ('"fold"', '"merge"', ":11", "unknown mode 'merge'"),
-        ("version=2", 'version=2, key="a,, b"', ":9:23", "the key cannot be read"),
-        ("version=2", "version=True", ":9", "the argument version is not a literal"),
-        ("version=2", "version=V", ":9", "the argument version is not a literal"),
-        ("version=2", "version=1000", ":9", "the version '1000' cannot be used"),
-        ("version=2", "**MORE", ":9", "the argument None is not a literal"),
-        ('"messages"', '"tags red"', ":10", "mode fold does not read tags"),
-        ('"fold"', '"upsert"', ":14", "mode upsert has no state"),
-        ("3 200ms", "0 200ms", ":16", "on-error cannot be 'retry-and-fail 0 200ms'"),
+        ('    mode="fold",\n', "", ":7:2", "mode is missing ({}:7:2); add `mode='bucket'`"),
+        ('mode="fold"', 'mode=""', ":11:10", "mode is empty"),
+        ("mode=", "quux=", ":11:5", f"unknown key quux ({{}}:11:5); known are {KNOWN}"),
+        ("mode=", "name=", ":11:5", "name is given twice"),
+        ('"fold"', '"merge"', ":11:10", "mode cannot be 'merge'"),
+        ("version=2", 'version=2, key=["a", "a b"]', ":9:26", "key cannot be 'a b'"),
+        (
+            "version=2",
+            "version=2, look_bak=1",
+            ":9:16",
+            "unknown key look_bak ({}:9:16); write look_back",
+        ),
+        ("version=2", "version=2, key={1: 2}", ":9:21", "a name is not a literal"),
+        ("version=2", "version=True", ":9:13", "an argument is not a literal"),
+        ("version=2", "version=V", ":9:13", "an argument is not a literal"),
+        ("version=2", "version=1000", ":9:13", "version cannot be 1000"),
+        ("version=2", "**MORE", ":9:5", "a name is not a literal"),
+        ('"messages"', '{"tags": ["red"]}', ":10:12", "mode fold does not read tags"),
+        ('"messages"', '"tags red"', ":10:12", "source cannot be 'tags red'"),
+        ('"fold"', '"upsert"', ":14:11", "mode upsert has no state"),
+        ('"retries": 3', '"retries": 0', ":16:56", "retries cannot be 0"),
         ("@projection(", "@projection(4, ", ":7", "the arguments have no names"),
         ("state, events, unused=None", "events", ":7", "fold must be called with 1 arguments"),
         ("def fold", "class fold", ":1", "there is no projection"),
@@ -134,6 +142,14 @@ def test_read_refuses(tmp_path: Path, old: str, new: str, place: str, what: str)
     assert f"({file}{place})" in str(refused.value)
 
 
+def test_places_are_those_of_python_and_count_characters(tmp_path: Path) -> None:
+    file = tmp_path / "bad.py"
+    odd = GOOD.replace("import no_such", "# one line:\x0c\u2028\x85\nimport no_such")
+    file.write_text(odd.replace("version=2,", "version='✓✓', name_=1,"))
+    with pytest.raises(DefinitionError, match=re.escape(f"unknown key name_ ({file}:10:19)")):
+        read(file)
+
+
 def test_fold_needs_state_and_a_function_and_retries_need_python(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text(re.sub(r'    state=.*?""",\n', "", GOOD, flags=re.DOTALL))
@@ -141,14 +157,15 @@ def test_fold_needs_state_and_a_function_and_retries_need_python(tmp_path: Path)
         read(file)
     sql = tmp_path / "bad.sql"
     header = (
-        "-- name: a\n-- version: 1\n-- source: messages\n-- mode: {}\n-- target: f.a\n"
-        "-- event: a INT\n-- on-error: {}\n{}SELECT a FROM events\n"
+        "/*---\nname: a\nversion: 1\nsource: messages\nmode: {}\ntarget: f.a\n"
+        "event: a INT\non-error: {}\n{}---*/\nSELECT a FROM events\n"
     )
-    sql.write_text(header.format("fold", "skip", "-- state: a INT\n"))
-    with pytest.raises(DefinitionError, match=r"mode fold is a function \(.*bad.sql:4\)"):
+    sql.write_text(header.format("fold", "skip", "state: a INT\n"))
+    with pytest.raises(DefinitionError, match=r"mode fold is a function \(.*bad.sql:5:7\)"):
         read(sql)
-    sql.write_text(header.format("bucket", "retry-and-skip 2 1s", ""))
-    with pytest.raises(DefinitionError, match=r"no Python function to try again.*sql:7\); write s"):
+    retry = "{strategy: retry-and-skip, retries: 2, retry-delay: 1s}"
+    sql.write_text(header.format("bucket", retry, ""))
+    with pytest.raises(DefinitionError, match=r"no Python function to try again.*sql:8:11\)"):
         read(sql)
 
 
@@ -157,8 +174,8 @@ def test_load_finds_both_kinds_and_refuses_two_with_one_name(tmp_path: Path) -> 
     (tmp_path / "helper.py").write_text("broken(")
     (tmp_path / "sums.py").write_text(FRAME)
     assert [one.name for one in catalog.load(tmp_path)] == ["balances", "sums"]
-    sql = "-- name: sums\n-- version: 1\n-- source: messages\n-- mode: bucket\n"
-    (tmp_path / "z.sql").write_text(sql + "-- target: f.a\n-- event: a INT\nSELECT 1\n")
+    sql = "/*---\nname: sums\nversion: 1\nsource: messages\nmode: bucket\n"
+    (tmp_path / "z.sql").write_text(sql + "target: f.a\nevent: a INT\n---*/\nSELECT 1\n")
     with pytest.raises(DefinitionError) as refused:
         catalog.load(tmp_path)
     assert str(refused.value) == (

@@ -153,13 +153,15 @@ def timeuuid(second: int) -> str:
 
 
 DEFINITION = """\
--- name: totals
--- version: 1
--- source: messages
--- mode: bucket
--- target: x.totals
--- event: n INT
--- accept-sequence-number-reset-after: 10 s
+/*---
+name: totals
+version: 1
+source: messages
+mode: bucket
+target: x.totals
+event: n INT
+accept-sequence-number-reset-after: 10 s
+---*/
 
 SELECT time_bucket, count(*) AS n FROM events GROUP BY time_bucket
 """
@@ -180,7 +182,11 @@ def test_a_definition_says_from_when_on_a_lower_number_is_new(
     ("old", "new", "what"),
     [
         ("10 s", "soon", "accept-sequence-number-reset-after cannot be 'soon'"),
-        ("messages", "tags a", "accept-sequence-number-reset-after does not fit the source tags"),
+        (
+            "messages",
+            "{tags: [a]}",
+            "accept-sequence-number-reset-after does not fit the source tags",
+        ),
         ("bucket", "upsert", "accept-sequence-number-reset-after does not fit the mode upsert"),
         ("bucket", "append", "accept-sequence-number-reset-after does not fit the mode append"),
     ],
@@ -192,4 +198,4 @@ def test_a_reset_that_does_not_fit_is_refused(
     file.write_text(DEFINITION.replace(old, new, 1))
     with pytest.raises(DefinitionError) as refused:
         read(file)
-    assert str(refused.value).startswith(f"{what} ({file}:7); ")
+    assert str(refused.value).startswith(f"{what} ({file}:8:37); ")

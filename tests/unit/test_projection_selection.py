@@ -18,12 +18,14 @@ from tidemark.projection.sources import event_source
 from tidemark.projection.sources.base import EventSource
 
 DEFINITION = """\
--- name: one
--- version: 1
--- source: {source}
--- mode: append
--- target: k.one
--- event: kind STRING
+/*---
+name: one
+version: 1
+source: {source}
+mode: append
+target: k.one
+event: kind STRING
+---*/
 
 SELECT persistence_id, sequence_nr FROM events
 """
@@ -71,5 +73,5 @@ def test_entity_types_are_what_stands_before_the_first_separator(
         return [row.persistence_id for row in chosen if row.persistence_id in ODD]
 
     assert odd("messages") == ODD
-    assert odd("messages of Order, Cart") == ["Order|1|replica", "Cart|"]
-    assert odd("messages of order") == ["order|1"]
+    assert odd("{entity-types: [Order, Cart]}") == ["Order|1|replica", "Cart|"]
+    assert odd("{entity-types: [order]}") == ["order|1"]

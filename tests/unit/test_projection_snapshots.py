@@ -224,17 +224,22 @@ def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(
 
 
 STATES = """\
--- name: states
--- version: 1
--- source: messages
--- mode: upsert
--- start: snapshot
--- target: flights.states
--- event: kind STRING, amount INT
--- decoder: 7/Snap python snapshot_decoders:decode, json
+/*---
+name: states
+version: 1
+source: messages
+mode: upsert
+start: snapshot
+target: flights.states
+event: kind STRING, amount INT
+decoders:
+  - {serializer-id: 7, manifest: Snap, kind: python, function: snapshot_decoders:decode}
+  - json
+---*/
 
 SELECT persistence_id, sequence_nr, is_snapshot, kind, amount FROM events
 """
+DECODED = "".join(STATES.splitlines(keepends=True)[8:11])
 DECODERS = """\
 def decode(payloads):
     return payloads.map(lambda payload: {"kind": "state", "amount": int(payload)})
@@ -348,15 +353,13 @@ def test_a_legacy_snapshot_is_quarantined_with_its_own_cause(spark: SparkSession
 def test_is_snapshot_is_there_only_in_definitions_that_start_from_snapshots(
     spark: SparkSession,
 ) -> None:
-    plain = STATES.replace("-- start: snapshot\n", "").replace(
-        "-- decoder: 7/Snap python snapshot_decoders:decode, json\n", ""
-    )
+    plain = STATES.replace("start: snapshot\n", "").replace(DECODED, "")
     with pytest.raises(DefinitionError, match=r"unknown column is_snapshot"):
         run_projection(plain, [move(1, 1)], spark=spark)
     # There it is a field like any other.
     own = plain.replace("amount INT", "amount INT, is_snapshot BOOLEAN")
     (row,) = run_projection(own, [move(1, 1, is_snapshot=True)], spark=spark)
     assert row["is_snapshot"] is True
-    taken = own.replace("-- mode", "-- start: snapshot\n-- mode")
+    taken = own.replace("mode:", "start: snapshot\nmode:")
     with pytest.raises(TidemarkError, match="every event has is_snapshot already"):
         run_projection(taken, [move(1, 1)], spark=spark)

@@ -69,12 +69,14 @@ def test_time_buckets_of_kafka_journal_may_be_read_when_the_delay_is_over(
 
 def test_a_definition_of_persistence_ids_sees_no_others(spark: SparkSession) -> None:
     definition = """\
--- name: some
--- version: 1
--- source: persistence-ids a|1, 'a |2'
--- mode: append
--- target: x.some
--- event: n INT
+/*---
+name: some
+version: 1
+source: {persistence-ids: [a|1, a |2]}
+mode: append
+target: x.some
+event: n INT
+---*/
 
 SELECT persistence_id, sequence_nr, n FROM events
 """

@@ -15,12 +15,14 @@ from tidemark.projection.testing import run_projection, unreadable_events
 from tidemark.settings import REPOSITORY
 
 HEADER = """\
--- name: one
--- version: 1
--- source: messages
--- mode: {mode}
--- target: flights.one
--- event: kind STRING, amount INT
+/*---
+name: one
+version: 1
+source: messages
+mode: {mode}
+target: flights.one
+event: kind STRING, amount INT
+---*/
 
 """
 UPSERT = HEADER.format(mode="upsert") + (
@@ -149,5 +151,5 @@ def test_an_event_that_lacks_something_is_refused(given: dict[str, Any], message
 
 def test_only_the_entity_types_of_the_source_are_read() -> None:
     given = [event(1, amount=5), {**event(1, amount=6), "persistence_id": "b|1"}]
-    text = UPSERT.replace("source: messages", "source: messages of b, c")
+    text = UPSERT.replace("source: messages", "source: {entity-types: [b, c]}")
     assert [row["persistence_id"] for row in run_projection(text, given)] == ["b|1"]

@@ -1,10 +1,12 @@
--- name: flight_log
--- version: 1
--- source: messages
--- mode: append
--- target: flights.flight_log
--- event: kind STRING, carrier STRING, flight INT, tail_number STRING,
---        origin STRING, dest STRING, dep_delay INT, arr_delay INT
+/*---
+name: flight_log
+version: 1
+source: messages
+mode: append
+target: flights.flight_log
+event: kind STRING, carrier STRING, flight INT, tail_number STRING,
+  origin STRING, dest STRING, dep_delay INT, arr_delay INT
+---*/
 
 -- What happened at an airport on a day, in the order of time: an arrival is where it landed.
 -- The delay is minutes, negative when early.

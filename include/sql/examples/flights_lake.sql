@@ -1,10 +1,12 @@
--- name: flights_lake
--- version: 1
--- source: messages
--- mode: export
--- target: flights
--- event: kind STRING, carrier STRING, flight INT, tail_number STRING, origin STRING, dest STRING,
---        scheduled_departure TIMESTAMP, dep_delay INT, arr_delay INT, air_time INT, distance INT
+/*---
+name: flights_lake
+version: 1
+source: messages
+mode: export
+target: flights
+event: kind STRING, carrier STRING, flight INT, tail_number STRING, origin STRING, dest STRING,
+  scheduled_departure TIMESTAMP, dep_delay INT, arr_delay INT, air_time INT, distance INT
+---*/
 
 -- Every event as a row of a table in the lake. Delays and the air time are minutes, the distance
 -- is miles.

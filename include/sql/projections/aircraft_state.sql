@@ -1,9 +1,11 @@
--- name: aircraft_state
--- version: 1
--- source: messages
--- mode: upsert
--- target: flights.aircraft_state
--- event: kind STRING, carrier STRING, flight INT, tail_number STRING, origin STRING, dest STRING
+/*---
+name: aircraft_state
+version: 1
+source: messages
+mode: upsert
+target: flights.aircraft_state
+event: kind STRING, carrier STRING, flight INT, tail_number STRING, origin STRING, dest STRING
+---*/
 
 -- The last known state of each aircraft. After `departed` the airport is where it is heading.
 SELECT

@@ -1,9 +1,12 @@
--- name: daily_punctuality
--- version: 1
--- source: tags EWR, JFK, LGA
--- mode: bucket
--- target: flights.daily_punctuality
--- event: kind STRING, carrier STRING, origin STRING, dep_delay INT, arr_delay INT
+/*---
+name: daily_punctuality
+version: 1
+source:
+  tags: [EWR, JFK, LGA]
+mode: bucket
+target: flights.daily_punctuality
+event: kind STRING, carrier STRING, origin STRING, dep_delay INT, arr_delay INT
+---*/
 
 -- Punctuality per carrier and origin airport. Delays are minutes, negative when early; a
 -- departure is delayed when it left more than 15 minutes late.

@@ -7,65 +7,50 @@ they import, nor do what they do. So the decorator's arguments are literals.
 from __future__ import annotations
 
 import ast
+import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tidemark.headed_files.sql_file import Headed, Header, Value, error_in, utf8_text
+from tidemark.errors import DefinitionError
+from tidemark.headed_files.header import Header, Node, Place, error_in, utf8_text
 
 DECORATOR = "projection"
 MODULE = "tidemark.projection"
 _FORM = f"write `@{DECORATOR}(name=..., version=1, ...)` above one function"
-_QUOTE = re.compile(r"""[rRuU]?('{3}|"{3}|'|")""")
+_QUOTED = re.compile(r"""[rRuU]?('{3}|"{3}|'|")(.*)\1""", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class PythonFile(Headed):
+class PythonFile:
     """A Python file, taken apart.
 
     Attributes:
+        header: the arguments of its decorator.
+        code: all of the file but the decorator.
         function: the name of the decorated function.
         line: that of its decorator.
         parameters: how many arguments it must be called with.
     """
 
+    header: Header
+    code: str
     function: str
     line: int
     parameters: int
 
 
-class _Arguments(Header):
-    """A header as the arguments of the decorator."""
-
-    noun = "argument"
-
-    def spelled(self, key: str) -> str:
-        return key.replace("-", "_")
-
-    def line_for(self, key: str, example: str) -> str:
-        value = example if example.isdigit() else repr(example)
-        return f"add an argument such as `{self.spelled(key)}={value}`"
-
-
 def is_definition(file: Path) -> bool:
-    """Whether a Python file names the decorator's module; others are modules of the user's."""
+    """Tell whether a Python file names the decorator's module; others are the user's modules."""
     return MODULE.encode() in file.read_bytes()
 
 
-def read_python_file(
-    file: Path, examples: Mapping[str, str], defaults: Mapping[str, str]
-) -> PythonFile:
+def read_python_file(file: Path) -> PythonFile:
     """Read the decorator of a file's one decorated function.
 
-    Args:
-        file: what to read.
-        examples: the keys that it must state, each with what it may look like. In Python `_`
-            stands for `-`.
-        defaults: the keys that it may state, each with the value it has when it is left out.
-
     Raises:
-        DefinitionError: naming the file, the line and what would be right.
+        DefinitionError: naming file, line, column and what would be right.
     """
     text = utf8_text(file)
     try:
@@ -88,31 +73,20 @@ def read_python_file(
     function, decorator = found[0]
     if not isinstance(decorator, ast.Call) or decorator.args:
         raise error_in(file, "the arguments have no names", _FORM, decorator.lineno)
-    arguments = _Arguments(file, examples, defaults)
-    for keyword in decorator.keywords:
-        arguments.add((keyword.arg or "**").replace("_", "-"), _value(file, text, keyword))
+    lines = _lines(text)
+    arguments = [(each.arg, each, each.value) for each in decorator.keywords]
     return PythonFile(
-        file,
-        text,
-        arguments.complete(decorator.lineno),
-        {
-            (keyword.arg or "").replace("_", "-"): range(keyword.lineno, last + 1)
-            for keyword in decorator.keywords
-            if (last := _last_line(text, keyword)) is not None
-        },
+        Header(file, _Literals(file, text).mapping(decorator, arguments), is_python=True),
+        "".join([*lines[: decorator.lineno - 1], *lines[decorator.end_lineno :]]),
         function.name,
         decorator.lineno,
         len(function.args.posonlyargs) + len(function.args.args) - len(function.args.defaults),
     )
 
 
-def _last_line(text: str, keyword: ast.keyword) -> int | None:
-    """The last line of an argument; None if its lines have more than it."""
-    last = keyword.end_lineno or keyword.lineno
-    lines = [line.encode() for line in text.splitlines()]
-    before = lines[keyword.lineno - 1][: keyword.col_offset]
-    behind = lines[last - 1][keyword.end_col_offset :]
-    return last if not before.strip() and behind.strip() in (b"", b",") else None
+def _lines(text: str) -> list[str]:
+    """Return the lines as Python counts them: `splitlines` ends them at more characters."""
+    return io.StringIO(text, newline="").readlines()
 
 
 def _is_ours(decorator: ast.expr) -> bool:
@@ -121,19 +95,61 @@ def _is_ours(decorator: ast.expr) -> bool:
     return called == DECORATOR
 
 
-def _value(file: Path, text: str, keyword: ast.keyword) -> Value:
-    node = keyword.value
-    try:
-        value = ast.literal_eval(node)
-    except ValueError:
-        value = None
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        what = f"the argument {keyword.arg} is not a literal"
-        remedy = "write a text or a number; the file is read before it is run"
-        raise error_in(file, what, remedy, node.lineno)
-    if isinstance(value, int):
-        return Value(str(value), node.lineno)
-    line = text.splitlines()[node.lineno - 1].encode()
-    quote = _QUOTE.match(line[node.col_offset :].decode())
-    column = len(line[: node.col_offset].decode()) + (quote.end() if quote else 0)
-    return Value(" " * column + value, node.lineno)
+class _Literals:
+    """Nodes out of Python's syntax tree."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        self._file, self._text = file, text
+        self._lines = _lines(text)
+
+    def mapping(
+        self, node: ast.expr, items: Iterable[tuple[str | None, ast.expr | ast.keyword, ast.expr]]
+    ) -> Node:
+        """Return the mapping of some names, each with the places of it and of its value."""
+        values: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        for name, where, value in items:
+            if name is None:
+                raise self._error(where, "a name is not a literal")
+            key = name.replace("_", "-")
+            if key in values:
+                what, do = f"{name} is given twice", f"keep one, line {keys[key][0]}"
+                raise error_in(self._file, what, do, *self._place(where))
+            values[key], keys[key] = self._node(value), self._place(where)
+        return Node(values, self._place(node), keys)
+
+    def _node(self, node: ast.expr) -> Node:
+        if isinstance(node, ast.Dict):
+            names = [getattr(key, "value", None) for key in node.keys]
+            return self.mapping(
+                node,
+                [
+                    (name if isinstance(name, str) else None, key or value, value)
+                    for name, key, value in zip(names, node.keys, node.values, strict=True)
+                ],
+            )
+        if isinstance(node, ast.List | ast.Tuple):
+            return Node([self._node(each) for each in node.elts], self._place(node))
+        try:
+            value = ast.literal_eval(node)
+        except (ValueError, TypeError):
+            value = None
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise self._error(node, "an argument is not a literal")
+        return Node(value, self._place(node), padded=self._padded(node, str(value)))
+
+    def _padded(self, node: ast.expr, value: str) -> str:
+        """Return the text at its place; if it is written with escapes, at its start."""
+        line, column = self._place(node)
+        quoted = _QUOTED.fullmatch(ast.get_source_segment(self._text, node) or "")
+        if quoted and quoted[2].split() == value.split():
+            return "\n" * (line - 1) + " " * (column - 1 + quoted.start(2)) + quoted[2]
+        return "\n" * (line - 1) + " " * (column - 1) + value
+
+    def _place(self, node: ast.expr | ast.keyword) -> Place:
+        before = self._lines[node.lineno - 1].encode()[: node.col_offset]
+        return node.lineno, len(before.decode()) + 1
+
+    def _error(self, node: ast.expr | ast.keyword, what: str) -> DefinitionError:
+        remedy = "write texts, numbers, lists and dicts; the file is read before it is run"
+        return error_in(self._file, what, remedy, *self._place(node))

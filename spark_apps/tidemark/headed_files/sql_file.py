@@ -1,180 +1,166 @@
-"""A SQL file of the user's: a header of `-- key: value` lines, then SQL.
+"""A SQL file of the user's: a comment that holds a header in YAML, then SQL.
 
-What holds for a header wherever it is written is here too; `python_file` shares it.
+The marks are those of Test262, `/*---` and `---*/`: a block comment goes through formatters as it
+is, and YAML in it is written as in a file of its own. Every scalar is a text until a form says what
+it must be, so that `no`, `off`, `1e3` or a date mean what they look like.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
-from tidemark.errors import DefinitionError
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    MappingStartEvent,
+    NodeEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+)
 
-_HEADER = re.compile(r"--\s([\w-]+):(.*)")
-_CONTINUED = re.compile(r"--(\s{2,}\S.*)")
+from tidemark.headed_files import old_header
+from tidemark.headed_files.header import Header, Node, Place, error_in, utf8_text
 
-
-@dataclass(frozen=True)
-class Value:
-    """The text of one header and the line it starts in."""
-
-    text: str
-    line: int
-
-
-@dataclass(frozen=True)
-class Headed:
-    """A file with a header.
-
-    Attributes:
-        file: where it is.
-        text: all of it.
-        header: the values by key, padded with blanks to their column in the file.
-        lines: those, from 1, that have nothing but that header; of the keys that are in the file.
-    """
-
-    file: Path
-    text: str
-    header: Mapping[str, Value]
-    lines: Mapping[str, range]
-
-    def padded(self, key: str) -> str:
-        """A header's text with as many line ends before it as it has lines above it."""
-        return "\n" * (self.header[key].line - 1) + self.header[key].text
-
-    def without(self, keys: Sequence[str]) -> str:
-        """The file's text without the lines of those headers."""
-        gone = {line for key in keys for line in self.lines.get(key, ())}
-        lines = self.text.splitlines(keepends=True)
-        return "".join(line for number, line in enumerate(lines, 1) if number not in gone)
+FORM = "begin the file with `/*---`, the header as YAML, and `---*/`, each mark in its own line"
+_FRONT_MATTER = re.compile(
+    r"\s*/\*[ \t]*---[ \t]*\r?\n(.*?)^---[ \t]*\*/", re.DOTALL | re.MULTILINE
+)
+_OPENED = re.compile(r"\s*/\*[ \t]*---")
+_DEPTH = 8
+"""Levels of lists and mappings; no header has more than five."""
 
 
 @dataclass(frozen=True)
-class SqlFile(Headed):
+class SqlFile:
     """A SQL file, taken apart.
 
     Attributes:
-        body: what follows the header, padded with empty lines to its line in the file, so that a
-            place that Spark names is the place in the file.
+        header: its front matter.
+        body: what follows, padded with empty lines to its line in the file, so that a place that
+            Spark names is the place in the file.
     """
 
+    header: Header
     body: str
 
 
-class Header:
-    """The values of one header, as they are found."""
-
-    noun = "header"
-    """What one of them is called."""
-
-    def __init__(
-        self, file: Path, examples: Mapping[str, str], defaults: Mapping[str, str]
-    ) -> None:
-        """Expect all keys of `examples`, and perhaps some of `defaults`."""
-        self.file, self._examples, self._defaults = file, examples, defaults
-        self.values: dict[str, Value] = {}
-
-    def spelled(self, key: str) -> str:
-        """A key as it is written in this kind of file."""
-        return key
-
-    def line_for(self, key: str, example: str) -> str:
-        """What to write, for an error."""
-        return f"add a line such as `-- {key}: {example}`"
-
-    def add(self, key: str, value: Value) -> None:
-        """Take a value.
-
-        Raises:
-            DefinitionError: the key is unknown, or was there before.
-        """
-        name, known = self.spelled(key), {**self._examples, **self._defaults}
-        if key not in known:
-            remedy = f"known are {', '.join(map(self.spelled, known))}"
-            raise error_in(self.file, f"unknown {self.noun} {name}", remedy, value.line)
-        if key in self.values:
-            remedy = f"keep one, line {self.values[key].line}"
-            what = f"the {self.noun} {name} is given twice"
-            raise error_in(self.file, what, remedy, value.line)
-        self.values[key] = value
-
-    def complete(self, line: int) -> Mapping[str, Value]:
-        """All values; what is left out has its default, at `line`.
-
-        Raises:
-            DefinitionError: a key is missing or empty.
-        """
-        left_out = {key: text for key, text in self._defaults.items() if key not in self.values}
-        values = self.values | {key: Value(text, line) for key, text in left_out.items()}
-        for key, example in {**self._examples, **self._defaults}.items():
-            if key not in values or not values[key].text.strip():
-                found = values[key].line if key in values else line
-                is_what = "empty" if key in values else "missing"
-                what = f"the {self.noun} {self.spelled(key)} is {is_what}"
-                raise error_in(self.file, what, self.line_for(key, example), found)
-        return values
-
-
-def read_sql_file(
-    file: Path, examples: Mapping[str, str], defaults: Mapping[str, str] | None = None
-) -> SqlFile:
-    """Read a file whose header has all keys of `examples`, and perhaps some of `defaults`.
-
-    Args:
-        file: what to read.
-        examples: the keys that it must have, each with what it may look like.
-        defaults: the keys that it may have, each with the value it has when it is left out.
+def read_sql_file(file: Path) -> SqlFile:
+    """Read a file.
 
     Raises:
-        DefinitionError: naming the file, the line and what would be right.
+        DefinitionError: there is no front matter, or it is not YAML, or more of YAML than a header
+            needs; naming file, line, column and what would be right.
     """
     text = utf8_text(file)
-    lines = text.splitlines()
-    end = next(
-        (number for number, line in enumerate(lines) if not line.startswith("--")), len(lines)
-    )
-    body = "\n" * end + "\n".join(lines[end:])
-    header = Header(file, examples, defaults or {})
-    values = _header(header, lines[:end])
-    given = {
-        key: range(value.line, value.line + value.text.count("\n") + 1)
-        for key, value in header.values.items()
-    }
-    return SqlFile(file, text, values, given, body)
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        old_header.refuse(file, text)
+        line = len(text) - len(text.lstrip())
+        what = (
+            "the front matter does not end" if _OPENED.match(text) else "there is no front matter"
+        )
+        raise error_in(file, what, FORM, text.count("\n", 0, line) + 1, 1)
+    padded = "\n" * text.count("\n", 0, found.start(1)) + found[1]
+    body = "\n" * text.count("\n", 0, found.end()) + text[found.end() :]
+    return SqlFile(Header(file, _Yaml(file, padded).root()), body)
 
 
-def utf8_text(file: Path) -> str:
-    """The text of a file.
+class _Yaml:
+    """Nodes out of the events of PyYAML's parser."""
 
-    Raises:
-        DefinitionError: it is not UTF-8.
-    """
-    try:
-        return file.read_bytes().decode("utf-8")
-    except UnicodeDecodeError:
-        raise error_in(file, "the file is not UTF-8", "save it as UTF-8", 1) from None
+    def __init__(self, file: Path, text: str) -> None:
+        self._file, self._text = file, text
+        self._events = self._parsed()
+
+    def _parsed(self) -> Iterator[Event]:
+        try:
+            yield from yaml.parse(self._text, Loader=yaml.BaseLoader)
+        except yaml.MarkedYAMLError as error:
+            place = _place(mark) if (mark := error.problem_mark or error.context_mark) else (1, 1)
+            do = "correct it; a text with `: ` or ` #` in it, or odd characters first, needs quotes"
+            raise error_in(self._file, f"not YAML: {error.problem}", do, *place) from None
+        except yaml.reader.ReaderError as error:
+            line = self._text.count("\n", 0, error.position) + 1
+            column = error.position - self._text.rfind("\n", 0, error.position)
+            what = f"not YAML: the character {chr(error.character)!r}"
+            raise error_in(self._file, what, "leave it out", line, column) from None
+
+    def root(self) -> Node:
+        """Return the mapping that the text is."""
+        documents = 0
+        for event in self._events:
+            documents += isinstance(event, DocumentStartEvent)
+            if isinstance(event, NodeEvent):
+                root = self._node(event, _DEPTH)
+            elif documents > 1:
+                raise self._error(event, "there is more than one document", "leave out the `---`")
+        if not documents or not isinstance(root.value, dict):
+            line = len(self._text) - len(self._text.lstrip("\n"))
+            raise error_in(self._file, "the front matter has no keys", "add `name: ...`", line, 1)
+        return root
+
+    def _node(self, event: Event, depth: int) -> Node:
+        if not depth:
+            raise self._error(event, "the lists go too deep", "write fewer levels")
+        if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
+            raise self._error(event, "a header has no anchors", "write the value out")
+        if tag := getattr(event, "tag", None):
+            raise self._error(event, f"a header has no tags such as {tag}", "leave it out")
+        place = _place(event.start_mark)
+        if isinstance(event, ScalarEvent):
+            return Node(event.value, place, padded=self._padded(event))
+        if isinstance(event, MappingStartEvent):
+            return self._mapping(place, depth)
+        items = [self._node(each, depth - 1) for each in self._until(SequenceEndEvent)]
+        return Node(items, place)
+
+    def _mapping(self, place: Place, depth: int) -> Node:
+        values: dict[str, Node] = {}
+        keys: dict[str, Place] = {}
+        for event in self._until(MappingEndEvent):
+            if not isinstance(event, ScalarEvent):
+                raise self._error(event, "a key is not a word", "write `key: value`")
+            key = str(self._node(event, depth).value)
+            if key in values:
+                do = f"keep one, line {keys[key][0]}"
+                raise self._error(event, f"the key {key} is given twice", do)
+            keys[key] = _place(event.start_mark)
+            values[key] = self._node(next(self._events), depth - 1)
+        return Node(values, place, keys)
+
+    def _until(self, end: type[Event]) -> Iterator[Event]:
+        for event in self._events:
+            if isinstance(event, end):
+                return
+            yield event
+
+    def _padded(self, event: ScalarEvent) -> str:
+        """Return the text at its place; if it is written with escapes, at its start."""
+        start, end = _mark(event.start_mark), _mark(event.end_mark)
+        line, column, first = start.line, start.column, start.index
+        if event.style in ("'", '"'):
+            column, first = column + 1, first + 1
+        elif event.style:
+            line, column, first = line + 1, 0, self._text.find("\n", first) + 1
+        raw = self._text[first : end.index - (1 if event.style in ("'", '"') else 0)]
+        text = raw if raw.split() == event.value.split() else event.value
+        return "\n" * line + " " * column + text
+
+    def _error(self, event: Event, what: str, do: str) -> Exception:
+        return error_in(self._file, what, do, *_place(event.start_mark))
 
 
-def error_in(
-    file: Path, what: str, do: str, line: int, column: int | None = None
-) -> DefinitionError:
-    """An error at a line, and column if it is known, of a file; both count from 1."""
-    place = f"{file}:{line}" if column is None else f"{file}:{line}:{column}"
-    return DefinitionError(what, where=place, do=do)
+def _place(mark: Any) -> Place:
+    return _mark(mark).line + 1, _mark(mark).column + 1
 
 
-def _header(header: Header, lines: list[str]) -> Mapping[str, Value]:
-    key = ""
-    for number, line in enumerate(lines, start=1):
-        if match := _HEADER.fullmatch(line):
-            key = match.group(1)
-            header.add(key, Value(" " * match.start(2) + match.group(2), number))
-        elif key and (match := _CONTINUED.fullmatch(line)):
-            before = header.values[key]
-            header.values[key] = Value(f"{before.text}\n  {match.group(1)}", before.line)
-        else:
-            remedy = "write `-- key: value`; comments belong below the first line without --"
-            raise error_in(header.file, f"not a header: {line!r}", remedy, number)
-    return header.complete(max(len(lines), 1))
+def _mark(mark: Any) -> yaml.Mark:
+    """Return a mark of a text that was parsed, which is always there; its type says perhaps."""
+    return cast(yaml.Mark, mark)

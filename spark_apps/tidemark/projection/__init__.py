@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def projection(**header: str | int) -> Callable[[Function], Function]:
+def projection(**header: object) -> Callable[[Function], Function]:
     """State what a projection is; the arguments are the header of a SQL file, with `_` for `-`.
 
-    They must be literals: they are read from the file before it is run, see
-    `tidemark.headed_files.python_file`. The function stays as it is, so that it can be called in a
-    test.
+    They must be literals, also those in lists and dicts: they are read from the file before it is
+    run, see `tidemark.headed_files.python_file`. The function stays as it is, so that it can be
+    called in a test.
 
     In mode `fold` it is `fold(state, events)`: from the state of one persistence id (a dict of the
     fields in `state`, or None) and a pandas DataFrame of its next events in the order of their

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,7 +22,9 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.errors import DefinitionError, InvalidInput, WrongData
-from tidemark.headed_files.sql_file import SqlFile, error_in, read_sql_file
+from tidemark.headed_files.form import Form, Text
+from tidemark.headed_files.header import error_in
+from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.journal import tables
 from tidemark.settings import Settings
 from tidemark.spark.determinism import unrepeatable
@@ -36,8 +39,16 @@ COLUMNS = (
     "event_manifest",
 )
 """The columns that a predicate may use beside the payload's fields; `tags` are the stored tags."""
-_EXAMPLES = {"tag": "long-delay", "event": "kind STRING, dep_delay INT"}
 _EVENT, _FIELDS = "_event", "_fields"
+
+
+class RuleHeader(Form):
+    """The header of a tag rule."""
+
+    tag: Text = Field(description="the tag that it gives", examples=["long-delay"])
+    event: Text = Field(
+        description="the payload's fields as Spark DDL", examples=["kind STRING, dep_delay INT"]
+    )
 
 
 @dataclass(frozen=True)
@@ -182,16 +193,17 @@ def record(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
 
 
 def _read(file: Path) -> Rule:
-    parts: SqlFile = read_sql_file(file, _EXAMPLES)
+    parts = read_sql_file(file)
+    header = parts.header.checked(RuleHeader)
     predicate = parts.body.strip()
     if not predicate or ";" in predicate:
         line = parts.body.count("\n", 0, len(parts.body) - len(parts.body.lstrip())) + 1
         raise error_in(
             file, "there is not one predicate", "write one condition, without a semicolon", line
         )
-    tag, event = (parts.header[key].text.strip() for key in ("tag", "event"))
-    meaning = "\n".join([tag, event, predicate])
-    return Rule(file, tag, event, predicate, hashlib.sha256(meaning.encode()).hexdigest()[:12])
+    meaning = "\n".join([header.tag, header.event, predicate])
+    fingerprint = hashlib.sha256(meaning.encode()).hexdigest()[:12]
+    return Rule(file, header.tag, header.event, predicate, fingerprint)
 
 
 def _applied(messages: DataFrame, rule: Rule) -> DataFrame:

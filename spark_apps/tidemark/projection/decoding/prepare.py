@@ -107,7 +107,7 @@ def _whole_field(rule: DecoderRule, event: T.StructType) -> str:
         raise rule.error(f"the event has no {type_name} field", remedy)
     if len(fitting) > 1:
         what = f"the event has {len(fitting)} {type_name} fields: {', '.join(fitting)}"
-        raise rule.error(what, f"name the one to fill: `{rule.kind} {fitting[0]}`")
+        raise rule.error(what, f"name the one to fill: `field: {fitting[0]}`")
     return fitting[0]
 
 

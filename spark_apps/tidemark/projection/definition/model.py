@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from tidemark.errors import DefinitionError
-from tidemark.headed_files.sql_file import error_in
+from tidemark.headed_files.header import error_in
 from tidemark.projection.definition.checks import ResultCheck
 from tidemark.projection.definition.decoder import DecoderRule
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.query import Body
 from tidemark.projection.definition.source import Source
-from tidemark.projection.definition.start_from import Start
-from tidemark.projection.definition.target_key import Key
 
 MAX_VERSION = 999
 """Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
@@ -51,11 +49,37 @@ class Mode(StrEnum):
         return self in {Mode.UPSERT, Mode.FOLD, Mode.APPEND}
 
 
+class Start(StrEnum):
+    """What comes first of a persistence id that the projection has not met before."""
+
+    FIRST_EVENT = "first-event"
+    SNAPSHOT = "snapshot"
+
+
 class Release(StrEnum):
     """Where a new version of a projection is written."""
 
     IN_PLACE = "in-place"
     BLUE_GREEN = "blue-green"
+
+
+@dataclass(frozen=True)
+class Key:
+    """The primary key that a definition expects of its table.
+
+    Attributes:
+        columns: partition key and clustering columns, in order.
+        places: line and column, both from 1, of each of them.
+    """
+
+    columns: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+    def difference(self, actual: Sequence[str]) -> tuple[int, int]:
+        """Return the place of the first column that the real key does not have there."""
+        pairs = enumerate(zip(self.columns, actual, strict=False))
+        first = next((number for number, (one, other) in pairs if one != other), len(actual))
+        return self.places[min(first, len(self.places) - 1)]
 
 
 @dataclass(frozen=True)
@@ -86,9 +110,10 @@ class Definition:
         checks: what must be true of the result.
         key: the primary key that the target must have; None leaves it to the table.
         body: the SELECT, or the function.
-        fingerprint: `<version>-<hash>` of the file, without what does not change the result, and
-            of the files that its decoders name; the ledger keeps it with each piece.
-        header_lines: the line of each header.
+        fingerprint: `<version>-<hash>` of what the header says, without what does not change the
+            result, of the body, and of the files that its decoders name; the ledger keeps it with
+            each piece.
+        header_lines: the line of each key of the header.
     """
 
     file: Path

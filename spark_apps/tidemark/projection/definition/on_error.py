@@ -1,4 +1,4 @@
-"""The header `on-error`: what becomes of an event that cannot be read or processed.
+"""What becomes of an event that cannot be read or processed.
 
 The four policies are those of Pekko's and Akka's projections (docs/real-systems.md, "Recovery
 strategies"), with one rule of our own: an event that is skipped counts as consumed, always.
@@ -6,20 +6,12 @@ strategies"), with one rule of our own: an event that is skipped counts as consu
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
-from tidemark.headed_files.sql_file import Value, error_in
-
 Answer = TypeVar("Answer")
-
-FORM = "write skip, fail, `retry-and-skip 3 200ms` or `retry-and-fail 3 200ms`"
-_POLICY = re.compile(r"(skip|fail)|retry-and-(skip|fail)\s+([1-9]\d{0,3})\s+(\d{1,6})(ms|s|min)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0}
 
 
 @dataclass(frozen=True)
@@ -52,27 +44,3 @@ class OnError:
 
 SKIP = OnError()
 """The policy of who states none."""
-
-
-def parse(file: Path, value: Value, *, runs_python: bool) -> OnError:
-    """The policy of a header.
-
-    Args:
-        file: the definition.
-        value: the header's.
-        runs_python: whether there is anything that could end otherwise a second time.
-
-    Raises:
-        DefinitionError: naming the line and what would be right.
-    """
-    text = value.text.strip()
-    match = _POLICY.fullmatch(text)
-    if match is None:
-        raise error_in(file, f"on-error cannot be {text!r}", FORM, value.line)
-    at_once, later, retries, delay, unit = match.groups()
-    if at_once:
-        return OnError(at_once == "fail")
-    if not runs_python:
-        what = "there is no Python function to try again: neither a decoder nor a fold"
-        raise error_in(file, what, f"write {later}", value.line)
-    return OnError(later == "fail", int(retries), int(delay) * _SECONDS[unit])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidemark.headed_files.header import error_in
 from tidemark.headed_files.python_file import PythonFile
-from tidemark.headed_files.sql_file import SqlFile, error_in
+from tidemark.headed_files.sql_file import SqlFile
 from tidemark.projection.definition.statement import StatementError, single_select
 from tidemark.projection.definition.user_modules import Sources, sources_in
 
@@ -62,24 +63,24 @@ def of(parts: SqlFile | PythonFile, *, is_fold: bool) -> Body:
     """
     if isinstance(parts, PythonFile):
         return _function(parts, is_fold)
-    file, text = parts.file, parts.body
+    text = parts.body
     if is_fold:
         remedy = "write it in Python, see docs/projections.md"
-        raise error_in(file, "mode fold is a function", remedy, parts.header["mode"].line)
+        raise parts.header.error("mode fold is a function", remedy, "mode")
     try:
         return Select(single_select(text))
     except StatementError as error:
         line = text.count("\n", 0, error.offset) + 1
         column = error.offset - text.rfind("\n", 0, error.offset)
         remedy = "write one SELECT over the table events"
-        raise error_in(file, error.what, remedy, line, column) from None
+        raise error_in(parts.header.file, error.what, remedy, line, column) from None
 
 
 def _function(parts: PythonFile, is_fold: bool) -> Function:
+    file = parts.header.file
     wanted = ["state", "events"] if is_fold else ["events"]
     if parts.parameters != len(wanted):
         what = f"{parts.function} must be called with {parts.parameters} arguments"
         remedy = f"write `def {parts.function}({', '.join(wanted)})`"
-        raise error_in(parts.file, what, remedy, parts.line)
-    sources = sources_in(parts.file.parent)
-    return Function(sources, parts.file.stem, parts.function, parts.line)
+        raise error_in(file, what, remedy, parts.line)
+    return Function(sources_in(file.parent), file.stem, parts.function, parts.line)

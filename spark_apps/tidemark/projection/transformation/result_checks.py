@@ -114,7 +114,7 @@ def require(definition: Definition, found: Sequence[Finding]) -> list[Finding]:
             f"the result fails {len(blocking)} {'check' if len(blocking) == 1 else 'checks'}: "
             + "; ".join(map(str, blocking)),
             where=f"{definition.file}:{first.line}:{first.column}",
-            do="nothing of it was written; correct the SELECT or the events, or write `warn`"
+            do="nothing of it was written; correct the SELECT or the events, or write `warn:`"
             " before the check",
         )
     return [each for each in found if not each.check.is_blocking]

@@ -1,0 +1,162 @@
+"""What a header may say: pydantic models, whose errors become one line with a remedy."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any, Self
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+"""A text that is not empty; blanks around it do not count."""
+BY_SHAPE = Discriminator(lambda value: "text" if isinstance(value, str | int) else "mapping")
+"""Tells a short form, tagged `text`, from a long one, tagged `mapping`."""
+_REFUSED = "refused"
+_REMEDIES = {
+    "enum": "write {expected}",
+    "literal_error": "write {expected}",
+    "union_tag_invalid": "write a kind such as {expected_tags}",
+    "union_tag_not_found": "name its kind",
+    "int_parsing": "write a whole number",
+    "int_type": "write a whole number",
+    "greater_than_equal": "write at least {ge}",
+    "less_than_equal": "write at most {le}",
+    "string_type": "write a text",
+    "string_too_short": "write a text",
+    "string_pattern_mismatch": "write it in the right form",
+    "tuple_type": "write a list",
+    "too_short": "name at least one",
+    "model_type": "write a mapping",
+}
+"""What would be right, by pydantic's type of the error."""
+
+
+def refusal(do: str, what: str = "", key: str = "") -> PydanticCustomError:
+    """Return an error of a validator.
+
+    Args:
+        do: what would be right.
+        what: what is wrong; by default that the value cannot be used.
+        key: the key that is at fault, if it is not the whole value.
+    """
+    # Braces of the user's would be taken for places to fill, and so stand only in the context.
+    return PydanticCustomError(_REFUSED, "refused", {"what": what, "do": do, "key": key})
+
+
+def _require_different(values: tuple[str, ...]) -> tuple[str, ...]:
+    twice = [value for number, value in enumerate(values) if value in values[:number]]
+    if twice:
+        raise refusal("name each of them once", f"{twice[0]} is there twice")
+    return values
+
+
+DIFFERENT = (
+    AfterValidator(_require_different),
+    Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+)
+"""What makes a tuple of texts one that is not empty and has nothing twice."""
+
+
+class Form(BaseModel):
+    """A mapping with known keys, which have `-` where the attributes have `_`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=lambda name: name.rstrip("_").replace("_", "-"),
+    )
+
+    @classmethod
+    def fields(cls) -> dict[str, FieldInfo]:
+        """Return what is known of each key."""
+        return {field.alias or name: field for name, field in cls.model_fields.items()}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _require_known_keys(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict):
+            return value
+        is_python = bool(info.context and info.context["is_python"])
+        fields = cls.fields()
+        for key in value:
+            if key not in fields:
+                near = difflib.get_close_matches(key, fields, 1)
+                names = [_spelled(name, is_python) for name in near or fields]
+                do = f"write {names[0]}" if near else f"known are {', '.join(names)}"
+                raise refusal(do, f"unknown key {_spelled(key, is_python)}", key)
+        for key, field in fields.items():
+            if field.is_required() and key not in value:
+                example = _written(key, (field.examples or ["..."])[0], is_python)
+                raise refusal(f"add `{example}`", f"{_spelled(key, is_python)} is missing")
+        return value
+
+
+class OneKey(Form):
+    """A mapping with exactly one of its keys, which says what the value is."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    @model_validator(mode="after")
+    def _require_one_key(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise refusal(f"write exactly one of {', '.join(self.fields())}")
+        return self
+
+
+def describe(
+    form: type[Form], error: ErrorDetails, name: str, *, is_python: bool
+) -> tuple[str, str]:
+    """Return what is wrong and what would be right.
+
+    Args:
+        form: what the header was checked against.
+        error: one of pydantic's errors.
+        name: the innermost key around it; empty if it is in none.
+        is_python: whether the header is in a Python file.
+    """
+    details, value = error.get("ctx", {}), error["input"]
+    name = _spelled(name, is_python) or "the header"
+    what = details.get("what") or (
+        f"{name} is empty" if value in ("", [], {}) else f"{name} cannot be {value!r:.80}"
+    )
+    if error["type"] == _REFUSED:
+        return what, details["do"]
+    remedy = _REMEDIES.get(error["type"])
+    do = remedy.format_map(details) if remedy else error["msg"]
+    key = str(error["loc"][0]) if error["loc"] else ""
+    examples = form.fields()[key].examples if key in form.fields() else None
+    if error["type"] == "enum" or not examples:
+        return what, do
+    return what, f"{do}, such as `{_written(key, examples[0], is_python)}`"
+
+
+def _written(key: str, value: Any, is_python: bool) -> str:
+    """Return a key and its value as a user writes them, in one line."""
+    if is_python:
+        return f"{_spelled(key, is_python)}={_with_underscores(value)!r}"
+    text = yaml.safe_dump(
+        {key: value}, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10_000
+    )
+    return text.strip()[1:-1]
+
+
+def _spelled(key: str, is_python: bool) -> str:
+    return key.replace("-", "_") if is_python else key
+
+
+def _with_underscores(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_spelled(key, True): _with_underscores(each) for key, each in value.items()}
+    return [_with_underscores(each) for each in value] if isinstance(value, list) else value

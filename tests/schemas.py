@@ -1,0 +1,48 @@
+"""include/schemas: what the headers of definitions may say, as JSON schemas for editors.
+
+`python -m tests.schemas` writes them; a unit test holds them up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tidemark.headed_files.form import Form
+from tidemark.projection.definition.header import ProjectionHeader
+from tidemark.settings import REPOSITORY
+from tidemark.tagging.rules import RuleHeader
+
+DIRECTORY = REPOSITORY / "include" / "schemas"
+FORMS: Mapping[str, type[Form]] = {
+    "projection.schema.json": ProjectionHeader,
+    "tag_rule.schema.json": RuleHeader,
+}
+_NO_DEFAULT = (None, "", [])
+
+
+def schema(form: type[Form]) -> dict[str, Any]:
+    """Without what editors would show or insert to no use: pydantic's titles and empty defaults."""
+    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **form.model_json_schema()}
+    return {**_useful(made), "title": form.__doc__}
+
+
+def text(form: type[Form]) -> str:
+    return json.dumps(schema(form), indent=2, ensure_ascii=False) + "\n"
+
+
+def _useful(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _useful(each)
+            for key, each in value.items()
+            if key != "title" and not (key == "default" and each in _NO_DEFAULT)
+        }
+    return [_useful(each) for each in value] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    DIRECTORY.mkdir(exist_ok=True)
+    for name, form in FORMS.items():
+        (DIRECTORY / name).write_text(text(form))
