@@ -288,9 +288,8 @@ def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
         result = projections.manage(*command)
         assert (result.status, expected in result.stdout) == (0, True), result.stderr
     assert projections.offsets() == {}
-    for command in ("skip", "set-offset"):
-        to = ("--to", "0") if command == "set-offset" else ()
-        refused = projections.manage(command, "log", "--persistence-id", "a", *to)
+    for change in (("skip", "log"), ("set-offset", "log", "--to", "0")):
+        refused = projections.manage(*change, "--persistence-id", "a")
         assert "whose series are not looked up by hand" in refused.error_lines[0]
     dropped = projections.manage("drop-release", "log", "--version", "2")
     assert "log has no version 2 of its own" in dropped.error_lines[0]
