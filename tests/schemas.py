@@ -19,7 +19,7 @@ FORMS: Mapping[str, type[Form]] = {
     "projection.schema.json": ProjectionHeader,
     "tag_rule.schema.json": RuleHeader,
 }
-_NO_DEFAULT = (None, "", [])
+_NO_DEFAULT: tuple[object, ...] = (None, "", [])
 
 
 def schema(form: type[Form]) -> dict[str, Any]:
