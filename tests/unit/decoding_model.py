@@ -21,7 +21,7 @@ version: 1
 source: messages
 mode: bucket
 target: flights.fares
-event: {event}
+event: '{event}'
 decoders: [{decoder}]
 ---*/
 SELECT time_bucket FROM events

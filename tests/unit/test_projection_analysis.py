@@ -94,18 +94,18 @@ def test_check_refuses_sql(
     [
         (
             "kind STRNG",
-            ":6:16",
+            ":7:13",
             'Spark refuses the event\'s fields: Unsupported data type "STRNG"{};'
             " write Spark DDL such as `kind STRING, dep_delay INT`",
         ),
         (
-            "kind STRING,\n--    dep_delay",
-            ":7:16",
+            "kind STRING,\n       dep_delay",
+            ":8:17",
             "Spark refuses the event's fields: Syntax error at or near end of input{};"
             " write Spark DDL such as `kind STRING, dep_delay INT`",
         ),
-        ("kind STRING, Slice INT", ":6", "every event has slice already{}; rename the field"),
-        ("kind STRING, KIND INT", ":6", "a field is named twice{}; rename the field"),
+        ("kind STRING, Slice INT", ":7", "every event has slice already{}; rename the field"),
+        ("kind STRING, KIND INT", ":7", "a field is named twice{}; rename the field"),
     ],
 )
 def test_check_refuses_fields(

@@ -159,7 +159,7 @@ def test_a_store_that_cannot_replace_in_one_step_is_refused(tmp_path: Path) -> N
     with pytest.raises(InvalidInput) as refused:
         resolve(read(file), Settings(export_dir="s3a://bucket/lake"))
     assert str(refused.value) == (
-        f"mode export does not write to s3a: it cannot replace a file in one step ({file}:5);"
+        f"mode export does not write to s3a: it cannot replace a file in one step ({file}:6);"
         " use one of file, hdfs, viewfs in the target or in TIDEMARK_EXPORT_DIR,"
         " and copy the files from there"
     )
@@ -185,4 +185,4 @@ def test_a_target_is_refused(tmp_path: Path, target: str, what: str, do: str) ->
     file.write_text(HEADER.format(target=target))
     with pytest.raises(DefinitionError) as refused:
         read(file)
-    assert str(refused.value) == f"{what} ({file}:5); {do}"
+    assert str(refused.value) == f"{what} ({file}:6:9); {do}"

@@ -182,7 +182,7 @@ def _read(definition: Path | str) -> Definition:
     if isinstance(definition, Path) or "\n" not in definition:
         return read(Path(definition))
     with tempfile.TemporaryDirectory() as directory:
-        kind = "sql" if definition.startswith("--") else "py"
+        kind = "sql" if definition.lstrip().startswith(("/*", "--")) else "py"
         file = Path(directory) / f"definition.{kind}"
         file.write_text(definition, "utf-8")
         return read(file)
