@@ -1,13 +1,14 @@
-"""Whose events are read: by slices and by entity types."""
+"""Which events a source reads: by slices, by entity types, and by keys that were kept."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.partitioning import keys
@@ -16,6 +17,7 @@ from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition.file import read
 from tidemark.projection.sources import event_source
 from tidemark.projection.sources.base import EventSource
+from tidemark.spark.local_rows import local_rows
 
 DEFINITION = """\
 /*---
@@ -75,3 +77,34 @@ def test_entity_types_are_what_stands_before_the_first_separator(
     assert odd("messages") == ODD
     assert odd("{entity-types: [Order, Cart]}") == ["Order|1|replica", "Cart|"]
     assert odd("{entity-types: [order]}") == ["order|1"]
+
+
+def test_kept_keys_serve_what_they_were_kept_for_and_nothing_else(
+    spark: SparkSession, make_source: Callable[..., EventSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late time bucket that is tried by itself is not among those of the backlog."""
+    events = local_rows(
+        spark, [("p|1", number, number) for number in (1, 2, 3)], "id string, nr int, bucket int"
+    )
+    source = make_source("messages", ALL)
+    looked_up: list[Sequence[int]] = []
+
+    def by_keys(keys_: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
+        looked_up.append(time_buckets)
+        return keys_.where(F.col("bucket").isin(*time_buckets))
+
+    def of_buckets(time_buckets: Sequence[int]) -> DataFrame:
+        return events.where(F.col("bucket").isin(*time_buckets))
+
+    monkeypatch.setattr(source, "_rows", of_buckets)
+    monkeypatch.setattr(source, "_all_keys", of_buckets)
+    monkeypatch.setattr(source, "_rows_of", by_keys)
+    read_rows = EventSource.planned_rows.__wrapped__  # type: ignore[attr-defined]
+    monkeypatch.setattr(source, "rows", of_buckets)
+    with source.keep_keys([1, 2]):
+        assert [row.nr for row in read_rows(source, [2]).collect()] == [2]
+        assert [row.nr for row in read_rows(source, [3]).collect()] == [3]
+        assert [row.nr for row in read_rows(source, [1, 3]).collect()] == [1, 3]
+    assert looked_up == [[2]]
+    assert [row.nr for row in read_rows(source, [2]).collect()] == [2]
+    assert looked_up == [[2]]
