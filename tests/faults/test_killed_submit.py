@@ -16,7 +16,7 @@ from tidemark.cassandra.schema import create_own_tables
 
 WORK = """
 import threading
-from tidemark.application import Outcome, run_application
+from tidemark.application.frame import run_application
 from tidemark.ledger.locks import Locks
 
 def work(run):
