@@ -59,7 +59,7 @@ def test_a_failing_check_writes_nothing_and_a_warning_is_counted(projections: Pr
         in projections.run(1, 2, "--dry-run", "--show").stdout
     )
 
-    projections.define(CHECKED.replace("total < 1000", "warn total < 5000"))
+    projections.define(CHECKED.replace("total < 1000", "{warn: total < 5000}"))
     again = projections.run(0, 2)
     assert again.status == 0, again.stderr
     assert again.report["pieces"] == {"planned": 1, "done": 1, "held": 0, "failed": 0}
