@@ -375,7 +375,7 @@ def test_dry_run_shows_the_plan_and_writes_nothing(journal: Journal) -> None:
 
 @pytest.mark.parametrize("size", ["Minute", "Day"])
 def test_other_bucket_size_than_the_rows_is_refused(journal: Journal, size: str) -> None:
-    """Pekko checks nothing, and its reader then sees no rows (facts: E4)."""
+    """Pekko checks nothing, and its reader then sees no rows."""
     journal.insert("tag_views", pekko_sample()["tag_views"])
     options = ("--window-start", "2026-11-20T00:00:00Z", "--window-end", "2026-11-21T00:00:00Z")
     result = journal.run("tag_write", *options, BUCKET_SIZE=size)

@@ -28,8 +28,8 @@ SELECT time_bucket FROM events
 """
 EVENT = "kind STRING, delay INT, fare DECIMAL(9,2), raw BINARY"
 EVENTS = (
-    "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint, time_bucket bigint,"
-    " tags array<string>, ser_id int, ser_manifest string, event binary"
+    "persistence_id string, sequence_nr bigint, event_timeuuid string, ticks bigint, time_bucket"
+    " bigint, tags array<string>, ser_id int, ser_manifest string, event binary"
 )
 """The columns of the events as `transform.decode` takes them."""
 AVRO_SCHEMA: dict[str, Any] = {

@@ -31,7 +31,7 @@ STORED = "persistence_id string, tag string, stored_number bigint, stored_sequen
 DELETED = "persistence_id string, deleted_to bigint"
 
 CASES: dict[str, tuple[Series, Sequence[Validation]]] = {
-    # accept known / reject unknown (facts: validation-cases)
+    # accept known / reject unknown
     "1 sequence nr 1 of an unknown id": (Series(None, 0, seen([1])), [A]),
     "1 again in the same run": (Series(None, 0, seen([1, 1])), [A, A]),
     "1 again in the next run": (Series(1, 0, seen([1])), [D]),

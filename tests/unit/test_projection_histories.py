@@ -25,7 +25,7 @@ WORLDS = 300
 SEEDS = 20
 """All of them in the soak: 6,000 worlds, of up to 8 runs each."""
 SEEN = (
-    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
     " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint, row int"
 )
 STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"

@@ -24,7 +24,7 @@ T = 1_000_000
 AFTER = 10
 
 CASES: dict[str, tuple[Life, Sequence[Validation]]] = {
-    # reset of upstream's store, D = 10 s (facts: validation-cases)
+    # reset of upstream's store, D = 10 s
     "within D it is a duplicate": (Life((42, T), 0, ((1, T + 5),)), [D]),
     "at D it is a duplicate": (Life((42, T), 0, ((1, T + 10),)), [D]),
     "number 1 behind D is accepted": (Life((42, T), 0, ((1, T + 20),)), [A]),
