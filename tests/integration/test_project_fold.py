@@ -158,7 +158,8 @@ def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> N
     assert {name for name, _, _ in projections.offsets()} == {"latest"}
 
     retrying = fold(version=2).replace(
-        'mode="fold"', 'mode="fold", on_error="retry-and-skip 3 1ms"'
+        'mode="fold"',
+        'mode="fold", on_error={"strategy": "retry-and-skip", "retries": 3, "retry-delay": "1 ms"}',
     )
     define(projections, retrying)
     assert ran(projections.run(0, 1, "--projection", "books"))["quarantined"] == 2
