@@ -26,7 +26,7 @@ from tidemark.errors import LockHeld, LockLost, TidemarkError
 from tidemark.window import iso, to_millis
 
 _TOGETHER = 32
-"""Locks that one round renews concurrently."""
+"""The most locks that are renewed at once."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
