@@ -170,8 +170,8 @@ class Pieces:
             window: whole time buckets.
             most: highest number of pieces for one run.
             force: whether to do pieces of the window again that are done.
-            since: time buckets (epoch ms) that another application has begun; from the first of
-                them on, no time bucket may be left out.
+            since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version;
+                from the first of them on, no time bucket may be left out.
             ready: time buckets (epoch ms) that may count as missed; None for all.
         """
         return schedule.scheduled(

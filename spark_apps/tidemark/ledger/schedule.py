@@ -119,8 +119,8 @@ def scheduled(
         most: highest number of pieces for one run.
         force: whether to do pieces of the window again that are done; the run then takes its whole
             window, whatever `most` is.
-        since: time buckets (epoch ms) that another application has begun; from the first of them
-            on, no time bucket is left out.
+        since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; from
+            the first of them on, no time bucket is left out.
         ready: time buckets (epoch ms) that may count as missed; None for all.
     """
     wanted = set(window)
