@@ -1,4 +1,4 @@
-"""What the work of every application needs, and how it says that it has ended."""
+"""The context of a run, which every application's work receives, and the outcome of the work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RunState(StrEnum):
-    """How a run ended: NOTHING if no piece was to do, PLANNED if it was a dry run."""
+    """The final state of a run: NOTHING if there was no piece to do, PLANNED for a dry run."""
 
     DONE = "done"
     NOTHING = "nothing-to-do"
@@ -31,7 +31,7 @@ class RunState(StrEnum):
 
 @dataclass
 class PieceCounts:
-    """How many pieces a run had, and how they ended; in a dry run, how they would begin."""
+    """The numbers of a run's pieces by final state; in a dry run, by the state at the start."""
 
     planned: int = 0
     done: int = 0
@@ -41,16 +41,16 @@ class PieceCounts:
 
 @dataclass
 class Outcome:
-    """How the work ended.
+    """The outcome of the work.
 
     Attributes:
-        state: see `RunState`.
-        pieces: how many there were.
-        counts: what was read, written and found, each under its own name.
-        lines: for people, one fact a line.
-        error: why the work FAILED, when it has counts to report nevertheless.
-        details: what is no count, for programs; bounded, of JSON's types.
-        done: the hull of the pieces that were done: what applications downstream have to look at.
+        state: final state of the run.
+        pieces: numbers of pieces by state.
+        counts: numbers of things read, written and found, by name.
+        lines: text for people, one fact per line.
+        error: reason of the state FAILED, if the work has counts to report nevertheless.
+        details: facts for programs other than counts; bounded in size, of JSON's types.
+        done: smallest window around the done pieces, which applications downstream must process.
     """
 
     state: RunState
@@ -63,10 +63,10 @@ class Outcome:
 
 
 class RunContext:
-    """What the work needs: settings, control plane, Spark when it is first asked for, identity."""
+    """The context of a run: settings, Cassandra session, identity, and Spark from first use on."""
 
     def __init__(self, application: str, settings: Settings, control: Control, run_id: str) -> None:
-        """Bind; Spark is not started."""
+        """Bind the context; do not start Spark yet."""
         self.application = application
         self.settings = settings
         self.control = control
@@ -77,7 +77,7 @@ class RunContext:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started at the first use, so that a run with nothing to do is quick.
+        """The Spark session, started at first use, so that a run with nothing to do is quick.
 
         Raises:
             InvalidInput: jars or Java are missing.
@@ -89,7 +89,7 @@ class RunContext:
         return self._opening.result()
 
     def start_spark(self) -> None:
-        """Start Spark beside what is done next; who asks for `spark` waits, and gets its errors."""
+        """Start Spark in the background; `spark` then waits for the start and raises its errors."""
         pool = ThreadPoolExecutor(1, thread_name_prefix="start-spark")
         self._opening = pool.submit(self._open_spark)
         pool.shutdown(wait=False)
@@ -104,16 +104,16 @@ class RunContext:
         return spark
 
     def stop_jobs(self) -> None:
-        """Cancel what Spark is doing, because a lock was lost."""
+        """Cancel all Spark jobs, because a lock was lost."""
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:
             opening.result().sparkContext.cancelAllJobs()
 
     def say(self, text: str) -> None:
-        """Log progress for people; `tidemark.application.log` says where it goes."""
+        """Log progress for people, as `tidemark.application.log` directs."""
         self._log.info("%s", text, stacklevel=2)
 
 
 def default_owner(run_id: str) -> str:
-    """`host:pid:run id`: enough for an operator to find the process."""
+    """Return `host:pid:run id`, by which an operator finds the process."""
     return f"{socket.gethostname()}:{os.getpid()}:{run_id}"

@@ -1,1 +1,1 @@
-"""What every application does around its work: options, preflight, report, exit status."""
+"""The common parts of all applications: options, preflight, report and exit status."""

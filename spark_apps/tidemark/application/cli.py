@@ -60,12 +60,13 @@ _WIDE = {"max_content_width": 100}
 
 @dataclass(frozen=True)
 class Job:
-    """What a command line asks for.
+    """The job that a command line requests.
 
     Attributes:
-        work: what to do.
-        window: the window of the report, if there is one; it refuses bad parameters.
-        dry_run: nothing is changed, as the report says.
+        work: function that does the work.
+        window: function that returns the window of the report and refuses bad parameters; None
+            without a window.
+        dry_run: whether the report says that nothing is changed.
     """
 
     work: Callable[[RunContext], Outcome]
@@ -74,7 +75,7 @@ class Job:
 
 
 Command = Callable[..., Job | None]
-"""Its parameters are options and arguments. None if there is nothing to do."""
+"""A function of the options and arguments that returns a job; None if there is nothing to do."""
 
 
 def start(application: str, main: Command) -> None:
@@ -91,14 +92,14 @@ def group(
     text: str | None = None,
     default: Command | None = None,
 ) -> None:
-    """Run an application with several commands, each by its name; as `start` does.
+    """Run an application with several named commands as a command line, as `start` does for one.
 
     Args:
-        application: its name in reports and in the ledger.
-        commands: the commands.
-        text: the application's help, unless `default` has it.
-        default: is called before each command, and alone if none is named; its first parameter is
-            the `typer.Context` that says which.
+        application: name of the application in reports and in the ledger.
+        commands: commands by name.
+        text: help text of the application, unless `default` has one.
+        default: function that runs before each command, and alone without a command; its first
+            parameter is the `typer.Context`, which names the command.
     """
     command_line = _plain(help=text, context_settings=_WIDE, no_args_is_help=default is None)
     if default is not None:
@@ -111,7 +112,7 @@ def group(
 
 
 def _runs(application: str, command: Command) -> Callable[..., None]:
-    """Make a command run its job, with the options that say how: --run-id and --report."""
+    """Return a command that runs its job, with the further options --run-id and --report."""
 
     @wraps(command)
     def run(*, run_id: str | None, report: Path | None, **options: object) -> None:
@@ -128,7 +129,7 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
 
     own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *_OF_EVERY_RUN]
-    # Typer reads both.
+    # Typer reads both the signature and the annotations.
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run

@@ -1,8 +1,8 @@
-"""What every application does around its work: connect, report, and end with a status.
+"""The frame around the work of every application: connect, report, and exit with a status.
 
-The steps of an application are plan, read, transform, write, report. This module is the frame:
-it gives the work a `RunContext` and turns its `Outcome` or its error into the report, the ledger's
-row and the exit status.
+The steps of an application are plan, read, transform, write, report. The frame passes the work a
+`RunContext` and turns the work's `Outcome` or error into the report, the row in the table `run` and
+the exit status.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class _Report:
         self.content["error"] = "interrupted; its locks were given back, run it again to go on"
 
     def unforeseen(self, error: Exception) -> None:
-        # The trace is what a bug report needs; the one line after it is what everybody reads.
+        # A bug report needs the traceback; a user reads the one line after the traceback.
         traceback.print_exc()
         self.status = 1
         self.content["error"] = root_cause(error)
 
     def store(self, control: Control, settings: Settings) -> None:
-        """Best effort: without Tidemark's tables there is nothing to store it in."""
+        """Store the report if Tidemark's tables exist; ignore a failure to store the report."""
         with suppress(TidemarkError):
             if control.table_columns(settings.keyspace, "run") is not None:
                 write_report(
@@ -126,20 +126,21 @@ def run_application(
     report_file: Path | None = None,
     dry_run: bool = False,
 ) -> NoReturn:
-    """Run `work` and exit: 0 when it did what it should, else the error's own status.
+    """Run `work` and exit with status 0 on success, else with the status of the error.
 
     Standard output ends with the report as one line of JSON; progress, and an error as one line, go
     to standard error. The report is also stored in the table `run`, once Tidemark's tables exist.
 
     Args:
-        application: its name, such as `tag-write`.
-        work: what to do.
-        window: the window of the report; it is asked first, since it refuses bad parameters.
-        run_id: the caller's name for this run; by default a new UUID.
-        report_file: also write the report there.
-        dry_run: shown in the report.
+        application: name of the application, such as `tag-write`.
+        work: function that does the work.
+        window: function that returns the window of the report; it runs first, because it refuses
+            bad parameters.
+        run_id: caller's name for this run; by default a new UUID.
+        report_file: file to which the report is also written.
+        dry_run: whether the report says that nothing is changed.
     """
-    # SIGTERM must unwind, so that locks are given back. Airflow stops a task by killing the JVM.
+    # SIGTERM must unwind the stack to release locks. Airflow stops a task by killing the JVM.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     end_with_parent()
     report = _Report(application, run_id, dry_run)

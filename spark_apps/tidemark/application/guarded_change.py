@@ -1,7 +1,7 @@
-"""The one way in which something is changed by hand: plan; show the plan, or lock, audit and apply.
+"""The procedure for every manual change: show the plan, or lock, plan, audit and apply.
 
-A dry run leaves one row in the audit table. A change leaves one before its first write and one
-after its last, so that one that was killed in between is seen.
+A dry run writes one row to the audit table. A change writes a row before its first write and a row
+after its last, so that a killed change is visible.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tidemark.ledger import audit
 from tidemark.ledger.locks import Locks
 
 EnsureLocked = Callable[[], None]
-"""Raises LockLost when nothing may be written any more; called before each kind of write."""
+"""A check before each kind of write; raises LockLost if the run must not write any more."""
 Apply = Callable[[EnsureLocked], Mapping[str, int]]
-"""Makes a change, in an order in which it may end anywhere and be made again; returns the counts of
-what was done."""
+"""A function that makes a change and returns its counts. The order of its writes must allow it to
+stop anywhere and to run again."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a change would touch.
+    """The plan of a change.
 
     Attributes:
-        counts: how much of each kind, such as `tag_rows_deleted`.
-        lines: text for reports, one fact a line.
-        apply: makes the change; None if there is nothing to change.
+        counts: numbers of affected units by kind, such as `tag_rows_deleted`.
+        lines: text for reports, one fact per line.
+        apply: function that makes the change; None if there is nothing to change.
         details: facts for programs, of JSON's types.
     """
 
@@ -50,15 +50,16 @@ def guarded_change(
     """Show the plan, or take the lock, plan, and apply the plan.
 
     Args:
-        run: the run.
-        operation: its name on the command line, such as `rebuild`.
-        subject: what it works on, for the audit table.
-        plan: reads and counts; writes nothing. Under the lock, what it has read stays as it is.
-        lock: what keeps others from the subject.
-        apply: make the change.
+        run: the context of the run.
+        operation: name of the operation on the command line, such as `rebuild`.
+        subject: object of the operation, for the audit table.
+        plan: function that reads and counts without writes; under the lock, no other run changes
+            the rows that it has read.
+        lock: function that returns the locks on the subject.
+        apply: whether to make the change.
 
     Raises:
-        LockHeld: somebody else works on the subject.
+        LockHeld: another run works on the subject.
     """
     if not apply:
         return show_plan(run, operation, subject, plan())
@@ -67,7 +68,7 @@ def guarded_change(
 
 
 def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outcome:
-    """Report a plan and write it to the audit table; nothing is changed."""
+    """Report a plan and write the plan to the audit table; change nothing else."""
     audit.record(run, operation, subject, plan.lines, plan.counts, dry_run=True)
     hint = "nothing would change"
     if plan.apply is not None:
@@ -83,7 +84,7 @@ def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outc
 def apply_plan(
     run: RunContext, operation: str, subject: str, plan: Plan, ensure_locked: EnsureLocked
 ) -> Outcome:
-    """Make a change that was planned under the lock that is held, between two audit rows."""
+    """Apply a plan that was made under the held lock, between two audit rows."""
     lines = list(plan.lines)
     if plan.apply is None:
         return Outcome(RunState.NOTHING, counts=plan.counts, lines=lines, details=plan.details)

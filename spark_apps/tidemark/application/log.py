@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 LIBRARY = "tidemark"
-"""The logger above those of the applications and of the library's modules."""
+"""Name of the parent of all loggers of the applications and of the library's modules."""
 
 
 @contextmanager
 def on_standard_error(application: str) -> Iterator[None]:
-    """Write what the library logs to standard error while the block runs.
+    """Write the library's log to standard error while the block runs.
 
-    A line is the application's name, the seconds since the block was entered, and the text. What
-    other libraries log stays where they send it: their loggers are not below `tidemark`.
+    A line holds the application's name, the seconds since the start of the block, and the text. The
+    logs of other libraries are not affected: their loggers are not below `tidemark`.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Elapsed(application))

@@ -1,7 +1,7 @@
-"""The end of the process that started us: under spark-submit, the JVM that Airflow kills.
+"""A watch on the parent process: under spark-submit, the JVM that Airflow kills.
 
-Killing spark-submit ends the JVM only. What works through Spark fails at once; what works by the
-Python driver alone would go on to its end, beside the run that takes its place.
+Killing spark-submit ends the JVM only. Work through Spark then fails at once, but work by the
+Python driver alone would go on to its end, beside the run that replaces it.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ _POLL_S = 0.5
 
 
 def end_with_parent() -> None:
-    """Under spark-submit, send this process SIGTERM when its JVM has ended.
+    """Send this process SIGTERM when its JVM has ended, if it runs under spark-submit.
 
-    An orphan is given another parent, which is how it is seen. Outside of spark-submit nothing is
-    watched: there the JVM is a child.
+    A change of the parent process id shows that the JVM has ended. Outside of spark-submit nothing
+    is watched, because the JVM is a child process there.
     """
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         threading.Thread(target=_watch, args=(os.getppid(),), name="parent", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What every application over a journal checks before it touches anything."""
+"""The checks that every application on a journal makes before its first write."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tidemark.window import Window
 
 
 def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
-    """Refuse what cannot be worked on; then make Tidemark's own tables unless they exist.
+    """Refuse an unusable window or journal; then create Tidemark's own tables unless they exist.
 
-    Without `has_journal` nothing of the journal keyspace is needed, nor looked at.
+    Without `has_journal`, the journal keyspace is neither needed nor checked.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -27,7 +27,7 @@ def check(run: RunContext, window: Window, *, has_journal: bool = True) -> None:
 
 
 def check_journal(run: RunContext, *, has_journal: bool = True) -> None:
-    """The same for what has no window.
+    """Refuse an unusable journal; then create Tidemark's own tables unless they exist.
 
     Raises:
         SchemaMismatch: the journal's tables are missing or of another shape.

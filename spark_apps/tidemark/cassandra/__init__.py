@@ -1,1 +1,1 @@
-"""The only room that speaks to Cassandra: the driver for control, the Spark connector for bulk."""
+"""All access to Cassandra: by the Python driver for control, by the Spark connector for bulk."""

@@ -1,8 +1,9 @@
-"""Lightweight transactions: rows that others may be changing, too.
+"""Lightweight transactions on rows that other runs may change at the same time.
 
-Each transaction costs rounds of its own, and those of one partition wait for each other, or fail
-each other: a year of Hour buckets, piece by piece, would take longer than what is done with them.
-So those of one partition are few, and sent one after the other.
+Each transaction costs several round trips, and transactions on one partition delay or fail each
+other: a year of Hour buckets, one transaction per piece, would take longer than the work on the
+pieces. This module therefore batches the rows of a partition into few transactions and sends them
+one after the other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier
 
 _TOGETHER = 100
-"""Rows of one transaction."""
+"""The most rows in one transaction."""
 
 
 def compare_and_set(
@@ -24,14 +25,14 @@ def compare_and_set(
     *,
     expected: Mapping[str, object] | None,
 ) -> bool:
-    """Write a row if it is as it was read; return whether it was written.
+    """Write a row unless it has changed since it was read; return whether it was written.
 
     Args:
         control: the session to Cassandra.
-        name: the table, as `cassandra.schema.table` writes it.
-        key: the whole primary key, by column.
-        values: what to write, by column.
-        expected: what was read of it, by column; None if there was no row.
+        name: quoted name of the table, as `cassandra.schema.table` returns it.
+        key: values of the whole primary key, by column.
+        values: values to write, by column.
+        expected: values that were read, by column; None if there was no row.
     """
     if expected is None:
         row = {**key, **values}
@@ -50,10 +51,11 @@ def compare_and_set(
 def refused(
     control: Control, cql: str, rows: Sequence[Sequence[object]]
 ) -> list[tuple[slice, list[Row]]]:
-    """Run a conditional statement for rows of one partition, a hundred at once.
+    """Run a conditional statement for rows of one partition; return the refused parts.
 
-    Of each hundred all are applied, or none. Returns each part of `rows` of which none was, with
-    what its conditions met. After an error other parts may be applied.
+    Each part has up to a hundred rows and is applied as a whole or not at all. The result names
+    each refused part of `rows`, with the rows that its conditions met. After an error, other parts
+    may have been applied.
     """
     parts = [slice(first, first + _TOGETHER) for first in range(0, len(rows), _TOGETHER)]
     answers = control.transactions(cql, (rows[part] for part in parts))
@@ -62,7 +64,7 @@ def refused(
 
 
 def apply_each(control: Control, cql: str, rows: Sequence[Sequence[object]]) -> None:
-    """Run a conditional statement for rows of one partition; what a condition refuses stays."""
+    """Run a conditional statement for rows of one partition; leave refused rows as they are."""
     for part, _ in refused(control, cql, rows):
         control.transactions(cql, ([row] for row in rows[part]))
 

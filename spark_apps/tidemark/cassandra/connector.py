@@ -1,4 +1,4 @@
-"""Bulk reads and writes by the Spark Cassandra Connector; no other module names it."""
+"""Bulk reads and writes by the Spark Cassandra Connector, which no other module names."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _FORMAT = "org.apache.spark.sql.cassandra"
 _BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 4 << 20
-"""The most in one page of a scan: the server holds it several times."""
+"""The most bytes in one page of a scan: the server holds the page several times."""
 _JOINED_PAGE_BYTES = 256 << 10
 _JOINED_BYTES = 16 << 20
-"""The most that one task of a direct join asks for at once."""
+"""The most bytes that one task of a direct join requests at once."""
 _CONCURRENT_READS = 32
 _UNFINISHED_BATCHES = 1000
 _UNFINISHED_BYTES = 64 << 20
-"""The most that one task collects in batches, before the largest is written."""
+"""The most bytes that one task collects in batches before it writes the largest."""
 
 
 def connect(spark: SparkSession, settings: Settings) -> None:
-    """Point a session at the cluster.
+    """Configure a Spark session for the cluster.
 
-    Set at run time and not as `--conf`: pyspark hands every setting it knows before the JVM
-    starts to that JVM's command line, where anybody can read a password.
+    The settings are made at run time and not by `--conf`: pyspark passes every setting that it
+    knows before the JVM starts on the JVM's command line, where anybody can read a password.
     """
     hosts = settings.contact_points
     conf = {
@@ -41,7 +41,7 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         "spark.cassandra.output.consistency.level": settings.cassandra_consistency,
         "spark.cassandra.input.split.sizeInMB": "64",
         "spark.cassandra.input.fetch.sizeInRows": str(_PAGE_ROWS),
-        # The default of 1 KiB makes single-row batches of events; batches never span partitions.
+        # The default of 1 KiB would put each event in its own batch; no batch spans partitions.
         _BATCH_BYTES: str(settings.cassandra_batch_size),
         "spark.cassandra.output.concurrent.writes": "16",
     }
@@ -53,16 +53,16 @@ def connect(spark: SparkSession, settings: Settings) -> None:
 
 
 def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
-    """Tell how large the rows of a table are on average, in bytes.
+    """Set the average size of a table's rows, in bytes.
 
-    Reads then ask for no more at once than a server can hold. It holds whole rows, whatever
-    columns are asked for.
+    Later reads then request no more at once than a server can hold. A server holds whole rows,
+    whatever columns a read requests.
     """
     spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
 
 
 def expected(spark: SparkSession, keyspace: str, table: str) -> float:
-    """What was told of a table; 1 if nothing was."""
+    """Return the average row size in bytes that `expect` has set for a table; 1 by default."""
     return float(spark.conf.get(_size_key(keyspace, table), "1") or 1)
 
 
@@ -78,13 +78,13 @@ def _page(limit: int, row_size: float) -> dict[str, str]:
 def read(
     spark: SparkSession, keyspace: str, table: str, *columns: str, ttl_of: str | None = None
 ) -> DataFrame:
-    """A scan of the named columns of a table; filters on its keys are pushed down.
+    """Read the named columns of a table by a scan; filters on its keys are pushed down.
 
-    With `ttl_of` a column `ttl` is added: the seconds that this column's cell still lives, null
-    if for ever.
+    With `ttl_of`, the frame has a further column `ttl`: the remaining lifetime of that column's
+    cell in seconds, null if the cell never expires.
     """
-    # Left to itself the connector turns joins into direct joins by its estimates, and fails where
-    # a condition names a column that was renamed after the read.
+    # By default the connector turns joins into direct joins by its estimates, and fails if a
+    # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
     options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
     stored = spark.read.format(_FORMAT).options(**options).load()
@@ -99,16 +99,17 @@ def read_partitions(
     ttl_of: str | None = None,
     write_time_of: str | None = None,
 ) -> DataFrame:
-    """The rows of exactly the partitions in `keys`, by direct join.
+    """Read the rows of the partitions in `keys`, by direct join.
 
     Args:
-        keys: one row per partition; its columns are the whole partition key, by name.
-        keyspace: where the table is.
-        table: its name.
-        columns: what to read; the partition key may be among them.
+        keys: one row per partition, with the whole partition key and optionally further columns of
+            the primary key in its order, by name.
+        keyspace: keyspace of the table.
+        table: name of the table.
+        columns: columns to read; key columns may be among them.
         ttl_of: as in `read`.
-        write_time_of: add a column `write_time`: the write timestamp of this column's cell, in
-            microseconds; null if it has none.
+        write_time_of: column whose cells' write timestamps, in microseconds, become a further
+            column `write_time`; null for a cell without one.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -132,10 +133,10 @@ def read_partitions(
 
 
 def await_table(spark: SparkSession, keyspace: str, table: str) -> None:
-    """Wait until the connector has heard of a table that was just made.
+    """Wait until the connector finds a newly created table.
 
     Raises:
-        CassandraUnavailable: it has not within 30 s.
+        CassandraUnavailable: the connector does not find the table within 30 s.
     """
     until = time.monotonic() + 30
     while True:
@@ -157,7 +158,7 @@ def _ttl(column: str | None) -> list[Column]:
 
 
 def require_pushed(frame: DataFrame, condition: str) -> None:
-    """Make sure that Cassandra evaluates a condition, as the plan writes it.
+    """Refuse a plan in which Cassandra does not evaluate a condition, written as in the plan.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -174,16 +175,16 @@ def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
 
 
 def gathered(frame: DataFrame, partition_key: Sequence[str], partitions: int) -> DataFrame:
-    """Bring the rows of each of a table's partitions together, if a task would meet too many.
+    """Group rows by the table's partitions if a task would otherwise meet too many of them.
 
-    A task collects the rows of each partition in a batch of their own. Of too many partitions it
-    writes unfinished batches, in the end one for each row, which costs client and server more than
-    a shuffle. Of few partitions nothing is changed.
+    A task collects the rows of each partition in a separate batch. With too many partitions, the
+    task writes unfinished batches, in the worst case one for each row, which costs client and
+    server more than a shuffle. With few partitions, the frame is returned unchanged.
 
     Args:
         frame: the rows.
-        partition_key: its columns that are the table's partition key.
-        partitions: how many of them the rows may have.
+        partition_key: columns of the frame that form the table's partition key.
+        partitions: highest number of partitions that the rows may have.
     """
     if partitions <= _UNFINISHED_BATCHES:
         return frame
@@ -199,21 +200,21 @@ def write(
     write_time: str | None = None,
     time_to_live: int | str = 0,
 ) -> None:
-    """Upsert all rows; column names are those of the table.
+    """Upsert all rows; the column names are those of the table.
 
     Args:
         frame: the rows.
-        keyspace: where the table is.
-        table: its name.
-        keep_nulls: write nulls as deletions of the cell; by default they are left unset, as the
-            Pekko plugin leaves columns that an event does not have.
-        write_time: a column that holds each row's write timestamp in microseconds; it is not
-            stored. By default the time of writing.
-        time_to_live: seconds until the rows expire; 0 leaves it to the table's default. Or a
-            column that holds each row's, where 0 is for ever; it is not stored.
+        keyspace: keyspace of the table.
+        table: name of the table.
+        keep_nulls: whether to write nulls as deletions of the cell; by default nulls are left
+            unset, as the Pekko plugin leaves columns that an event does not have.
+        write_time: column with each row's write timestamp in microseconds, which is not stored; by
+            default the time of writing.
+        time_to_live: seconds until the rows expire, where 0 means the table's default; or a column
+            with each row's seconds, where 0 means never, which is not stored.
     """
     spark = frame.sparkSession
-    # Unfinished ones; of rows larger than a batch each is one row.
+    # The number of unfinished batches; a row larger than a batch makes a batch of its own.
     batch_size = max(float(spark.conf.get(_BATCH_BYTES) or 0), expected(spark, keyspace, table))
     batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / batch_size)))
     writer = (
@@ -231,15 +232,15 @@ def write(
 
 
 def delete(keys: DataFrame, keyspace: str, table: str) -> None:
-    """Delete rows by key, inside the JVM; the deletions carry the time of deleting.
+    """Delete rows by key, inside the JVM; the deletions carry the time of deletion.
 
     The connector offers deletes to Scala only, hence the calls through the gateway.
 
     Args:
-        keys: its columns are the partition key and a prefix of the clustering columns, by name;
-            with less than all of them every row below that prefix goes.
-        keyspace: where the table is.
-        table: its name.
+        keys: columns of the partition key and of a prefix of the clustering columns, by name; a
+            key without all clustering columns deletes every row below its prefix.
+        keyspace: keyspace of the table.
+        table: name of the table.
     """
     session = keys.sparkSession
     connector = gateway.named(session, "com.datastax.spark.connector")

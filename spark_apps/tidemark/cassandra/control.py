@@ -1,4 +1,4 @@
-"""The control plane: single statements by the Python driver, with one-line errors."""
+"""Single statements by the Python driver, with one-line errors."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ CONCURRENCY = 32
 _STREAMED = 100
 """Rows in a page."""
 _ONCE = "once"
-"""Of transactions: whoever sends one again may meet what it did the first time."""
+"""The profile of transactions: one that is sent again may meet its own first effect."""
 _EVERYWHERE = "everywhere"
-"""Of locks: at QUORUM of all data centres, whatever the rest is read and written with."""
+"""The profile of locks: at QUORUM of all data centres, whatever consistency level is set."""
 
 
 class _NotResent(RetryPolicy):  # type: ignore[misc]
-    """Sends nothing again that may have been done, such as what a broken connection took."""
+    """A retry policy that does not resend a request after an error, since it may have run."""
 
     def on_request_error(self, *args: object, **kwargs: object) -> tuple[int, None]:
         return self.RETHROW, None
 
 
 class Control:
-    """A session for DDL, locks, the ledger and other single statements. Rows come as dicts.
+    """A session for DDL, locks, the ledger and other single statements. Rows are dicts.
 
-    Whatever asks Cassandra raises CassandraUnavailable when a statement fails or times out; the
-    functions that go through this class do not say so again.
+    Every method that sends a statement, and every function that calls such a method, raises
+    CassandraUnavailable when the statement fails or times out; their docstrings do not repeat it.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -54,7 +54,7 @@ class Control:
             CassandraUnavailable: no contact point answers or is known, or the credentials are
                 refused.
         """
-        # The driver repeats on its logger, with a trace, what we say in one line.
+        # The driver logs with a traceback what Tidemark reports in one line.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         self._failures = Failures(settings.cassandra_hosts, settings.cassandra_username)
         self._prepared: dict[str, PreparedStatement] = {}
@@ -68,7 +68,7 @@ class Control:
             raise
 
     def __enter__(self) -> Self:
-        """The session itself; it is closed on exit."""
+        """Return the session, which the end of the block closes."""
         return self
 
     def __exit__(
@@ -88,9 +88,6 @@ class Control:
         """Run one prepared statement with bound values and return all of its rows.
 
         `cql` is a constant, or built only from validated identifiers (`tidemark.cassandra.schema`).
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
         """
         with self._failures.in_one_line():
             return list(self._session.execute(self._prepare(cql), values))
@@ -98,13 +95,9 @@ class Control:
     def stream(
         self, cql: str, values: Sequence[object] = (), *, page: int = _STREAMED
     ) -> Iterator[Row]:
-        """Run one prepared statement and yield its rows, a page of them in memory.
+        """Run one prepared statement and yield its rows, with one page of rows in memory.
 
-        Rows may be large, and the server holds a page of whole ones: so a page is small unless
-        another number is given.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
+        Rows may be large, and the server holds a page of whole rows, so pages are small by default.
         """
         with self._failures.in_one_line():
             statement = self._prepare(cql).bind(values)
@@ -112,10 +105,10 @@ class Control:
             yield from self._session.execute(statement)
 
     def write_time(self) -> int:
-        """A write timestamp in microseconds, later than that of every statement before it.
+        """Return a write timestamp in microseconds, later than that of every earlier statement.
 
-        Whatever is written with it survives the deletes of this session, on whichever machine and
-        by whatever clock it is written.
+        A write with this timestamp survives the session's earlier deletes, whatever machine writes
+        and whatever its clock says.
         """
         stamp: int = self._cluster.timestamp_generator()
         return stamp
@@ -123,11 +116,8 @@ class Control:
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.
 
-        All clients send theirs to the same node. Two nodes that make a table at once would, before
-        Cassandra 5.1, each make one with an id of its own; one node makes one after the other.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
+        All clients send schema statements to the same node. Before Cassandra 5.1, two nodes that
+        create a table at once give it two ids; one node creates tables one after the other.
         """
         with self._failures.in_one_line():
             nodes = self._session.get_pool_state()
@@ -135,11 +125,7 @@ class Control:
             self._session.execute(SimpleStatement(cql), host=node)
 
     def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
-        """Run one lightweight transaction; whether it was applied, and the row that it met.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
-        """
+        """Run one lightweight transaction; return whether it was applied, and the row it met."""
         with self._failures.in_one_line():
             statement = self._prepare(cql)
             row = self._session.execute(statement, values, execution_profile=_ONCE).one()
@@ -148,17 +134,15 @@ class Control:
     def applied_everywhere(
         self, cql: str, values: Iterable[Sequence[object]], *, timeout: float | None = None
     ) -> list[tuple[bool, Row]]:
-        """Run a lightweight transaction for each set of values, each on a partition of its own.
+        """Run a lightweight transaction for each set of values, each on a separate partition.
 
-        They are committed at QUORUM and may be sent twice, so that one must know its own row.
+        The transactions commit at QUORUM and may be sent twice, so a caller must recognize its own
+        row. After an error, other transactions may have been applied.
 
         Args:
             cql: the statement.
-            values: its values, for each of the partitions.
-            timeout: seconds that one of them may take; by default the setting.
-
-        Raises:
-            CassandraUnavailable: at the first that failed or timed out; others may be done.
+            values: values of the statement, for each partition.
+            timeout: seconds that one transaction may take; by default the setting.
         """
         with self._failures.in_one_line():
             limit = {} if timeout is None else {"request_timeout": timeout}
@@ -174,21 +158,16 @@ class Control:
             return [(bool(row.pop("[applied]")), row) for row in rows]
 
     def read_everywhere(self, cql: str) -> list[Row]:
-        """Read at QUORUM what `applied_everywhere` has written, in whatever data centre.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
-        """
+        """Read at QUORUM, to see what `applied_everywhere` has written in any data centre."""
         with self._failures.in_one_line():
             return list(self._session.execute(self._prepare(cql), execution_profile=_EVERYWHERE))
 
     def execute_many(
         self, cql: str, values: Iterable[Sequence[object]], *, concurrency: int = CONCURRENCY
     ) -> list[list[Row]]:
-        """Run one prepared statement for each set of values, a bounded number in flight.
+        """Run one prepared statement for each set of values; return the rows of each in order.
 
-        Raises:
-            CassandraUnavailable: at the first statement that failed or timed out.
+        At most `concurrency` statements are in flight. The first failure ends the call.
         """
         with self._failures.in_one_line():
             results = execute_concurrent_with_args(
@@ -201,10 +180,8 @@ class Control:
     ) -> list[list[Row]]:
         """Run one prepared statement for each set of values, as one unlogged batch per sequence.
 
-        A batch must stay inside one partition and below the server's batch_size_fail_threshold.
-
-        Raises:
-            CassandraUnavailable: at the first batch that failed or timed out.
+        A batch must stay inside one partition and below the server's batch_size_fail_threshold. The
+        first failure ends the call.
         """
         with self._failures.in_one_line():
             prepared = self._prepare(cql)
@@ -217,13 +194,11 @@ class Control:
     ) -> list[list[Row]]:
         """Run a conditional statement in batches of one partition, one batch after the other.
 
-        Each batch is one lightweight transaction, applied as a whole or not at all; the answer to
-        one that is not are the rows that its conditions met. Those of one partition would only
-        contend with each other, and the server gives up one that contends for too long
-        (cas_contention_timeout, 1.8 s by default).
-
-        Raises:
-            CassandraUnavailable: at the first batch that failed or timed out; it may be done.
+        Each batch is one lightweight transaction, applied as a whole or not at all; the answer to a
+        refused batch holds the rows that its conditions met. Concurrent transactions on one
+        partition would only contend with each other, and the server gives up a transaction that
+        contends for too long (cas_contention_timeout, 1.8 s by default). The first failure ends the
+        call; the failed batch may have been applied.
         """
         with self._failures.in_one_line():
             prepared = self._prepare(cql)
@@ -233,11 +208,7 @@ class Control:
             ]
 
     def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
-        """CQL type by column name; None without that table.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
-        """
+        """Return the CQL types of a table by column name; None if there is no such table."""
         rows = self.execute(
             "SELECT column_name, type FROM system_schema.columns"
             " WHERE keyspace_name = ? AND table_name = ?",
@@ -246,11 +217,7 @@ class Control:
         return {row["column_name"]: row["type"] for row in rows} or None
 
     def primary_key(self, keyspace: str, table: str) -> tuple[list[str], list[str]]:
-        """Partition key and clustering columns of a table, in order.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
-        """
+        """Return the partition key and the clustering columns of a table, in order."""
         rows = self.execute(
             "SELECT column_name, kind, position FROM system_schema.columns"
             " WHERE keyspace_name = ? AND table_name = ?",
@@ -263,11 +230,7 @@ class Control:
         )
 
     def has_keyspace(self, keyspace: str) -> bool:
-        """Whether the keyspace exists.
-
-        Raises:
-            CassandraUnavailable: the statement failed or timed out.
-        """
+        """Return whether the keyspace exists."""
         return bool(
             self.execute(
                 "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = ?",
@@ -307,10 +270,10 @@ def _cluster(settings: Settings) -> Cluster:
             _EVERYWHERE: profile(ConsistencyLevel.QUORUM, RetryPolicy()),
         },
         connect_timeout=settings.cassandra_timeout,
-        # The driver's own 2 s are too few for a server that is busy when we connect.
+        # The driver's default of 2 s is too short for a busy server.
         control_connection_timeout=settings.cassandra_timeout,
-        # What is asked of the schema is read from system_schema. Its metadata would be all
-        # tables of all keyspaces, fetched at each start and after each statement of DDL.
+        # Schema queries read system_schema. The driver would fetch the metadata of all tables of
+        # all keyspaces at each start and after each DDL statement.
         schema_metadata_enabled=False,
     )
 

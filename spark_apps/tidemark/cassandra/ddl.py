@@ -1,4 +1,4 @@
-"""Tables made like others. Cassandra itself copies a table only from 5.1 on."""
+"""Creation of a table like another, which Cassandra itself offers only from 5.1 on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tidemark.errors import SchemaMismatch
 def create_table_like(control: Control, keyspace: str, template: str, name: str) -> None:
     """Create a table with the columns, the key and every option of another in its keyspace.
 
-    Indexes and materialized views of the template are not repeated. A table that exists stays as
-    it is. The statement is the server's own (DESCRIBE, since Cassandra 4.0), so that options are
-    copied that this version of Tidemark has never heard of.
+    Indexes and materialized views of the template are not copied. An existing table stays as it
+    is. The statement is the server's own (DESCRIBE, since Cassandra 4.0), so it also copies options
+    that Tidemark does not know.
 
     Raises:
-        SchemaMismatch: there is no such template.
+        SchemaMismatch: the template does not exist.
         InvalidInput: a name is not an identifier.
     """
     copy = table(keyspace, name)

@@ -1,4 +1,4 @@
-"""What the Python driver raises, as one-line errors."""
+"""Translation of the Python driver's exceptions into one-line errors."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Failures:
     """The failures of one session.
 
     Attributes:
-        hosts: the contact points, as they are set.
-        username: who is logged in; empty without a login.
+        hosts: contact points, as in the settings.
+        username: name of the Cassandra user; empty without a login.
     """
 
     hosts: str
@@ -35,7 +35,7 @@ class Failures:
 
     @contextmanager
     def in_one_line(self) -> Iterator[None]:
-        """A block whose failures come out as what is wrong, where, and what to do.
+        """Translate the driver's errors in the block into what is wrong, where, and what to do.
 
         Raises:
             CassandraUnavailable: instead of any error of the driver.

@@ -1,8 +1,8 @@
-"""How large events and snapshots are, so that a page of them fills nobody's memory.
+"""The sizes of events and snapshots, which bound the pages that reads request.
 
-A page is a number of rows, and Cassandra (5.0) makes it of whole rows in its heap, whatever columns
-are asked for. Of events of a megabyte a usual page is gigabytes: a scan, even of the keys, would
-end the server.
+A page is a number of rows, and Cassandra (5.0) builds it from whole rows in its heap, whatever
+columns a read requests. With events of a megabyte, a page of the usual number of rows takes
+gigabytes: a scan, even of keys only, would crash the server.
 """
 
 from __future__ import annotations
@@ -20,17 +20,13 @@ from tidemark.settings import Settings
 _UNKNOWN = 16 << 10
 _PARTITIONS = 8
 _ROWS = 2
-"""Of each partition. Partitions come in the order of their hashes, so the first are any."""
+"""Sampled rows of each partition. Partitions come in hash order, so the first are random."""
 
 
 def measure(control: Control, spark: SparkSession, settings: Settings) -> None:
-    """Take samples of the tables that there are, and let the session read accordingly.
-
-    Raises:
-        CassandraUnavailable: Cassandra does not say which tables there are.
-    """
+    """Sample the existing tables and set their average row sizes for the session's reads."""
     size = _sampled(control, settings.journal_keyspace, settings.journal_table, ("event", "meta"))
-    # What a tag view repeats.
+    # A tag view repeats the payload of its message.
     for name in (settings.journal_table, settings.events_by_tag_table):
         connector.expect(spark, settings.journal_keyspace, name, size)
     kafka = (settings.kafka_journal_keyspace, settings.kafka_journal_table)
@@ -42,9 +38,9 @@ def measure(control: Control, spark: SparkSession, settings: Settings) -> None:
 
 
 def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str]) -> float:
-    """Mean bytes (characters of a text) of those columns together; 0 without that table.
+    """Return the mean bytes (characters for text) of the columns together; 0 without the table.
 
-    A guess, on the large side, if they cannot be read.
+    If the columns cannot be read, the result is a guess on the large side.
     """
     known = control.table_columns(keyspace, name) or {}
     wanted = [column for column in columns if column in known]
@@ -56,7 +52,7 @@ def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str])
             f" PER PARTITION LIMIT {_ROWS} LIMIT {_PARTITIONS * _ROWS}"
         )
     except CassandraUnavailable:
-        # Too many tombstones before the first rows, say. What reads by key need not fail for that.
+        # For example, too many tombstones before the first rows: reads by key still work.
         return _UNKNOWN
     size = sum(len(row[column] or b"") for row in rows for column in wanted)
     return size / max(1, len(rows))

@@ -1,4 +1,4 @@
-"""Schema files with a keyspace to fill in, and checks of tables that others made."""
+"""Creation of tables from schema files, and checks of tables that others created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = re.compile(r"^\s+PRIMARY KEY (.*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class TableShape:
-    """What must be true of a table: types by column, and the primary key in order."""
+    """The required shape of a table: CQL types by column, and the primary key in order."""
 
     columns: Mapping[str, str]
     partition_key: tuple[str, ...]
@@ -30,17 +30,17 @@ class TableShape:
 
 @dataclass(frozen=True)
 class StatedTable:
-    """A table as a schema file has it: CQL types by column, and which of them are its key."""
+    """A table as a schema file states it: CQL types by column, and the key columns."""
 
     columns: Mapping[str, str]
     key: frozenset[str]
 
 
 def identifier(name: str) -> str:
-    """A keyspace, table or column name, quoted for CQL.
+    """Return a keyspace, table or column name, quoted for CQL.
 
     Raises:
-        InvalidInput: the name could be anything but an identifier.
+        InvalidInput: the name is not an identifier.
     """
     if not _IDENTIFIER.fullmatch(name):
         raise InvalidInput(
@@ -51,16 +51,16 @@ def identifier(name: str) -> str:
 
 
 def table(keyspace: str, name: str) -> str:
-    """`"keyspace"."table"` for CQL.
+    """Return `"keyspace"."table"` for CQL.
 
     Raises:
-        InvalidInput: a part could be anything but an identifier.
+        InvalidInput: a part is not an identifier.
     """
     return f"{identifier(keyspace)}.{identifier(name)}"
 
 
 def schema_statements(file: Path, keyspace: str) -> list[str]:
-    """The statements of a schema file, `${keyspace}` filled in with a validated name.
+    """Return the statements of a schema file, with the validated keyspace for `${keyspace}`.
 
     Raises:
         InvalidInput: the keyspace is not an identifier.
@@ -71,11 +71,10 @@ def schema_statements(file: Path, keyspace: str) -> list[str]:
 
 
 def create_keyspace(control: Control, keyspace: str, replication: Mapping[str, str]) -> None:
-    """Make the keyspace unless it exists.
+    """Create the keyspace unless it exists.
 
     Raises:
         InvalidInput: keyspace or replication hold anything but identifiers and numbers.
-        CassandraUnavailable: Cassandra refused the statement.
     """
     if control.has_keyspace(keyspace):
         return
@@ -94,11 +93,10 @@ def create_keyspace(control: Control, keyspace: str, replication: Mapping[str, s
 
 
 def create_own_tables(control: Control, settings: Settings) -> None:
-    """Make Tidemark's own keyspace and tables unless they exist, and columns that they lack.
+    """Create Tidemark's own keyspace and tables unless they exist, and add missing columns.
 
     Raises:
-        SchemaMismatch: a table of that name has another key, or a column another type.
-        CassandraUnavailable: Cassandra refused a statement.
+        SchemaMismatch: an existing table lacks a key column, or a column has another type.
     """
     create_keyspace(control, settings.keyspace, settings.replication)
     create_tables(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
@@ -106,13 +104,10 @@ def create_own_tables(control: Control, settings: Settings) -> None:
 
 
 def create_tables(control: Control, file: Path, keyspace: str) -> None:
-    """Make the tables of a schema file unless they exist.
+    """Create the tables of a schema file unless they exist.
 
-    Each statement changes the schema of the whole cluster even when it has nothing to do, so
-    only those are sent whose table is missing.
-
-    Raises:
-        CassandraUnavailable: Cassandra refused a statement.
+    Each statement changes the schema of the whole cluster even if the table exists, so only the
+    statements of missing tables are sent.
     """
     existing = {
         row["table_name"]
@@ -127,7 +122,7 @@ def create_tables(control: Control, file: Path, keyspace: str) -> None:
 
 
 def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
-    """The tables of a schema file of ours, which has a column a line.
+    """Return the tables of one of Tidemark's schema files, which state one column per line.
 
     Raises:
         InvalidInput: the keyspace is not an identifier.
@@ -146,13 +141,12 @@ def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
 
 
 def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
-    """Give the tables of a schema file that exist the columns that they lack; others stay.
+    """Add missing columns to the existing tables of a schema file; leave other columns as they are.
 
-    A column that is added is null in the rows that are there, which is what it means to them.
+    An added column is null in existing rows, and null must be its right value for them.
 
     Raises:
         SchemaMismatch: a key column is missing, or a column has another type.
-        CassandraUnavailable: a statement failed.
     """
     actual: dict[str, dict[str, str]] = {}
     for row in control.execute(
@@ -179,7 +173,7 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
         )
     for name, one in stated.items():
         for column in one.columns.keys() - actual.get(name, one.columns).keys():
-            # Two runs may find it missing at once.
+            # IF NOT EXISTS, because two runs may find the column missing at once.
             control.execute_ddl(
                 f"ALTER TABLE {table(keyspace, name)}"
                 f" ADD IF NOT EXISTS {identifier(column)} {one.columns[column]}"
@@ -189,10 +183,11 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
 def require_tables(
     control: Control, keyspace: str, shapes: Mapping[str, TableShape], *, made_by: str
 ) -> None:
-    """Refuse a keyspace whose tables are missing or of another shape; extra columns are welcome.
+    """Refuse a keyspace whose tables are missing or have another shape; allow extra columns.
 
     Raises:
-        SchemaMismatch: naming every difference at once.
+        SchemaMismatch: the keyspace or a table is missing, or a table differs; the message names
+            every difference.
     """
     if not control.has_keyspace(keyspace):
         raise SchemaMismatch(

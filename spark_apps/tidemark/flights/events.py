@@ -1,4 +1,4 @@
-"""From flights to events: what happened to each aircraft, when, and as which of its events.
+"""The events of each aircraft, derived from its flights, with their times and sequence nrs.
 
 Rules: an aircraft is the persistent entity `aircraft|<tail number>`; flights without a tail
 number belong to `aircraft|none-<carrier>`. A flight that was flown gives `scheduled` two hours

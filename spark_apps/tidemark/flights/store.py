@@ -20,7 +20,7 @@ from tidemark.partitioning.keys import entity_type
 from tidemark.settings import Settings
 
 SAMPLED_PARTITIONS = 10_000
-"""More than twice as many as a year of flights has."""
+"""More than twice as many partitions as a year of flights has."""
 
 
 def require_own_journal(control: Control, settings: Settings) -> None:

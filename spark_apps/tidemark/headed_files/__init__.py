@@ -1,1 +1,1 @@
-"""Files of the user's with a header: SQL with YAML in a comment, Python with a decorator."""
+"""User files with a header: SQL with YAML in a comment, Python with a decorator."""

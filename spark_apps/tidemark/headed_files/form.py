@@ -1,4 +1,4 @@
-"""What a header may say: pydantic models, whose errors become one line with a remedy."""
+"""The form of a header: pydantic models, whose errors become one line with a remedy."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-"""A text that is not empty; blanks around it do not count."""
+"""A text that is not empty after blanks around it are stripped."""
 BY_SHAPE = Discriminator(lambda value: "text" if isinstance(value, str | int) else "mapping")
-"""Tells a short form, tagged `text`, from a long one, tagged `mapping`."""
+"""The discriminator between a short form, tagged `text`, and a long form, tagged `mapping`."""
 _REFUSED = "refused"
 _REMEDIES = {
     "enum": "write {expected}",
@@ -40,18 +40,18 @@ _REMEDIES = {
     "too_short": "name at least one",
     "model_type": "write a mapping",
 }
-"""What would be right, by pydantic's type of the error."""
+"""The remedy of an error, by pydantic's type of the error."""
 
 
 def refusal(do: str, what: str = "", key: str = "") -> PydanticCustomError:
     """Return an error of a validator.
 
     Args:
-        do: what would be right.
-        what: what is wrong; by default that the value cannot be used.
-        key: the key that is at fault, if it is not the whole value.
+        do: remedy for the user.
+        what: description of the problem; by default, that the value cannot be used.
+        key: faulty key; empty if the whole value is wrong.
     """
-    # Braces of the user's would be taken for places to fill, and so stand only in the context.
+    # The context holds the user's text, because pydantic would fill in braces in the message.
     return PydanticCustomError(_REFUSED, "refused", {"what": what, "do": do, "key": key})
 
 
@@ -66,11 +66,11 @@ DIFFERENT = (
     AfterValidator(_require_different),
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
 )
-"""What makes a tuple of texts one that is not empty and has nothing twice."""
+"""The annotations of a tuple of texts that must not be empty and must not repeat a text."""
 
 
 class Form(BaseModel):
-    """A mapping with known keys, which have `-` where the attributes have `_`."""
+    """A mapping with known keys; a key has `-` where its attribute has `_`."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -80,7 +80,7 @@ class Form(BaseModel):
 
     @classmethod
     def fields(cls) -> dict[str, FieldInfo]:
-        """Return what is known of each key."""
+        """Return the field of each key."""
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
     @model_validator(mode="before")
@@ -104,7 +104,7 @@ class Form(BaseModel):
 
 
 class OneKey(Form):
-    """A mapping with exactly one of its keys, which says what the value is."""
+    """A mapping with exactly one of its keys, which names the kind of the value."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
@@ -118,12 +118,12 @@ class OneKey(Form):
 def describe(
     form: type[Form], error: ErrorDetails, name: str, *, is_python: bool
 ) -> tuple[str, str]:
-    """Return what is wrong and what would be right.
+    """Return the description and the remedy of an error.
 
     Args:
-        form: what the header was checked against.
+        form: form of the header.
         error: one of pydantic's errors.
-        name: the innermost key around it; empty if it is in none.
+        name: innermost key around the error; empty without one.
         is_python: whether the header is in a Python file.
     """
     details, value = error.get("ctx", {}), error["input"]
@@ -143,7 +143,7 @@ def describe(
 
 
 def _written(key: str, value: Any, is_python: bool) -> str:
-    """Return a key and its value as a user writes them, in one line."""
+    """Return a key and its value on one line, as a user writes them."""
     if is_python:
         return f"{_spelled(key, is_python)}={_with_underscores(value)!r}"
     text = yaml.safe_dump(

@@ -1,7 +1,7 @@
-"""A header: the values that stand above a file's body, each with its place in the file.
+"""A header: the values above a file's body, each with its place in the file.
 
-It is written as YAML in a SQL file and as keyword arguments in a Python file; from here on both are
-the same.
+A header is written as YAML in a SQL file and as keyword arguments in a Python file; this module
+represents both in one way.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Checked = TypeVar("Checked", bound=Form)
 
 @dataclass(frozen=True)
 class Node:
-    """One value as it is written.
+    """One value as written in the file.
 
     Attributes:
-        value: a text, a number, or nodes in order or by key.
-        place: where it starts.
-        keys: where each key of a mapping starts.
-        padded: a text with as many line ends and blanks before it as it has in its file, so that a
-            place that Spark names is the place in the file.
+        value: text, number, or nodes in order or by key.
+        place: start of the value.
+        keys: start of each key of a mapping.
+        padded: text with as many line ends and blanks before it as in its file, so that a place
+            that Spark names is the place in the file.
     """
 
     value: str | int | list[Node] | dict[str, Node]
@@ -61,9 +61,9 @@ class Header:
     """The header of one file.
 
     Attributes:
-        file: the file.
-        root: its mapping.
-        is_python: whether it is written as keyword arguments, with `_` for `-`.
+        file: path of the file.
+        root: mapping of the header's keys.
+        is_python: whether the header is written as keyword arguments, with `_` for `-`.
     """
 
     file: Path
@@ -71,11 +71,11 @@ class Header:
     is_python: bool = False
 
     def node(self, *path: str | int) -> Node:
-        """Return the innermost value on a path; steps that the file does not have are left out."""
+        """Return the innermost value on a path; skip steps that the file does not have."""
         return self._found(path)[0]
 
     def _found(self, path: Sequence[str | int]) -> tuple[Node, str]:
-        """Return that value and the innermost key around it, which is empty if there is none."""
+        """Return the innermost value on a path, and the innermost key around it, or ""."""
         node, name = self.root, ""
         for step in path:
             name = str(step) if step in node.keys else name
@@ -83,7 +83,7 @@ class Header:
         return node, name
 
     def line_of(self, key: str) -> int:
-        """Return the line of a key, or that of the header for a key that is left out."""
+        """Return the line of a key, or the line of the header for a key that is left out."""
         return self.root.keys.get(key, self.root.place)[0]
 
     def error(self, what: str, do: str, *path: str | int) -> DefinitionError:
@@ -94,7 +94,8 @@ class Header:
         """Check the header against a form.
 
         Raises:
-            DefinitionError: naming file, line, column and what would be right.
+            DefinitionError: the header does not fit the form; the message names file, line, column
+                and remedy.
         """
         try:
             return form.model_validate(
@@ -102,7 +103,7 @@ class Header:
             )
         except ValidationError as error:
             problems = error.errors(include_url=False)
-        # Items that are refused leave a list too short, which is not what is wrong.
+        # Refused items make a list too short, so another error comes before `too_short`.
         problem = min(problems, key=lambda each: (each["type"] == "too_short", self._place(each)))
         name = self._found(problem["loc"])[1]
         what, do = describe(form, problem, name, is_python=self.is_python)
@@ -116,16 +117,16 @@ class Header:
 def error_in(
     file: Path, what: str, do: str, line: int, column: int | None = None
 ) -> DefinitionError:
-    """Return an error at a line, and column if it is known, of a file; both count from 1."""
+    """Return an error at a line, and a column if known, of a file; both count from 1."""
     place = f"{file}:{line}" if column is None else f"{file}:{line}:{column}"
     return DefinitionError(what, where=place, do=do)
 
 
 def utf8_text(file: Path) -> str:
-    """Read a file.
+    """Read a file as UTF-8.
 
     Raises:
-        DefinitionError: it is not UTF-8.
+        DefinitionError: the file is not UTF-8.
     """
     try:
         return file.read_bytes().decode("utf-8")

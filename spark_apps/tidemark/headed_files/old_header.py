@@ -1,7 +1,7 @@
-"""Headers as they were before 0.1.0, lines of `-- key: value`: refused, with their YAML form.
+"""Refusal of headers of the form before 0.1.0, lines of `-- key: value`, with their YAML form.
 
-What cannot be turned into YAML is passed on as it is; the error that the YAML form then gets says
-what would be right.
+A value that has no YAML form is passed on as it is; the error on the YAML form then names the
+remedy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PART = re.compile(
         | [([{] (?: [^][(){}'"] | '[^']*' | "[^"]*" | [([{][^][(){}]*[])}] )* [])}] | [^,] )+""",
     re.VERBOSE | re.DOTALL,
 )
-"""What is between commas that are in no quotes and no parentheses."""
+"""A part between commas that are outside of quotes and parentheses."""
 _WORD = re.compile(r"(?:[^\s']|'(?:[^']|'')*')+")
 _RULE = re.compile(r"(?:(?P<id>-?\d+)(?:/(?P<manifest>\S+))?\s+)?(?P<kind>[\w-]+)\s*(?P<rest>.*)")
 _ARGUMENTS = {
@@ -47,7 +47,7 @@ def refuse(file: Path, text: str) -> None:
     """Refuse a text that begins with a header of the old form.
 
     Raises:
-        OldHeader: it does.
+        OldHeader: the text begins with a header of the old form.
     """
     header: dict[str, str] = {}
     for line in text.splitlines():
@@ -68,7 +68,7 @@ def yaml_form(header: Mapping[str, str]) -> str:
     lines = []
     for key, value in header.items():
         form = _CONVERSIONS.get(key, _scalar)(value)
-        # Lists and mappings in lines, what they hold in one.
+        # Write each item of a list or mapping on its own line, and the item's content on that line.
         flow = None if isinstance(form, list | dict) else False
         lines.append(
             yaml.safe_dump(

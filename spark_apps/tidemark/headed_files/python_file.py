@@ -1,7 +1,7 @@
-"""A Python file of the user's with a decorator that states what a SQL file's header does.
+"""A user's Python file with a decorator that states the values of a header.
 
-It is read and not run: whoever only wants to know which projections there are must not need what
-they import, nor do what they do. So the decorator's arguments are literals.
+The file is parsed and not run, so that a list of the projections needs none of their imports and
+has none of their side effects. The decorator's arguments are therefore literals.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class PythonFile:
     """A Python file, taken apart.
 
     Attributes:
-        header: the arguments of its decorator.
-        code: all of the file but the decorator.
-        function: the name of the decorated function.
-        line: that of its decorator.
-        parameters: how many arguments it must be called with.
+        header: arguments of the decorator.
+        code: text of the file without the decorator.
+        function: name of the decorated function.
+        line: line of the decorator.
+        parameters: number of required arguments of the function.
     """
 
     header: Header
@@ -50,7 +50,8 @@ def read_python_file(file: Path) -> PythonFile:
     """Read the decorator of a file's one decorated function.
 
     Raises:
-        DefinitionError: naming file, line, column and what would be right.
+        DefinitionError: the file is not such a definition; the message names file, line, column and
+            remedy.
     """
     text = utf8_text(file)
     try:
@@ -96,7 +97,7 @@ def _is_ours(decorator: ast.expr) -> bool:
 
 
 class _Literals:
-    """Nodes out of Python's syntax tree."""
+    """A converter from Python's syntax tree to nodes."""
 
     def __init__(self, file: Path, text: str) -> None:
         self._file, self._text = file, text

@@ -1,8 +1,8 @@
-"""A SQL file of the user's: a comment that holds a header in YAML, then SQL.
+"""A user's SQL file: a comment that holds a header in YAML, then SQL.
 
-The marks are those of Test262, `/*---` and `---*/`: a block comment goes through formatters as it
-is, and YAML in it is written as in a file of its own. Every scalar is a text until a form says what
-it must be, so that `no`, `off`, `1e3` or a date mean what they look like.
+The marks are those of Test262, `/*---` and `---*/`: formatters leave a block comment unchanged, and
+the YAML in the comment is written as in a separate file. Every scalar is a text until a form sets
+its type, so that `no`, `off`, `1e3` or a date mean what they look like.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class SqlFile:
     """A SQL file, taken apart.
 
     Attributes:
-        header: its front matter.
-        body: what follows, padded with empty lines to its line in the file, so that a place that
-            Spark names is the place in the file.
+        header: front matter of the file.
+        body: SQL after the front matter, padded with empty lines to its line in the file, so that a
+            place that Spark names is the place in the file.
     """
 
     header: Header
@@ -52,11 +52,11 @@ class SqlFile:
 
 
 def read_sql_file(file: Path) -> SqlFile:
-    """Read a file.
+    """Read a file and separate its front matter from its SQL.
 
     Raises:
-        DefinitionError: there is no front matter, or it is not YAML, or more of YAML than a header
-            needs; naming file, line, column and what would be right.
+        DefinitionError: the front matter is missing, is not YAML, or uses more of YAML than a
+            header needs; the message names file, line, column and remedy.
     """
     text = utf8_text(file)
     found = _FRONT_MATTER.match(text)
@@ -73,7 +73,7 @@ def read_sql_file(file: Path) -> SqlFile:
 
 
 class _Yaml:
-    """Nodes out of the events of PyYAML's parser."""
+    """A converter from the events of PyYAML's parser to nodes."""
 
     def __init__(self, file: Path, text: str) -> None:
         self._file, self._text = file, text
@@ -93,7 +93,7 @@ class _Yaml:
             raise error_in(self._file, what, "leave it out", line, column) from None
 
     def root(self) -> Node:
-        """Return the mapping that the text is."""
+        """Return the mapping that the text holds."""
         documents = 0
         for event in self._events:
             documents += isinstance(event, DocumentStartEvent)
@@ -162,5 +162,5 @@ def _place(mark: Any) -> Place:
 
 
 def _mark(mark: Any) -> yaml.Mark:
-    """Return a mark of a text that was parsed, which is always there; its type says perhaps."""
+    """Return a mark of parsed text, which always exists although its type is optional."""
     return cast(yaml.Mark, mark)

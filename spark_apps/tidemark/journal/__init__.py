@@ -1,1 +1,1 @@
-"""The journal's own tables, exactly as Pekko and Akka Persistence Cassandra make and read them."""
+"""The journal's own tables, exactly as Pekko and Akka Persistence Cassandra use them."""

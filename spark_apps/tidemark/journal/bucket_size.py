@@ -1,8 +1,8 @@
-"""Which bucket and partition sizes a journal was built with. Pekko never stores nor checks them.
+"""Checks of the bucket size and the partition size that a journal was built with.
 
-A reader whose bucket size differs from the writer's sees nothing, without an error
-(docs/real-systems.md, "How a reader reads"), so we compare with what we stored and with the rows
-themselves.
+Pekko neither stores nor checks these sizes. A reader whose bucket size differs from the writer's
+sees no events and gets no error (docs/real-systems.md, "How a reader reads"). The checks therefore
+compare the settings with the recorded bucket size and with the rows themselves.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ TABLE = "tag_view_table"
 
 
 def require_bucket_size(control: Control, settings: Settings) -> None:
-    """Refuse a bucket size other than that of the rows that exist.
+    """Refuse a bucket size that the existing tag views contradict.
 
-    Of up to 64 partitions the last row is read: in a partition of a larger bucket size it lies
-    past the end of a smaller bucket, and the key of a smaller one is not at a larger one's edge.
-    Fewer than half of them in the wrong bucket are damage, which `reconcile check` finds.
+    The check reads the last row of up to 64 partitions. If the existing buckets are larger, the
+    last row lies past the end of the expected bucket; if they are smaller, the partition key is not
+    the start of an expected bucket. If fewer than half of these rows lie in the wrong bucket, the
+    rows are damaged, which `reconcile check` finds.
 
     Raises:
-        BucketSizeMismatch: what we stored, or a row, contradicts `settings.bucket_size`.
+        BucketSizeMismatch: the recorded bucket size, or at least half of the sampled rows,
+            contradict `settings.bucket_size`.
     """
     recorded = recorded_bucket_size(control, settings)
     if recorded is not None and recorded is not settings.bucket_size:
@@ -52,14 +54,14 @@ def require_bucket_size(control: Control, settings: Settings) -> None:
 
 
 def require_partition_size(control: Control, settings: Settings) -> None:
-    """Refuse a target partition size other than that of the messages that exist.
+    """Refuse a target partition size that the existing messages contradict.
 
-    Messages are looked up by it: with another one they would be there, and not be found. Of the
-    highest of up to 1,000 partitions the last row is read; it lies in the partition of its
-    sequence nr or in the next one (docs/real-systems.md, "Partitions").
+    With a wrong target partition size, a read by key misses messages that exist. The check lists up
+    to 1,000 partitions and reads the last row of the 64 with the highest partition nrs. A row lies
+    in the partition of its sequence nr or in the next one (docs/real-systems.md, "Partitions").
 
     Raises:
-        InvalidInput: a row lies elsewhere.
+        InvalidInput: a row lies in any other partition.
     """
     messages = table(settings.journal_keyspace, settings.journal_table)
     found = control.execute(
@@ -84,7 +86,7 @@ def require_partition_size(control: Control, settings: Settings) -> None:
 
 
 def record_bucket_size(control: Control, *written: Settings) -> None:
-    """Store the bucket size of tag views, all at one time, before their first row is written."""
+    """Record the bucket size of tag views, with one common time, before their first row."""
     now = clock.now()
     control.execute_many(
         f"INSERT INTO {table(written[0].keyspace, TABLE)}"
@@ -97,13 +99,13 @@ def record_bucket_size(control: Control, *written: Settings) -> None:
 
 
 def recorded_bucket_size(control: Control, settings: Settings) -> BucketSize | None:
-    """The bucket size that was stored for the tag views' table."""
+    """Return the recorded bucket size of the tag views; None without a record."""
     row = _recorded(control, settings)
     return BucketSize.parse(row["bucket_size"]) if row else None
 
 
 def recorded_at(control: Control, settings: Settings) -> datetime | None:
-    """When tag-write or reconcile last wrote to the tag views' table, or rebucket made it."""
+    """Return when (UTC) tag-write or reconcile last wrote tag views, or rebucket made the table."""
     row = _recorded(control, settings)
     return row["recorded_at"].replace(tzinfo=UTC) if row else None
 
@@ -120,7 +122,7 @@ def _recorded(control: Control, settings: Settings) -> Row | None:
 
 
 def forget_bucket_size(control: Control, settings: Settings, tag_views_table: str) -> None:
-    """Delete what was stored for a table that is gone."""
+    """Delete the recorded bucket size of a dropped table."""
     control.execute(
         f"DELETE FROM {table(settings.keyspace, TABLE)}"
         " WHERE journal_keyspace = ? AND tag_views_table = ?",

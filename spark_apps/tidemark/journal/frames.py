@@ -14,18 +14,18 @@ from tidemark.partitioning import columns, keys
 from tidemark.settings import Settings
 
 _PARTITIONS = 4
-"""Partitions of one persistence id that are asked for at once."""
+"""Partitions of one persistence id that one round of direct joins reads."""
 TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
-"""The primary key of the tag views, by the table's own names."""
+"""The primary key columns of the tag views, by the names that the table gives them."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 
 
 def message_index(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
-    """Every message, by default without its payload.
+    """Read every message, by default without its payload.
 
     Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks (bigint,
     100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, null when untagged),
-    and those of `payload`, names of messages' own columns.
+    and the columns of the table `messages` that `payload` names.
     """
     return _messages(spark, settings, *payload)
 
@@ -33,7 +33,7 @@ def message_index(spark: SparkSession, settings: Settings, *payload: str) -> Dat
 def messages_between(
     spark: SparkSession, settings: Settings, first_bucket: int, end_bucket: int
 ) -> DataFrame:
-    """Whole messages whose time bucket b satisfies first_bucket <= b < end_bucket (epoch ms).
+    """Read whole messages whose time bucket b satisfies first_bucket <= b < end_bucket (epoch ms).
 
     Columns: those of `message_index`, and the payload columns of `tables.PAYLOAD_COLUMNS`.
     """
@@ -42,7 +42,7 @@ def messages_between(
 
 
 def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """tag_write_progress.
+    """Read the table tag_write_progress.
 
     Columns: persistence_id, tag, progress_sequence_nr, progress_number (bigint), progress_offset
     (timeuuid text of the last event).
@@ -67,9 +67,10 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """tag_write_progress with the time bucket of its last event.
+    """Read tag_write_progress, with the time bucket of the last event of each row.
 
-    Columns: persistence_id, tag, progress_sequence_nr, progress_number, progress_bucket (bigint).
+    Columns: persistence_id, tag, progress_sequence_nr, progress_number, progress_bucket (bigint;
+    the bucket is in epoch ms).
     """
     rows = write_progress(spark, settings)
     offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
@@ -79,20 +80,21 @@ def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Every row of the tag views without its payload.
+    """Read every row of the tag views, without its payload.
 
     Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
-    text), ticks (bigint, 100 ns since 1582), time_bucket (bigint): the one it is stored under.
+    text), ticks (bigint, 100 ns since 1582), time_bucket (bigint, epoch ms: the time bucket in the
+    row's partition key).
     """
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
     return _named(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
 def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
-    """The same of exactly those partitions or rows, by direct join.
+    """Read the tag-view rows of the given keys, by direct join. Columns: those of `tag_view_keys`.
 
     Args:
-        keys: tag_name, timebucket, and further columns of the primary key in its order.
+        keys: tag_name, timebucket, and optionally further columns of the primary key in its order.
         settings: where the journal is.
 
     Raises:
@@ -105,8 +107,8 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
 def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
     """Delete rows of the tag views, each by its whole primary key.
 
-    Columns in: tag, time_bucket, timestamp, persistence_id, tag_pid_sequence_nr, as `tag_view_keys`
-    names them, and perhaps more.
+    Columns in: tag, time_bucket, timestamp, persistence_id, tag_pid_sequence_nr, as in
+    `tag_view_keys`; further columns are ignored.
     """
     keys = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
     connector.delete(
@@ -127,14 +129,14 @@ def _named(rows: DataFrame) -> DataFrame:
 
 
 def deleted(spark: SparkSession, settings: Settings) -> DataFrame:
-    """How far each persistence id is deleted: persistence_id, deleted_to (bigint)."""
+    """Read how far each persistence id is deleted. Columns: persistence_id, deleted_to (bigint)."""
     return connector.read(
         spark, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
     )
 
 
 def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """The same of some persistence ids only, by direct join.
+    """Read how far the given persistence ids are deleted, by direct join. Columns: as `deleted`.
 
     Args:
         ids: persistence_id; unique.
@@ -149,7 +151,7 @@ def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
 
 
 def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
-    """tag_scanning: persistence_id, scanned_to (bigint)."""
+    """Read the table tag_scanning. Columns: persistence_id, scanned_to (bigint)."""
     scanned = connector.read(
         spark,
         settings.journal_keyspace,
@@ -163,13 +165,13 @@ def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
 def indexed_between(
     spark: SparkSession, settings: Settings, first: int, end: int, *payload: str
 ) -> DataFrame:
-    """The messages of a time range by the storage-attached index on `messages(timestamp)`.
+    """Read the messages of a time range by the storage-attached index on `messages(timestamp)`.
 
     Args:
         spark: the session.
         settings: where the journal is.
-        first: epoch ms; of the millisecond before it there may be messages as well.
-        end: epoch ms; likewise of this millisecond.
+        first: epoch ms, inclusive; messages of the millisecond before may be among the rows.
+        end: epoch ms, exclusive; messages of this millisecond may be among the rows.
         payload: further columns to read.
 
     Columns: those of `message_index`, and `payload`.
@@ -177,8 +179,8 @@ def indexed_between(
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    # Cassandra compares timeuuids by time first, and then by bytes with a sign: this is not the
-    # lowest one of its 100 ns.
+    # Cassandra compares timeuuids by time first and then by signed bytes. Clock sequence 0 and
+    # node 0 are therefore not the lowest timeuuid of their tick, hence the extra millisecond.
     lowest, highest = (
         keys.ticks_timeuuid(keys.epoch_ms_ticks(moment), clock_sequence=0, node=0)
         for moment in (first - 1, end + 1)
@@ -192,7 +194,7 @@ def indexed_between(
 
 
 def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame:
-    """The messages of exactly those keys, by direct join; a key without a message gives nothing.
+    """Read the messages of the given keys, by direct join; a key without a message gives no row.
 
     Args:
         keys: persistence_id, partition_nr, and sequence_nr unless whole partitions are wanted.
@@ -213,13 +215,14 @@ def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame
 def messages_of_ids(
     ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
 ) -> DataFrame:
-    """All messages of some persistence ids, by direct joins, a few partitions of each at a time.
+    """Read all messages of some persistence ids, by direct joins of a few partitions each.
 
     Args:
         ids: persistence_id; unique.
         settings: where the journal is.
         payload: further columns to read.
-        deleted_to: as `deleted` has it, of these ids at least; by default all of it is read.
+        deleted_to: the rows of `deleted`, for these ids at least; by default the whole table is
+            read.
 
     Columns: those of `message_index`, and `payload`.
 
@@ -236,7 +239,7 @@ def messages_of_ids(
     while not frontier.isEmpty():
         numbers = F.sequence("first_partition", F.col("first_partition") + (_PARTITIONS - 1))
         wanted = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
-        # Checkpoints and not caches: a cached frame drags the plans of all before it along.
+        # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
         found.append(messages_of(wanted, settings, "partition_nr", *payload).localCheckpoint())
         goes_on = found[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
@@ -257,7 +260,7 @@ def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFra
 
 
 def _with_time(messages: DataFrame, settings: Settings) -> DataFrame:
-    # One after the other: the text is taken apart once.
+    # Two columns, one computed from the other, so that Spark parses the timeuuid text only once.
     epoch_ms = columns.ticks_epoch_ms(F.col("ticks"))
     return messages.withColumn("ticks", columns.timeuuid_ticks(F.col("timestamp"))).withColumn(
         "time_bucket", columns.time_bucket(epoch_ms, settings.bucket_size)

@@ -1,4 +1,4 @@
-"""What the journal says about single persistence ids, read by key and without payloads."""
+"""Reads of what the journal holds of single persistence ids, by key and without payloads."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from tidemark.settings import Settings
 
 @dataclass(frozen=True)
 class Entity:
-    """What the journal says about a persistence id.
+    """The traces of one persistence id in the journal.
 
     Attributes:
-        persistence_id: which.
-        timestamps: those of its events, by (tag, time bucket).
-        lowest_sequence_nr: of the events that are left; None without any.
-        first_bucket: the time bucket of that event (epoch ms).
-        progress_tags: the tags with a row in tag_write_progress.
-        is_scanned: it has a row in tag_scanning.
-        is_known: messages, metadata, tag_write_progress or tag_scanning name it.
+        persistence_id: the persistence id.
+        timestamps: the timeuuids of its tagged events, by (tag, time bucket in epoch ms).
+        lowest_sequence_nr: the lowest sequence nr among its remaining events; None without events.
+        first_bucket: the time bucket (epoch ms) of the event with that sequence nr.
+        progress_tags: the tags under which it has a row in tag_write_progress.
+        is_scanned: whether it has a row in tag_scanning.
+        is_known: whether messages, metadata, tag_write_progress or tag_scanning name it.
     """
 
     persistence_id: str
@@ -39,14 +39,14 @@ class Entity:
 
     @property
     def has_lost_its_front(self) -> bool:
-        """Whether events are gone whose rows may still be there."""
+        """Whether its first events are gone, of which tag-view rows may remain."""
         return self.lowest_sequence_nr != 1
 
 
 def read_entities(
     control: Control, settings: Settings, persistence_ids: Iterable[str]
 ) -> list[Entity]:
-    """What the journal says about each of them, in order of their names."""
+    """Read the traces of persistence ids in the journal; return them sorted by persistence id."""
     ids = sorted(persistence_ids)
     deleted = lookup(control, settings, settings.metadata_table, "deleted_to", ids)
     progress = lookup(control, settings, tables.TAG_WRITE_PROGRESS, "tag", ids)
@@ -72,7 +72,7 @@ def read_entities(
 def lookup(
     control: Control, settings: Settings, name: str, column: str, ids: Sequence[str]
 ) -> dict[str, list[Row]]:
-    """That column of a table keyed by persistence id, the rows of each id."""
+    """Read one column of a table whose partition key is the persistence id; return rows by id."""
     rows = control.execute_many(
         f"SELECT {column} FROM {table(settings.journal_keyspace, name)} WHERE persistence_id = ?",
         [(one,) for one in ids],
@@ -87,7 +87,7 @@ def _first(rows: Sequence[Row], column: str) -> int:
 def _events(
     control: Control, settings: Settings, persistence_id: str, deleted_to: int
 ) -> list[Row]:
-    """Read the events of a persistence id, also those at its front that should be deleted."""
+    """Read the events of a persistence id, with any that deletion should have removed."""
 
     def read(partition: int) -> list[Row]:
         [rows] = _partitions(control, settings, [(persistence_id, partition)])
@@ -101,10 +101,10 @@ def _events(
 def _events_anywhere(
     control: Control, settings: Settings, persistence_ids: Sequence[str]
 ) -> dict[str, list[Row]]:
-    """The events of ids that have none where they should: all partition keys are gone through.
+    """Read the events of persistence ids by a pass over all partition keys of messages.
 
-    So an id whose front went without a word in metadata is found, and a wrong
-    target_partition_size is survived.
+    The pass finds a persistence id whose first events were deleted without a row in metadata, and
+    works with a wrong target_partition_size.
     """
     wanted = set(persistence_ids)
     distinct = control.stream(

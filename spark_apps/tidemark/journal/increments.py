@@ -1,8 +1,8 @@
-"""Reading only what is new: the messages behind a known sequence nr of each persistence id.
+"""Reads of new messages only: those after a known sequence nr of each persistence id.
 
-A sequence nr has no successor that could be missing: Pekko writes them one by one without a gap.
-So "is there anything after n" is one look at the key n + 1, and whatever came late is found by it
-too, the last event of a quiet persistence id included.
+Pekko writes the sequence nrs of a persistence id one by one without a gap. One read of the key
+n + 1 therefore answers whether any event follows n. Such a read also finds late events, including
+the last event of a quiet persistence id.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tidemark.partitioning import columns
 from tidemark.settings import Settings
 
 MAX_WIDTH = 4096
-"""Keys of one persistence id in one round."""
+"""The most keys of one persistence id in one round."""
 
 
 def start_positions(spark: SparkSession, settings: Settings, known_ids: DataFrame) -> DataFrame:
-    """Where to look for each persistence id that is known or listed in all_persistence_ids.
+    """Return where to start for each persistence id, known or listed in all_persistence_ids.
 
     Columns in: persistence_id, known_to (bigint). Columns out: persistence_id, known_to (0 when
-    unknown), first_nr: the first sequence nr that may be new, behind what was deleted.
+    unknown), first_nr (the first sequence nr that may be new and is not deleted).
     """
     listed = connector.read(
         spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
@@ -44,17 +44,17 @@ def start_positions(spark: SparkSession, settings: Settings, known_ids: DataFram
 def after(
     beginning: DataFrame, settings: Settings, *payload: str, end_bucket: int | None = None
 ) -> DataFrame:
-    """The messages at and after `first_nr`, by direct joins whose number doubles each round.
+    """Read the messages from `first_nr` on, by direct joins; the keys per id double each round.
 
-    A row may lie one partition beyond the formula (docs/real-systems.md, "Partitions"), so both are
-    asked.
+    A row may lie one partition beyond the one that the formula gives (docs/real-systems.md,
+    "Partitions"), so each round reads both partitions.
 
     Args:
         beginning: persistence_id, first_nr; unique.
         settings: where the journal is.
         payload: further columns to read.
-        end_bucket: stop behind an event of this time bucket or a later one (epoch ms); events
-            behind it may come out or not.
+        end_bucket: stop after an event of this time bucket or a later one (epoch ms); later events
+            may or may not be among the rows.
 
     Columns: those of `journal.frames.message_index`, and `payload`. The rows are in memory.
 
@@ -74,18 +74,18 @@ def in_rounds(
     *,
     end_bucket: int | None = None,
 ) -> DataFrame:
-    """The events at and after `first_nr` of each persistence id, up to the first that is missing.
+    """Read the events of each persistence id from `first_nr` on, up to the first missing event.
 
     Args:
         beginning: as for `after`.
-        ask: gives the events of `numbers(frontier, width)`: persistence_id, sequence_nr,
-            time_bucket, and more.
+        ask: the function that reads the events of `numbers(frontier, width)`. Columns:
+            persistence_id, sequence_nr, time_bucket, and optionally more.
         end_bucket: as for `after`.
 
-    Columns: those that `ask` gives. The rows are in memory.
+    Columns: those of `ask`. The rows are in memory.
     """
     rounds: list[DataFrame] = []
-    # Checkpoints and not caches: a cached frame drags the plans of all rounds before it along.
+    # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
     frontier, width = beginning.select("persistence_id", "first_nr").localCheckpoint(), 1
     while True:
         found = ask(frontier, width).localCheckpoint()
@@ -106,21 +106,21 @@ def in_rounds(
 
 
 def messages_in(frontier: DataFrame, width: int, settings: Settings, *payload: str) -> DataFrame:
-    """The messages of one round. Columns in: persistence_id, first_nr; out: those of `after`."""
+    """Read the messages of a round. Columns in: persistence_id, first_nr; out: those of `after`."""
     return frames.messages_of(keys_of(numbers(frontier, width), settings), settings, *payload)
 
 
 def numbers(frontier: DataFrame, width: int) -> DataFrame:
-    """The sequence nrs of one round. Columns: persistence_id, sequence_nr."""
+    """Return the sequence nrs of one round. Columns: persistence_id, sequence_nr."""
     wanted = F.sequence(F.col("first_nr"), F.col("first_nr") + (width - 1))
     return frontier.select("persistence_id", F.explode(wanted).alias("sequence_nr"))
 
 
 def keys_of(events: DataFrame, settings: Settings) -> DataFrame:
-    """Make the keys of events, as `frames.messages_of` takes them.
+    """Return the keys of events in the form that `frames.messages_of` takes.
 
-    Columns in: persistence_id, sequence_nr. Columns out: these and partition_nr; two rows for each
-    event, which may lie in either partition.
+    Columns in: persistence_id, sequence_nr. Columns out: persistence_id, partition_nr, sequence_nr;
+    two rows for each event, because the event may lie in either of two partitions.
     """
     either = columns.message_partitions(F.col("sequence_nr"), settings.target_partition_size)
     return events.select("persistence_id", F.explode(either).alias("partition_nr"), "sequence_nr")

@@ -1,4 +1,4 @@
-"""The messages of single events, with their payloads."""
+"""Reads of the messages of given events, with their payloads."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tidemark.journal.tables import PAYLOAD_COLUMNS
 
 MESSAGE = ["persistence_id", "sequence_nr", "timestamp"]
 _SCAN_FROM = 10
-"""A scan reads about this many messages in the time of one read by key."""
+"""Messages that a scan reads in about the time of one read by key."""
 
 
 def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> DataFrame:
-    """The messages of those events: by key when they are few, else by a scan.
+    """Read the messages of events: by key when the events are few, else by a scan.
 
     Args:
-        run: the application's frame.
-        events: MESSAGE and time_bucket, in memory.
-        number_of_messages: how many there are in all.
+        run: the context of the run.
+        events: the columns of MESSAGE and time_bucket, in memory.
+        number_of_messages: number of messages in the journal.
 
     Columns out: those of `journal.frames.message_index`, and the payload columns.
     """
@@ -30,7 +30,7 @@ def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> 
         keys = increments.keys_of(wanted, run.settings).distinct()
         found = frames.messages_of(keys, run.settings, *PAYLOAD_COLUMNS)
         found = found.join(wanted, on=MESSAGE, how="left_semi")
-        # Fewer, if target_partition_size is not the one that the messages were written with.
+        # The join finds fewer if the messages were written with another target_partition_size.
         if found.count() == number:
             return found
     [ends] = events.select(F.min("time_bucket"), F.max("time_bucket")).collect()

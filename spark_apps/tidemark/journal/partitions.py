@@ -1,7 +1,7 @@
-"""Where the messages of a persistence id begin and end, partition by partition.
+"""The range of partitions that hold the messages of a persistence id.
 
 A message lies in the partition of its sequence nr or in the next one (docs/real-systems.md,
-"Partitions"), so that a partition may be empty although messages follow.
+"Partitions"), so a partition may be empty although messages follow.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from tidemark.cassandra.control import Row
 from tidemark.partitioning import keys
 
 EMPTY_AT_END = 2
-"""Partitions in a row that are empty behind the last message."""
+"""Consecutive empty partitions that prove the end of the messages."""
 
 
 def first_partition(deleted_to: int, target_partition_size: int) -> int:
     """Return the first partition that may hold a message that is not deleted.
 
     Args:
-        deleted_to: the highest sequence nr that was deleted; 0 for none.
-        target_partition_size: of the journal.
+        deleted_to: the highest deleted sequence nr; 0 for none.
+        target_partition_size: the journal's setting, in messages per partition.
     """
     return keys.partition_nr(deleted_to + 1, target_partition_size)
 
@@ -28,12 +28,12 @@ def first_partition(deleted_to: int, target_partition_size: int) -> int:
 def rows_from(
     first: int, read: Callable[[int], Iterable[Row]], *, last: int | None = None
 ) -> Iterator[Row]:
-    """Read partitions of one persistence id in their order, up to the end of its messages.
+    """Read the partitions of one persistence id in order, up to the end of its messages.
 
     Args:
-        first: the partition to begin with; none before it holds anything that is wanted.
-        read: reads a partition.
-        last: the last partition to read; None for all.
+        first: the partition to start with; the caller wants no row of an earlier partition.
+        read: the function that reads a partition.
+        last: the last partition to read; None for no limit.
     """
     partition, empty = first, 0
     while empty < EMPTY_AT_END and (last is None or partition <= last):

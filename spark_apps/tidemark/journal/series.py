@@ -1,7 +1,7 @@
-"""One series of a projection's source, read by key and without Spark.
+"""Reads of one series of a projection's source, by key and without Spark.
 
-A series is a persistence id (tag is '', its numbers are sequence nrs), or a persistence id and tag
-(its numbers are tag pid sequence nrs), as in `projection.acceptance`.
+A series is either a persistence id, with the empty tag and sequence nrs as its numbers, or a
+persistence id and a tag, with tag pid sequence nrs as its numbers.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class EventRef:
     """An event of a series.
 
     Attributes:
-        number: its number in the series.
-        sequence_nr: its sequence nr.
-        timestamp: its own time.
-        time_bucket: the one that it lies in, epoch ms.
+        number: number of the event in the series.
+        sequence_nr: sequence nr of the event.
+        timestamp: timeuuid of the event.
+        time_bucket: time bucket of the event, epoch ms.
     """
 
     number: int
@@ -51,36 +51,33 @@ class Series:
     tag: str = NO_TAG
 
     def __str__(self) -> str:
-        """For people: `p|1`, or `p|1 red`."""
+        """Return the name for people: `p|1`, or `p|1 red`."""
         return series_name(self.persistence_id, self.tag)
 
     @property
     def slice(self) -> int:
-        """Where its offset lies."""
+        """The slice that holds the offset of the series."""
         return keys.slice_of(self.persistence_id)
 
 
 class SeriesReader:
-    """Reads one series of a journal.
-
-    Every method raises CassandraUnavailable when a statement failed.
-    """
+    """A reader of one series of a journal."""
 
     def __init__(self, control: Control, settings: Settings, series: Series) -> None:
-        """Bind; nothing is read."""
+        """Bind the reader to a series; read nothing yet."""
         self._control, self._settings, self._series = control, settings, series
 
     def deleted_to(self) -> int:
-        """The highest sequence nr that was deleted; 0 if none."""
+        """Read the highest deleted sequence nr; 0 for none."""
         return self._one(self._settings.metadata_table, "deleted_to", (), "") or 0
 
     def known_highest(self, at_least: int) -> int:
-        """The highest number that the journal knows without reading events; 0 if none.
+        """Read the highest number of the series without its events; 0 for none.
 
-        Of a persistence id that is exact, of a tag it is what tag_write_progress says.
+        For a persistence id the number is exact; for a tag it is that of tag_write_progress.
 
         Args:
-            at_least: a sequence nr that is known to have been there; the search begins with it.
+            at_least: a sequence nr that is known to have existed; the search starts there.
         """
         if self._series.tag != NO_TAG:
             column = "tag_pid_sequence_nr"
@@ -96,13 +93,13 @@ class SeriesReader:
     def sightings(
         self, first: int, last: int = END, *, after: int = 0, until: int = END
     ) -> Iterator[EventRef]:
-        """The events that are there with `first <= number <= last`, ascending.
+        """Yield the existing events with `first <= number <= last`, ascending.
 
         Args:
-            first: the first number wanted.
-            last: the last number wanted.
-            after: a sequence nr below that of `first`, if one is known.
-            until: a sequence nr that is not below that of `last`, if one is known.
+            first: the first number, inclusive.
+            last: the last number, inclusive.
+            after: a known sequence nr below that of `first`; 0 without one.
+            until: a known sequence nr not below that of `last`; END without one.
         """
         # A number never exceeds the sequence nr of its event.
         start = max(first, after + 1, self.deleted_to() + 1)
@@ -118,7 +115,7 @@ class SeriesReader:
                     yield found
 
     def payload(self, found: EventRef) -> dict[str, object]:
-        """ser_id, ser_manifest and event of an event that was seen, as the source holds them."""
+        """Read ser_id, ser_manifest and event of an event that `sightings` returned."""
         wanted, series = "ser_id, ser_manifest, event", self._series
         if series.tag != NO_TAG:
             cql = f"SELECT {wanted} FROM {self._tag_views} WHERE {_TAG_ROW}"
@@ -152,7 +149,7 @@ class SeriesReader:
         return rows[0][column] if rows else None
 
     def _messages_between(self, first: int, last: int) -> Iterator[EventRef]:
-        """Yield events by sequence nr; of an event that is there twice the earlier one."""
+        """Yield events by sequence nr; of two rows with one sequence nr, the earlier."""
         size, before = self._settings.target_partition_size, 0
         end = None if last == END else keys.message_partitions(max(last, 1), size)[-1]
 
@@ -178,7 +175,7 @@ class SeriesReader:
         )
 
     def _tag_rows(self, events: Sequence[EventRef]) -> Iterator[EventRef]:
-        """Those among some messages that have a row under the tag, with its number."""
+        """Yield the events that have a row under the tag, with the tag pid sequence nr."""
         series = self._series
         found = self._control.execute_many(
             f"SELECT tag_pid_sequence_nr FROM {self._tag_views} WHERE {_TAG_ROW}",
@@ -194,15 +191,15 @@ _TAG_ROW = "tag_name = ? AND timebucket = ? AND timestamp = ? AND persistence_id
 
 
 def epoch_ms(timestamp: UUID) -> int:
-    """The time of a timeuuid."""
+    """Return the time of a timeuuid, in epoch ms."""
     return (timestamp.time - keys.UUID_EPOCH_TICKS) // keys.TICKS_PER_MS
 
 
 def series_name(persistence_id: str, tag: str) -> str:
-    """`p|1`, or `p|1 red`."""
+    """Return the name of a series for people: `p|1`, or `p|1 red`."""
     return persistence_id if tag == NO_TAG else f"{persistence_id} {tag}"
 
 
 def numbers(first: int, last: int) -> str:
-    """`4`, or `4..6`."""
+    """Return a range of numbers for people: `4`, or `4..6`."""
     return str(first) if first == last else f"{first}..{last}"

@@ -1,7 +1,7 @@
-"""Pekko's table of snapshots, which lies in a keyspace of its own.
+"""Reads of Pekko's table of snapshots, which has a keyspace of its own.
 
-Source: org.apache.pekko.persistence.cassandra.snapshot.CassandraSnapshotStatements (1.1.0); the
-statement itself is in include/sql/schema/pekko_snapshot.cql.
+Source: org.apache.pekko.persistence.cassandra.snapshot.CassandraSnapshotStatements (1.1.0);
+include/sql/schema/pekko_snapshot.cql holds the statement.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _INDEX = ("persistence_id", "sequence_nr", "timestamp")
 
 
 def require_snapshots(control: Control, settings: Settings) -> None:
-    """Refuse a keyspace whose table of snapshots is missing or of another shape.
+    """Refuse a keyspace whose table of snapshots is missing or has another shape.
 
     Raises:
-        SchemaMismatch: naming every difference.
+        SchemaMismatch: the table is missing or differs; the message names every difference.
     """
     shapes = {settings.snapshot_table: SHAPE}
     require_tables(
@@ -44,17 +44,17 @@ def require_snapshots(control: Control, settings: Settings) -> None:
 
 
 def index(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Every snapshot, by a scan without payloads.
+    """Read every snapshot without its payload, by a scan.
 
-    Columns: persistence_id, snapshot_nr (bigint: the sequence nr of the last event in it), epoch_ms
-    (bigint: when it was taken).
+    Columns: persistence_id, snapshot_nr (bigint: the sequence nr of the last event in the
+    snapshot), epoch_ms (bigint: when the snapshot was taken).
     """
     found = connector.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
     return _indexed(found)
 
 
 def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """The snapshots of some persistence ids, by direct join. Columns: those of `index`.
+    """Read the snapshots of some persistence ids, by direct join. Columns: those of `index`.
 
     Args:
         ids: persistence_id; unique.
@@ -68,16 +68,16 @@ def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
 
 
 def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
-    """Whole snapshots, by direct join.
+    """Read whole snapshots, by direct join.
 
     Args:
         wanted: persistence_id, sequence_nr; unique.
         settings: where the snapshots are, and the bucket size.
 
-    Columns: persistence_id, sequence_nr, timestamp (text of the first timeuuid of its millisecond,
-    with clock sequence and node 0), ticks (bigint, 100 ns since 1582), time_bucket (bigint, epoch
-    ms), ser_id, ser_manifest, event (binary; null if it is in the older column
-    `snapshot` alone).
+    Columns: persistence_id, sequence_nr, timestamp (text of the first timeuuid of the snapshot's
+    millisecond, with clock sequence and node 0), ticks (bigint, 100 ns since 1582), time_bucket
+    (bigint, epoch ms), ser_id, ser_manifest, event (binary; null if only the older column
+    `snapshot` holds the payload).
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.

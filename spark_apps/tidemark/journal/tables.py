@@ -1,7 +1,7 @@
 """Names, columns and shapes of Pekko's tables.
 
-Source: org.apache.pekko.persistence.cassandra.journal.CassandraJournalStatements (1.1.0); the
-statements themselves are in include/sql/schema/pekko.cql.
+Source: org.apache.pekko.persistence.cassandra.journal.CassandraJournalStatements (1.1.0);
+include/sql/schema/pekko.cql holds the statements.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ SHAPES = {
 
 
 def require_journal(control: Control, settings: Settings) -> None:
-    """Refuse a journal keyspace whose tables are missing or of another shape.
+    """Refuse a journal keyspace whose tables are missing or have another shape.
 
     Raises:
-        SchemaMismatch: naming every difference.
+        SchemaMismatch: a table is missing or differs; the message names every difference.
     """
     names = {
         MESSAGES: settings.journal_table,
@@ -95,12 +95,12 @@ def require_journal(control: Control, settings: Settings) -> None:
 
 
 def lock_of(settings: Settings) -> str:
-    """The resource that whoever writes or deletes tag views must hold, whole or by day."""
+    """Return the resource that a writer or deleter of tag views must lock, whole or by day."""
     return f"tag_views/{settings.journal_keyspace}"
 
 
 def has_time_index(control: Control, settings: Settings) -> bool:
-    """Whether messages has a storage-attached index on its timestamp."""
+    """Return whether the table `messages` has a storage-attached index on its timestamp."""
     rows = control.execute(
         "SELECT options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?",
         (settings.journal_keyspace, settings.journal_table),

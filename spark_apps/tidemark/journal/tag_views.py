@@ -1,4 +1,4 @@
-"""The reads and the deletes of purge, one partition each."""
+"""The reads and the deletes of purge, each of one partition of tag_views."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
 
 _KEYS = 5000
-"""Keys in a page."""
+"""Partition keys in a page."""
 
 
 def partitions(control: Control, settings: Settings) -> Iterator[tuple[str, int]]:
-    """Every (tag_name, timebucket) that has rows in tag_views; partition keys only are read."""
+    """Yield every (tag_name, timebucket) with rows in tag_views; read partition keys only."""
     rows = control.stream(
         "SELECT DISTINCT tag_name, timebucket FROM "
         + table(settings.journal_keyspace, settings.events_by_tag_table),

@@ -1,7 +1,7 @@
 """Names, columns and shapes of kafka-journal's tables.
 
-Source: com.evolution.kafka.journal.eventual.cassandra (11.0.0); the statements themselves are in
-include/sql/schema/kafka_journal.cql.
+Source: com.evolution.kafka.journal.eventual.cassandra (11.0.0);
+include/sql/schema/kafka_journal.cql holds the statements.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ METAJOURNAL = TableShape(
 
 
 def require_kafka_journal(control: Control, settings: Settings) -> None:
-    """Refuse a keyspace whose tables are missing or of another shape.
+    """Refuse a keyspace whose tables are missing or have another shape.
 
     Raises:
-        SchemaMismatch: naming every difference.
+        SchemaMismatch: a table is missing or differs; the message names every difference.
     """
     shapes = {
         settings.kafka_journal_table: JOURNAL,

@@ -1,1 +1,1 @@
-"""What was done, is being done and failed: pieces, locks, runs, audit, quarantine, offsets."""
+"""The record of all work: pieces, locks, runs, audit and quarantine."""

@@ -1,4 +1,4 @@
-"""The applications' names, as the ledger and the reports have them."""
+"""The names of the applications in the ledger and in the reports."""
 
 from __future__ import annotations
 

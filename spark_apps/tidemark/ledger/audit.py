@@ -1,4 +1,4 @@
-"""The audit trail of destructive work: a row before it starts and a row when it has ended."""
+"""The audit trail of destructive work: a row before the work starts and a row after its end."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def record(
     """Append one row under today's UTC day.
 
     Args:
-        run: who does it: application, owner and run id.
-        operation: what it did, such as `purge`, and `purge started` before the first write.
-        subject: what it touched, such as the journal keyspace.
-        lines: what was to be touched, for people.
-        counts: what was touched, by kind.
-        dry_run: True if nothing was to be touched.
+        run: the context of the run: application, owner and run id.
+        operation: name of the operation, such as `purge`, or `purge started` before its first
+            write.
+        subject: object of the operation, such as the journal keyspace.
+        lines: the plan, for people.
+        counts: numbers of affected rows or other units, by kind.
+        dry_run: whether the run only shows its plan.
     """
     run.control.execute(
         f"INSERT INTO {table(run.settings.keyspace, 'audit')} (day, at, application, operation,"

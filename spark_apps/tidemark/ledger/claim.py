@@ -1,4 +1,4 @@
-"""Working on pieces: locks, the ledger's states and the end of both, in one block."""
+"""Claims on pieces: one block that holds their locks and records their states in the ledger."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tidemark.ledger.pieces import Piece, Pieces, State, days
 
 
 class DayLocks:
-    """The locks of days under one resource, to which more days may be added while they are held.
+    """The locks of days under one resource; a holder may add more days.
 
-    Use as a context manager; leaving it gives all of them back.
+    Use as a context manager: the end of the block releases all locks.
     """
 
     def __init__(self, resource: str, lock: Callable[[list[str]], Locks]) -> None:
-        """Nothing is locked yet; `lock` makes the locks of some names."""
+        """Bind to a resource and lock nothing yet; `lock` makes the locks of given names."""
         self._resource, self._lock = resource, lock
         self._stack = ExitStack()
         self._held: dict[str, Locks] = {}
 
     def __enter__(self) -> Self:
-        """Nothing is locked yet."""
+        """Enter the block; lock nothing yet."""
         return self
 
     def __exit__(
@@ -36,14 +36,14 @@ class DayLocks:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give back every lock that is still ours."""
+        """Release every lock that this run still holds."""
         self._stack.__exit__(kind, error, trace)
 
     def add(self, buckets: Iterable[int]) -> None:
-        """Lock the days of these time buckets, epoch ms, as far as they are not held.
+        """Lock the days of time buckets (epoch ms) that are not locked yet.
 
         Raises:
-            LockHeld: somebody else works on one of them; none was locked.
+            LockHeld: another run works on one of the days; no further day is locked.
         """
         names = [name for name in days(buckets, self._resource) if name not in self._held]
         if names:
@@ -51,20 +51,20 @@ class DayLocks:
             self._held |= dict.fromkeys(names, locks)
 
     def check(self) -> None:
-        """As `Locks.check`.
+        """Check every lock; call before each kind of write.
 
         Raises:
-            LockLost: the run must not write any more.
+            LockLost: a lock expired or was taken; the run must not write any more.
         """
         for locks in set(self._held.values()):
             locks.check()
 
 
 class Recorder(Protocol):
-    """Where the beginning and the end of pieces are written."""
+    """A record of the start and the end of pieces."""
 
     def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Write that pieces are begun; returns those that are held from now on."""
+        """Record the start of pieces; return the pieces that the run holds from now on."""
 
     def finish(
         self,
@@ -73,21 +73,21 @@ class Recorder(Protocol):
         counts: Mapping[int, Mapping[str, int]],
         error: str | None,
     ) -> None:
-        """Write how pieces ended."""
+        """Record how pieces ended."""
 
 
 @dataclass(frozen=True)
 class LedgerRecorder:
-    """Writes the beginning and the end of a run's pieces into the ledger."""
+    """A recorder that writes the start and the end of a run's pieces to the ledger."""
 
     ledger: Pieces
     run: RunContext
 
     def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Start pieces.
+        """Start pieces in the ledger.
 
         Raises:
-            LockLost: another run has started one of them since it was planned.
+            LockLost: another run has started one of the pieces since it was planned.
         """
         return self.ledger.start(pieces, owner=self.run.owner, run_id=self.run.run_id)
 
@@ -98,7 +98,7 @@ class LedgerRecorder:
         counts: Mapping[int, Mapping[str, int]],
         error: str | None,
     ) -> None:
-        """Finish pieces.
+        """Finish pieces in the ledger.
 
         Raises:
             LockLost: another run has taken a piece over.
@@ -108,36 +108,37 @@ class LedgerRecorder:
 
 @dataclass
 class Claim:
-    """Pieces that this run holds."""
+    """The pieces that this run holds."""
 
     pieces: Sequence[Piece]
     locks: Locks | DayLocks
     recorder: Recorder
 
     def check(self) -> None:
-        """Call before each kind of write.
+        """Check the locks; call before each kind of write.
 
         Raises:
-            LockLost: the run must not write any more.
+            LockLost: a lock expired or was taken; the run must not write any more.
         """
         self.locks.check()
 
     def cover(self, buckets: Iterable[int]) -> None:
-        """Lock the days of further time buckets, epoch ms, before anything is written into them.
+        """Lock the days of further time buckets (epoch ms); call before the first write to them.
 
-        Where the resource is locked as a whole they are locked already.
+        A lock on the whole resource already covers every day.
 
         Raises:
-            LockHeld: somebody else works on one of them.
+            LockHeld: another run works on one of the days.
         """
         if isinstance(self.locks, DayLocks):
             self.locks.add(buckets)
 
     def extend(self, pieces: Sequence[Piece]) -> None:
-        """Start further pieces, which the locks cover.
+        """Start further pieces, which the held locks must already cover.
 
         Raises:
-            LockLost: another run has started one of them since it was planned.
+            LockLost: a lock is lost, or another run has started one of the pieces since it was
+                planned.
         """
         self.check()
         self.pieces = [*self.pieces, *self.recorder.start(pieces)]
@@ -145,10 +146,10 @@ class Claim:
     def finish(
         self, state: State, counts: Mapping[int, Mapping[str, int]], error: str | None = None
     ) -> None:
-        """Write the pieces' end, last of all writes.
+        """Record the end of all pieces, as the last of all writes.
 
         Raises:
-            LockLost: another run has taken a piece over.
+            LockLost: a lock is lost, or another run has taken a piece over.
         """
         self.check()
         self.recorder.finish(self.pieces, state, counts, error)
@@ -161,10 +162,10 @@ class Claim:
         counts: Mapping[int, Mapping[str, int]],
         error: str | None = None,
     ) -> None:
-        """Write the end of those pieces only; the others stay claimed.
+        """Record the end of the pieces in `buckets` (epoch ms); the other pieces stay claimed.
 
         Raises:
-            LockLost: another run has taken a piece over.
+            LockLost: a lock is lost, or another run has taken a piece over.
         """
         self.check()
         ended = [piece for piece in self.pieces if piece.time_bucket in buckets]
@@ -173,11 +174,11 @@ class Claim:
 
     @contextmanager
     def failed_on_error(self) -> Iterator[None]:
-        """Write the pieces that are still held as failed if the block raises anything."""
+        """Record the pieces that the run still holds as failed if the block raises an error."""
         try:
             yield
         except BaseException as error:
-            # A second failure here (lock lost, Cassandra gone) must not hide the first.
+            # A second failure here (lock lost, Cassandra down) must not hide the first.
             with suppress(TidemarkError):
                 self.finish(State.FAILED, {}, reason_of(error))
             raise
@@ -193,14 +194,15 @@ def claim(
     by_day: bool = True,
     remember: bool = True,
 ) -> Iterator[Claim]:
-    """Lock the pieces by day under `resource`, mark them running, and on any error failed.
+    """Lock pieces by day under `resource`, mark them as running, and on any error as failed.
 
-    With `by_day=False` the resource is locked as a whole: its pieces share something, such as
-    offsets, that two runs must not move at once. With `remember`, what a first run was refused is
-    noted: what later ones are refused counts as missed, but only since the ledger's first entry.
+    With `by_day=False` the lock covers the whole resource, for pieces that share state, such as
+    offsets, that two runs must not move at once. With `remember`, a refused run notes its pieces as
+    planned if the ledger is still empty: only time buckets after the ledger's first entry count as
+    missed, so a later run would not find these pieces otherwise.
 
     Raises:
-        LockHeld: somebody else works on one of those days, or on the resource.
+        LockHeld: another run works on one of the days, or on the resource.
         LockLost: another run has started a piece since it was planned.
     """
 

@@ -1,12 +1,12 @@
 """Locks with an owner and an expiry, kept in Cassandra.
 
-A lock is a row taken with a lightweight transaction and a TTL, renewed while its owner works.
-When the owner dies, the row expires. Source: promise 2 of docs/guarantees.md.
+A lock is a row that a lightweight transaction inserts with a TTL and that its owner renews while it
+works. When the owner dies, the row expires. Source: promise 2 of docs/guarantees.md.
 
-Resources are paths: `a/b` excludes `a/b/c` and the other way round, so that work on a whole
-journal and work on one of its days exclude each other. Both take their own row first and look
-for the other's afterwards; so at least one of the two sees the other. Rows are written and read at
-QUORUM whatever the consistency level that is set, so that it sees it from any data centre.
+Resources are paths. `a/b` and `a/b/c` exclude each other, so work on a whole journal excludes work
+on one of its days and vice versa. Each run first takes its own row and then looks for rows of
+others, so at least one of two runs sees the other. The rows are written and read at QUORUM,
+whatever consistency level is set, so runs in different data centres see each other too.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from tidemark.errors import LockHeld, LockLost, TidemarkError
 from tidemark.window import iso, to_millis
 
 _TOGETHER = 32
-"""Locks that are renewed at once."""
+"""The most locks that are renewed at once."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def _elapsed() -> float:
-    """Seconds on a clock that goes on while the machine sleeps, as those of its locks' TTLs do."""
+    """Return the seconds of a clock that, like the locks' TTLs, runs while the machine sleeps."""
     return time.clock_gettime(_CLOCK)
 
 
 class Locks:
-    """All the locks that one run holds, renewed together by a thread.
+    """The locks that one run holds and one thread renews.
 
-    Use as a context manager; leaving it gives the locks back.
+    Use as a context manager: the end of the block releases the locks.
     """
 
     def __init__(
@@ -52,16 +52,17 @@ class Locks:
         ttl: int,
         on_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare; nothing is taken before the block is entered.
+        """Prepare the locks; the start of the block takes them.
 
         Args:
             control: the session to Cassandra.
             keyspace: Tidemark's own keyspace.
-            resources: what to lock; taken in sorted order, so that two runs cannot deadlock.
-            owner: who holds them; shown to others.
-            run_id: the run, shown to others.
-            ttl: seconds after which a lock that is not renewed expires.
-            on_lost: called once, from the renewing thread, when a lock is lost.
+            resources: names of the resources; taken in sorted order, so that two runs cannot
+                deadlock.
+            owner: name of the holder, which others see.
+            run_id: id of the run, which others see.
+            ttl: seconds after which a lock expires unless renewed.
+            on_lost: callback on the loss of a lock, called once, from the renewing thread.
         """
         lock = table(keyspace, "lock")
         self._control = control
@@ -86,7 +87,7 @@ class Locks:
 
     @classmethod
     def of(cls, run: RunContext, resources: Iterable[str]) -> Self:
-        """Prepare the locks of a run, which cancels its Spark jobs when it loses one of them."""
+        """Prepare the locks of a run; the loss of a lock cancels the run's Spark jobs."""
         return cls(
             run.control,
             run.settings.keyspace,
@@ -101,10 +102,11 @@ class Locks:
         """Take every lock, or none.
 
         Raises:
-            LockHeld: somebody else holds one; says who, since when and for how long at most.
-            LockLost: one was lost before the last was taken.
+            LockHeld: another run holds a lock; the message names the owner, the time of taking and
+                the longest wait.
+            LockLost: a lock was lost before the last lock was taken.
         """
-        # Those that are taken are renewed while the others are: taking many takes its time.
+        # Renewal starts before the first lock is taken, because taking many locks takes time.
         self._thread.start()
         try:
             for resource in self._resources:
@@ -122,14 +124,14 @@ class Locks:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop renewing and give back every lock that is still ours."""
+        """Stop renewal and release every lock that this run still holds."""
         self._end()
 
     def check(self) -> None:
-        """Call before each kind of write.
+        """Check that every lock is still held; call before each kind of write.
 
         Raises:
-            LockLost: a lock ran out or was taken; the run must not write any more.
+            LockLost: a lock expired or was taken; the run must not write any more.
         """
         if self._lost or self._has_expired():
             raise LockLost(
@@ -147,7 +149,7 @@ class Locks:
         self._renewed[resource] = started
 
     def _is_this(self, holder: Row) -> bool:
-        """Whether it is our own row, of a statement that was sent twice."""
+        """Return whether the row is this run's own, from a statement that was sent twice."""
         taken_at = holder["taken_at"]
         # Cassandra keeps milliseconds.
         return bool(
@@ -172,7 +174,7 @@ class Locks:
         )
 
     def _has_expired(self) -> bool:
-        # Cassandra counts a TTL from the whole second in which the row was written.
+        # Cassandra counts a TTL from the start of the second in which the row was written.
         oldest = min(list(self._renewed.values()), default=None)
         return oldest is not None and _elapsed() - oldest > self._ttl - 1
 
@@ -187,17 +189,17 @@ class Locks:
                 self._lose(error.what)
                 return
             except TidemarkError as error:
-                # One failed renewal is survived: `check` decides when the TTL has passed.
+                # The run survives failed renewals until the TTL has passed.
                 if self._has_expired():
                     self._lose(f"could not renew the locks: {error}")
                     return
             pause = max(0.0, started + interval - _elapsed())
 
     def _renew(self, timeout: float) -> None:
-        """Renew what is taken, the oldest first; each lock has a time of its own.
+        """Renew the taken locks, the longest unrenewed first; each has its own time of renewal.
 
         Raises:
-            LockLost: somebody else has one.
+            LockLost: another run has taken a lock.
         """
         taken = sorted(self._renewed.copy(), key=self._renewed.__getitem__)
         for first in range(0, len(taken), _TOGETHER):
@@ -223,7 +225,7 @@ class Locks:
     def _end(self) -> None:
         self._stop.set()
         self._thread.join()
-        # All of them: one that we did not hear of being taken may be ours as well.
+        # Release every resource: a lock whose answer never arrived may be held as well.
         self._control.applied_everywhere(
             self._release_cql,
             [(resource, self._owner, self._taken_at) for resource in self._resources],

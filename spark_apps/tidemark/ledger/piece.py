@@ -1,4 +1,4 @@
-"""What the ledger holds: pieces, their states, and why they are in a plan."""
+"""The types of the ledger: pieces, their states, and the reasons why plans contain them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """The life of a piece."""
+    """The state of a piece."""
 
     PLANNED = "planned"
     RUNNING = "running"
@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a piece is in a plan."""
+    """The reason why a plan contains a piece."""
 
     NEW = "new"
     MISSED = "missed"
@@ -33,14 +33,15 @@ class Reason(StrEnum):
 
 
 GAP_ERROR = "gap:"
-"""What the error of a piece begins with that is held because events are missing."""
+"""The start of the error of a piece that is held because events are missing."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece in a plan, with the attempt that the ledger knew when it was planned.
+    """A piece in a plan, with the attempt that the ledger held at the time of planning.
 
-    One with attempt 0 has never been started, and unless it is UNFINISHED may have no row yet.
+    A piece with attempt 0 has never been started and, unless its reason is UNFINISHED, may have no
+    row in the ledger yet.
     """
 
     time_bucket: int
@@ -50,7 +51,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class PieceRow:
-    """A row of the ledger, or what rows of other bucket sizes say of a time bucket (attempt 0)."""
+    """A row of the ledger, or one derived from rows of other bucket sizes (attempt 0)."""
 
     time_bucket: int
     state: State
@@ -64,16 +65,16 @@ class PieceRow:
 
     @property
     def has_gap(self) -> bool:
-        """Whether it waits for missing events."""
+        """Whether the piece waits for missing events."""
         return self.state is State.HELD and (self.error or "").startswith(GAP_ERROR)
 
     def is_done(self, version: str) -> bool:
-        """Whether this version of the definition has processed the piece."""
+        """Return whether the given version of the definition has processed the piece."""
         return self.state is State.DONE and (self.definition_version or "") == version
 
     @property
     def reason_if_open(self) -> Reason:
-        """Why it is in a plan as long as it is not done."""
+        """The reason why a plan contains the piece until it is done."""
         if self.has_gap:
             return Reason.GAP
         if self.reason == Reason.REBUCKETED:

@@ -1,8 +1,8 @@
-"""The ledger of pieces: what is planned, running, done, failed or held.
+"""The ledger of pieces, which are planned, running, done, failed or held.
 
-A piece is (application, subject, bucket size, time bucket). Its `attempt` is the fencing number: it
-is raised by a lightweight transaction when a run starts the piece, and only the run that raised it
-last can say how the piece ended.
+A piece is (application, subject, bucket size, time bucket). Its `attempt` is the fencing number: a
+run raises it by a lightweight transaction when it starts the piece, and only the run that raised it
+last can record how the piece ended.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Pieces:
         size: BucketSize,
         version: str = "",
     ) -> None:
-        """Bind to (application, subject, bucket size); `version` is the definition's."""
+        """Bind to (application, subject, bucket size); `version` is that of the definition."""
         self._control = control
         self._names = (application, subject)
         self._size = size
@@ -58,7 +58,7 @@ class Pieces:
         subject: str = "",
         version: str = "",
     ) -> Self:
-        """The pieces in the settings' bucket size; without a subject those of the journal."""
+        """Bind to the bucket size of the settings; the default subject is the journal keyspace."""
         return cls(
             control,
             settings.keyspace,
@@ -69,10 +69,10 @@ class Pieces:
         )
 
     def entries(self, first: int | None = None, before: int | None = None) -> list[PieceRow]:
-        """The ledger's rows with `first <= time_bucket < before`, ascending.
+        """Read the ledger's rows with `first <= time_bucket < before` (epoch ms), ascending.
 
-        Time buckets of which only rows of other bucket sizes speak are among them, see
-        `rebucketed`.
+        The result includes time buckets that only rows of other bucket sizes cover (see
+        `rebucketed`).
         """
         low = -(2**63) if first is None else first
         high = 2**63 - 1 if before is None else before
@@ -112,10 +112,10 @@ class Pieces:
         ]
 
     def forget(self) -> None:
-        """Delete every row, of each bucket size.
+        """Delete every row of the application and subject, in all bucket sizes.
 
-        By lightweight transactions, as they were written: a plain delete carries the time of our
-        clock, and one that is ahead would hide what is written afterwards.
+        The deletes are lightweight transactions, as the writes were: a plain delete carries the
+        time of the local clock, and a clock that is ahead would hide later writes.
         """
         for size in BucketSize:
             rows = self._stored(size, -(2**63), 2**63 - 1)
@@ -127,18 +127,18 @@ class Pieces:
             )
 
     def done(self) -> set[int]:
-        """The time buckets that are done, by this version of the definition."""
+        """Return the time buckets (epoch ms) that this version of the definition has done."""
         return {entry.time_bucket for entry in self.entries() if entry.is_done(self._version)}
 
     def plan(self, buckets: Iterable[int], *, force: bool = False) -> list[Piece]:
-        """What is to do: the buckets that are not done, and older pieces left unfinished.
+        """Return the pieces to do: time buckets that are not done, and older unfinished pieces.
 
-        A piece that failed, or whose run died, stays in the ledger and is taken up by the next
-        run whose window ends after it: gaps heal themselves.
+        A piece that failed, or whose run died, stays in the ledger until a run whose window ends
+        after the piece takes it up.
 
         Args:
-            buckets: the time buckets of the window, epoch milliseconds.
-            force: do those of the window again even if they are done.
+            buckets: time buckets of the window, epoch ms.
+            force: whether to do pieces of the window again that are done.
         """
         wanted = set(buckets)
         if not wanted:
@@ -156,21 +156,23 @@ class Pieces:
         since: Iterable[int] = (),
         ready: Collection[int] | None = None,
     ) -> Schedule:
-        """The same, and what no run has begun between the ledger's first entry and the window.
+        """Return the pieces of `plan` and the missed pieces, up to a bound.
 
-        Airflow was down, Cassandra was, or another run held the lock before the ledger was told:
-        the time buckets of such a run are in no ledger, and nobody else would do them.
+        A missed piece lies between the ledger's first entry and the window, and no run has begun
+        it: Airflow or Cassandra was down, or another run held the lock before the ledger had a row.
+        The ledger does not hold these time buckets, so no other run would do them.
 
-        At most `most` pieces are for this run, those tried least first, then the oldest: what fails
-        again and again must not keep a run from what is new. `force` does its window all the same.
+        The run takes at most `most` pieces: first the pieces with the fewest attempts, then the
+        oldest, so that a piece that keeps failing does not displace new ones. With `force`, the run
+        takes its whole window in any case.
 
         Args:
             window: whole time buckets.
-            most: the bound.
-            force: do those of the window again even if they are done.
-            since: time buckets that somebody else began, epoch ms: none from the first of them on
-                may be left out.
-            ready: if given, nothing else is taken for missed.
+            most: highest number of pieces for one run.
+            force: whether to do pieces of the window again that are done.
+            since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version;
+                from the first of them on, no time bucket may be left out.
+            ready: time buckets (epoch ms) that may count as missed; None for all.
         """
         return schedule.scheduled(
             list(window.buckets(self._size)),
@@ -184,12 +186,12 @@ class Pieces:
         )
 
     def note(self, pieces: Iterable[Piece]) -> None:
-        """Write pieces as planned unless they are known: a later run takes them up."""
+        """Write unknown pieces as planned, so that a later run takes them up."""
         wanted = list(pieces)
         if not wanted:
             return
         buckets = [piece.time_bucket for piece in wanted]
-        # Those that are known would be refused one by one, each by a transaction of its own.
+        # Leave known pieces out: Cassandra would refuse each in a transaction of its own.
         known = {
             entry.time_bucket for entry in self._stored(self._size, min(buckets), max(buckets) + 1)
         }
@@ -213,12 +215,12 @@ class Pieces:
         )
 
     def restate(self, pieces: Sequence[Piece], *, owner: str) -> None:
-        """Write pieces that are done as planned again, for the reason given.
+        """Write done pieces as planned again, each for its reason.
 
-        The next run whose window ends after them does them; their counts stay until then.
+        The next run whose window ends after the pieces does them; their counts stay until then.
 
         Raises:
-            LockLost: another run has started one of them since it was read.
+            LockLost: another run has started one of the pieces since it was read.
         """
         self._note_never_started(pieces)
         now = clock.now()
@@ -228,10 +230,10 @@ class Pieces:
         self._write(pieces, planned, owner)
 
     def start(self, pieces: Sequence[Piece], *, owner: str, run_id: str) -> list[Piece]:
-        """Write every piece as planned, then as running; returns them with their new attempt.
+        """Write every piece as planned, then as running; return the pieces with the new attempt.
 
         Raises:
-            LockLost: another run started one of them since it was planned.
+            LockLost: another run has started one of the pieces since it was planned.
         """
         self._note_never_started(pieces)
         now = clock.now()
@@ -261,10 +263,10 @@ class Pieces:
         counts: Mapping[int, Mapping[str, int]] | None = None,
         error: str | None = None,
     ) -> None:
-        """Write how each piece ended, with its counts by time bucket.
+        """Write how each piece ended, with its counts (by time bucket, epoch ms).
 
         Raises:
-            LockLost: another run has started one of them since.
+            LockLost: another run has started one of the pieces since this run did.
         """
         now = clock.now()
         ended = [
@@ -281,7 +283,7 @@ class Pieces:
     def _write(
         self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
     ) -> None:
-        """Write those columns of each piece, unless another run has started one of them."""
+        """Write the given columns of each piece, unless another run has started a piece."""
         if not pieces:
             return
         columns = ", ".join(f"{name} = ?" for name in values[0])
@@ -296,7 +298,7 @@ class Pieces:
             ],
         )
         for part, met in lost:
-            # Of rows that are gone the answer has no columns.
+            # For a deleted row the answer has no columns.
             attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
             taken = next(
                 one for one in pieces[part] if attempts.get(one.time_bucket) != one.attempt
@@ -309,14 +311,15 @@ class Pieces:
 
 
 def days(buckets: Iterable[int], prefix: str) -> Iterator[str]:
-    """The locks of time buckets (epoch ms): one for each UTC day that they touch.
+    """Yield the lock names of time buckets (epoch ms), one for each UTC day that they touch.
 
-    A day and not a bucket, so that a month of Minute buckets costs 31 locks and not 44,640.
+    Locks are by day and not by time bucket, so that a month of Minute buckets costs 31 locks and
+    not 44,640.
     """
     for day in sorted({bucket // 86_400_000 for bucket in buckets}):
         yield f"{prefix}/{from_millis(day * 86_400_000):%Y-%m-%d}"
 
 
 def describe(pieces: Iterable[Piece]) -> list[str]:
-    """A plan for people: each piece and why it is in it."""
+    """Return a plan for people: a line for each piece, with its reason."""
     return [f"{from_millis(piece.time_bucket):%Y-%m-%d %H:%M}  {piece.reason}" for piece in pieces]

@@ -1,4 +1,4 @@
-"""What purge has taken away, for those who read or check tag views."""
+"""The time buckets that purge has deleted, for readers and checks of tag views."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ class Removed:
     """The time buckets whose tag-view rows may be gone on purpose.
 
     Attributes:
-        buckets: those that purge has taken up, epoch ms. One whose purge did not end counts too,
-            since some of its rows may be gone.
-        expired_before: buckets that start before it (epoch ms) are older than the TTL of
-            tag_views, the table's or Tidemark's own; None when its rows live for ever.
+        buckets: time buckets (epoch ms) that purge has begun, finished or not, since some of their
+            rows may be gone.
+        expired_before: bound in epoch ms; time buckets that start before it are older than the TTL
+            of tag_views, the table's or Tidemark's own. None when the rows never expire.
     """
 
     buckets: frozenset[int] = frozenset()
     expired_before: int | None = None
 
     def span(self) -> tuple[int, int] | None:
-        """A bound below every such bucket, and the newest of them; None when there is none."""
+        """Return a lower bound of these time buckets, and the newest; None without any."""
         if self.expired_before is not None:
             return -(2**63), max([*self.buckets, self.expired_before - 1])
         return (min(self.buckets), max(self.buckets)) if self.buckets else None
 
 
 def purged_buckets(control: Control, settings: Settings) -> frozenset[int]:
-    """The time buckets that purge has begun to delete, whether it came to its end or not."""
+    """Return the time buckets (epoch ms) that purge has begun to delete, finished or not."""
     return frozenset(_begun(control, settings))
 
 
 def emptied_buckets(control: Control, settings: Settings) -> frozenset[int]:
-    """The purged time buckets that tag-write has not written again since."""
+    """Return the purged time buckets (epoch ms) that tag-write has not written again since."""
     written = {
         entry.time_bucket: entry.finished_at
         for entry in _entries(control, settings, applications.TAG_WRITE)
@@ -53,10 +53,10 @@ def emptied_buckets(control: Control, settings: Settings) -> frozenset[int]:
 
 
 def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
-    """Ask purge's ledger, and both TTLs of tag_views.
+    """Return the time buckets whose rows purge or either TTL of tag_views may have removed.
 
     Args:
-        control: the control plane.
+        control: the session to Cassandra.
         settings: where the journal is.
         now_ms: the present, epoch ms.
     """
@@ -66,10 +66,11 @@ def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
 
 
 def time_to_live(control: Control, settings: Settings) -> int:
-    """How long a row of tag_views lives at least, in seconds; 0 when for ever.
+    """Return the shortest lifetime of a tag_views row, in seconds; 0 if rows never expire.
 
-    The table's default holds for what Pekko writes, `TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE` for what
-    tag-write does; nobody can tell from a row that is gone who wrote it.
+    The table's default applies to rows that Pekko writes, `TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE` to
+    rows that tag-write writes. The lower of the two counts, because the writer of a row that is
+    gone is unknown.
     """
     rows = control.execute(
         "SELECT default_time_to_live FROM system_schema.tables"

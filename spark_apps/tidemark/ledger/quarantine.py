@@ -19,7 +19,7 @@ TABLE = "quarantine"
 def write(
     events: DataFrame, settings: Settings, *, source: str, application: str, run_id: str
 ) -> None:
-    """Upsert one row for each event, by its place in the source.
+    """Upsert one row for each event, under the event's place in the source.
 
     Columns in: persistence_id, sequence_nr, timestamp (timeuuid text), cause, ser_id,
     ser_manifest, event.
@@ -50,7 +50,7 @@ def write_one(
         settings: where the table is.
         record: source, application, persistence_id, sequence_nr, timestamp (timeuuid), cause,
             ser_id, ser_manifest, event.
-        run_id: the run.
+        run_id: id of the run.
     """
     row = {**record, "run_id": run_id, "found_at": clock.now()}
     control.execute(

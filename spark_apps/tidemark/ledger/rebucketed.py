@@ -1,8 +1,8 @@
-"""What pieces of other bucket sizes say of the time buckets of the present one. No I/O.
+"""Ledger entries of the present bucket size, derived from pieces of other sizes. No I/O.
 
-Tag views that were copied into a table of another bucket size begin a ledger of their own. What the
-old one knows stays true: time that it is done with is done, and what it has left open must not be
-forgotten because it is now called by the name of another time bucket.
+Tag views that were copied into a table of another bucket size begin a ledger of their own. The old
+ledger stays valid: time that is done there is done, and pieces that are open there must not be lost
+because their time now belongs to other time buckets.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ _NEVER = datetime.min
 def with_other_sizes(
     own: Sequence[PieceRow], others: Mapping[BucketSize, Sequence[PieceRow]], size: BucketSize
 ) -> list[PieceRow]:
-    """The entries of one size, ascending, and one for every other time bucket that others speak of.
+    """Return the entries of one bucket size, with those derived from other sizes, ascending.
 
-    Such a time bucket is DONE if pieces that are done cover all of it, and else FAILED, so that it
-    is planned. Where two other sizes speak of it, the one that did so last counts. An entry of its
-    own counts if it ended after what the others have open there.
+    A derived entry is DONE if done pieces cover all of its time bucket; otherwise it is FAILED, so
+    that a run plans it. Where two other sizes cover the time bucket, the size touched last counts.
+    An own entry takes precedence unless other sizes have begun and not ended work on its time
+    bucket since it was done.
 
     Args:
-        own: the rows of the present bucket size.
-        others: those of the others.
+        own: rows of the present bucket size.
+        others: rows of the other bucket sizes, by size.
         size: the present bucket size.
     """
     found = {entry.time_bucket: entry for entry in own}
@@ -53,7 +54,7 @@ def with_other_sizes(
 def _by_bucket(
     entries: Iterable[PieceRow], other: BucketSize, size: BucketSize
 ) -> dict[int, list[PieceRow]]:
-    """The entries that overlap each time bucket of `size`."""
+    """Return the entries that overlap each time bucket of `size`, by time bucket (epoch ms)."""
     width = size.milliseconds
     found: dict[int, list[PieceRow]] = defaultdict(list)
     for entry in entries:
@@ -66,14 +67,14 @@ def _by_bucket(
 def _together(
     bucket: int, overlapping: Sequence[PieceRow], other: BucketSize, size: BucketSize
 ) -> PieceRow:
-    """What pieces of another bucket size make of a time bucket that they overlap."""
+    """Derive the entry of a time bucket from the pieces of another size that overlap it."""
     needed = max(size.milliseconds // other.milliseconds, 1)
     versions = {entry.definition_version for entry in overlapping}
     touched = _last_touched(overlapping)
     still_open = [entry for entry in overlapping if entry.state is not State.DONE]
     if not still_open and len(overlapping) == needed:
         ends = [entry.finished_at for entry in overlapping if entry.finished_at is not None]
-        # Several versions are as good as another one: all of it is to be done again.
+        # "several" matches no version of the definition, so the whole time bucket is done again.
         return PieceRow(
             bucket,
             State.DONE,
@@ -94,7 +95,7 @@ def _together(
 
 
 def _was_opened_since(mine: PieceRow, says: PieceRow) -> bool:
-    """Whether work under another bucket size has begun, and not ended, after `mine` was done."""
+    """Return whether another bucket size has work begun and not ended since `mine` was done."""
     return (
         mine.state is State.DONE
         and says.state is not State.DONE

@@ -1,4 +1,4 @@
-"""How a piece stands that several runs work on, each on a part of it."""
+"""The state of a piece that several runs work on, each on one part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.partitioning.keys import BucketSize
 
 @dataclass(frozen=True)
 class Standing:
-    """A piece as its parts make it, known when it had this attempt."""
+    """The state of a piece as derived from its parts, and the attempt that it had then."""
 
     time_bucket: int
     attempt: int
@@ -34,9 +34,9 @@ def settle(
     *,
     owner: str,
 ) -> None:
-    """Write the pieces as they stand, but for those that have moved on since.
+    """Write the derived states of pieces, except for pieces whose attempt has changed since.
 
-    DONE raises the attempt, so that nobody who knew less can take it back.
+    DONE raises the attempt, so that a run with older knowledge cannot overwrite the state.
     """
     now = clock.now()
     apply_each(

@@ -1,4 +1,4 @@
-"""One row per run of an application, with its report."""
+"""The table of runs: one row per run of an application, with its report."""
 
 from __future__ import annotations
 

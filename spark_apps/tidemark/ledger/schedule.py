@@ -1,4 +1,4 @@
-"""Which pieces a run takes up, by what the ledger knows. No I/O."""
+"""The choice of the pieces that a run takes up, from the ledger's entries. No I/O."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Schedule:
     """The pieces of a run.
 
     Attributes:
-        pieces: what is to do, ascending.
-        postponed: what is owed as well, but beyond what one run takes up.
+        pieces: pieces to do, ascending.
+        postponed: pieces that are due but exceed the bound of one run.
     """
 
     pieces: list[Piece]
@@ -24,11 +24,11 @@ class Schedule:
 
     @property
     def missed(self) -> int:
-        """How many of the pieces no run had begun when it was their turn."""
+        """Number of the pieces that no run had begun when they were due."""
         return sum(piece.reason is Reason.MISSED for piece in self.pieces)
 
     def details(self, later: Sequence[Piece] = ()) -> dict[str, int]:
-        """For programs: how many were missed, are left to the next run, and must wait (`later`)."""
+        """Return for programs the numbers of missed, postponed and waiting (`later`) pieces."""
         return {
             "missed": self.missed,
             "postponed": len(self.postponed),
@@ -36,7 +36,7 @@ class Schedule:
         }
 
     def lines(self) -> list[str]:
-        """For people: what is made good, and what is left."""
+        """Return lines for people on the missed and the postponed pieces."""
         lines = []
         if self.missed:
             lines.append(f"{time_buckets(self.missed)} missed: no run had begun them")
@@ -49,16 +49,16 @@ class Schedule:
 
 
 def time_buckets(number: int) -> str:
-    """`1 time bucket`, `2 time buckets`."""
+    """Return a number with its noun: `1 time bucket`, `2 time buckets`."""
     return counted(number, "time bucket")
 
 
 def left_for_later(pieces: Sequence[Piece], why: str) -> list[str]:
-    """For people: pieces, ascending, that a run has noted and not done; nothing if there are none.
+    """Return a line for people on pieces that a run has noted but not done; none without pieces.
 
     Args:
-        pieces: they.
-        why: what they wait for.
+        pieces: the pieces, ascending.
+        why: what the pieces wait for.
     """
     if not pieces:
         return []
@@ -74,14 +74,14 @@ def planned(
     *,
     force: bool = False,
 ) -> list[Piece]:
-    """The wanted time buckets that are not done, older open pieces and what was missed; ascending.
+    """Return wanted time buckets that are not done, older open pieces and missed ones; ascending.
 
     Args:
-        wanted: the time buckets of the window, epoch ms; with a fast `in`.
-        entries: what the ledger knows up to the end of the window.
-        version: of the definition; what another one has done is to be done again.
-        missed: time buckets outside of the window that the ledger does not know.
-        force: do those of the window again even if they are done.
+        wanted: time buckets of the window, epoch ms; a collection with a fast `in`.
+        entries: ledger entries up to the end of the window.
+        version: version of the definition; pieces that another version has done are done again.
+        missed: time buckets (epoch ms) outside of the window that the ledger does not hold.
+        force: whether to do pieces of the window again that are done.
     """
     known = {entry.time_bucket: entry for entry in entries}
     plan = [
@@ -109,17 +109,19 @@ def scheduled(
     since: Iterable[int] = (),
     ready: Collection[int] | None = None,
 ) -> Schedule:
-    """See `Pieces.schedule`.
+    """Return the schedule of a run, by the rules of `Pieces.schedule`.
 
     Args:
-        window: its time buckets, epoch ms, ascending, not empty.
-        entries: what the ledger knows up to the end of the window.
-        version: of the definition.
-        bucket_ms: the bucket size in milliseconds.
-        most: the most pieces of one run.
-        force: as of a run; the window's pieces are for this run in any case.
-        since: time buckets that somebody else began: none after the first of them is left out.
-        ready: if given, nothing else is taken for missed.
+        window: time buckets of the window, epoch ms, ascending, not empty.
+        entries: ledger entries up to the end of the window.
+        version: version of the definition.
+        bucket_ms: bucket size in milliseconds.
+        most: highest number of pieces for one run.
+        force: whether to do pieces of the window again that are done; the run then takes its whole
+            window, whatever `most` is.
+        since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; from
+            the first of them on, no time bucket is left out.
+        ready: time buckets (epoch ms) that may count as missed; None for all.
     """
     wanted = set(window)
     missed = set(unknown(entries, window[-1] + bucket_ms, bucket_ms, since)) - wanted
@@ -139,12 +141,12 @@ def scheduled(
 def unknown(
     entries: Iterable[PieceRow], end: int, bucket_ms: int, since: Iterable[int] = ()
 ) -> list[int]:
-    """The time buckets between the first that is known, or in `since`, and `end` without an entry.
+    """Return the time buckets without an entry from the first in `entries` or `since` to `end`.
 
     Args:
-        entries: what the ledger knows.
-        end: exclusive, epoch ms.
-        bucket_ms: the bucket size in milliseconds.
+        entries: ledger entries.
+        end: end of the time buckets, exclusive, epoch ms.
+        bucket_ms: bucket size in milliseconds.
         since: further time buckets to begin at, epoch ms.
     """
     known = {entry.time_bucket for entry in entries}

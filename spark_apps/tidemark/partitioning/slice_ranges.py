@@ -91,11 +91,11 @@ def missing(slices: SliceRange, done: Iterable[SliceRange]) -> list[SliceRange]:
 def portions(
     ranges: Iterable[SliceRange], done: Mapping[int, Sequence[SliceRange]]
 ) -> list[Portion]:
-    """What is left to do in the ranges, each slice of each time bucket once.
+    """Return the portions left to do in the ranges; each slice of each time bucket occurs once.
 
     Args:
-        ranges: disjoint, one after the other.
-        done: of each time bucket the ranges that are done.
+        ranges: disjoint ranges, ascending.
+        done: done ranges by time bucket (epoch ms).
     """
     left: list[Portion] = []
     edges = {edge for each in done.values() for one in each for edge in (one.first, one.last + 1)}
@@ -124,14 +124,15 @@ def _left(slices: SliceRange, done: Mapping[int, Sequence[SliceRange]]) -> froze
 
 
 def cut(events: Mapping[int, int], slices: SliceRange, ranges: int) -> list[SliceRange]:
-    """At most `ranges` contiguous ranges, the largest of which has as few events as is possible.
+    """Return at most `ranges` contiguous ranges whose largest has as few events as possible.
 
-    No block is cut, so that the largest has at most the mean and the largest block together.
+    No block is split. The largest range has at most as many events as the mean range and the
+    largest block together.
 
     Args:
-        events: their number by slice; a slice that has none may be left out.
-        slices: what to cut, whole blocks; all of them come out.
-        ranges: 1 or more.
+        events: number of events by slice; a slice without events may be left out.
+        slices: slices to divide, in whole blocks; the result covers all of them.
+        ranges: highest number of ranges, 1 or more.
     """
     blocks = range(slices.first, slices.last + 1, BLOCK)
     numbers = [sum(events.get(number, 0) for number in range(b, b + BLOCK)) for b in blocks]
@@ -148,7 +149,7 @@ def cut(events: Mapping[int, int], slices: SliceRange, ranges: int) -> list[Slic
 
 
 def _filled(numbers: Sequence[int], capacity: int) -> list[int]:
-    """Where ranges begin that are filled up one after the other."""
+    """Return the start positions of ranges that are filled to `capacity` one after the other."""
     starts, filled = [0], 0
     for position, number in enumerate(numbers):
         if filled + number > capacity:

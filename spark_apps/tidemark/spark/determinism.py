@@ -18,8 +18,8 @@ _OF_THE_RUN = {
     "LocalTimestamp",
     "Now",
 }
-"""Functions of when, where and by whom a query is run. Spark takes them for deterministic, since
-they are constant within one query."""
+"""Functions that depend on the time, place or user of a query. Spark treats these functions as
+deterministic, because their values are constant within one query."""
 _PLANS = {"Sample"}
 _RANDOM = "org.apache.spark.sql.catalyst.expressions.Nondeterministic"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.PlanExpression"

@@ -1,4 +1,4 @@
-"""A few rows of the driver as a frame."""
+"""Conversion of a few rows on the driver to a frame."""
 
 from __future__ import annotations
 

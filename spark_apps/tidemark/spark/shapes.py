@@ -1,7 +1,7 @@
-"""The shapes of frames: which columns, of which types, a function takes and returns.
+"""The shapes of frames: the columns and types that a function takes and returns.
 
-A run checks none of them. The tests check each call of a function that states them
-(`tests/shapes.py`), so that what a docstring names is what the frames have.
+A run does not check shapes. The tests check each call of a function that states shapes
+(`tests/shapes.py`), so that frames have the columns that docstrings name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 @dataclass(frozen=True)
 class Shapes:
-    """What a function takes, by parameter, and what it returns."""
+    """The shapes of the frames that a function takes, by parameter, and returns."""
 
     takes: Mapping[str, Shape]
     returns: Shape | None
