@@ -39,7 +39,7 @@ SIGHTING = re.compile(
     r"(?: (?P<flag>BT|old|later))? (?P<result>A|D|RB|R|-)"
 )
 SEEN = (
-    "persistence_id string, tag string, number bigint, sequence_nr bigint, timestamp string,"
+    "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
     " is_there boolean, is_before boolean, is_back boolean, row int"
 )
 STORED = "persistence_id string, tag string, stored_number bigint, stored_sequence_nr bigint"
