@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark import clock
-from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.context import Outcome, RunContext, RunState
 from tidemark.partitioning import slice_ranges
 from tidemark.projection.planning.build import PlanOptions, build
 from tidemark.projection.planning.estimate import Estimate, Estimates
@@ -66,13 +66,9 @@ def run_plan(
             kept,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")
-    pieces = PieceCounts(
-        planned=sum(len(plan.pieces) + len(plan.postponed) for plan in plans),
-        held=sum(len(plan.held) for plan in plans),
-    )
     return Outcome(
         RunState.PLANNED if plans else RunState.NOTHING,
-        pieces,
+        built.pieces,
         {"rows_estimated": sum(_estimate(plan, estimates).rows for plan in plans)},
         lines or [f"every {run.settings.bucket_size} bucket is done"],
         details={"projections": [_details(plan, estimates) for plan in plans]} if plans else {},

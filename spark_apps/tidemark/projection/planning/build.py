@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidemark.application import preflight
-from tidemark.context import RunContext
+from tidemark.context import PieceCounts, RunContext
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition
@@ -25,7 +25,7 @@ class PlanOptions:
     Attributes:
         names: the projections to run; all if empty.
         force: also do buckets that are done, and those that validate has not passed.
-        slicing: the slices to process, and how to cut them; None for all of them at once.
+        slicing: the slices to process; None for whole time buckets.
         max_pieces: process at most so many time buckets of each projection, the oldest first; the
             rest stays planned.
         saved: run exactly this plan, made for the same window; its projections and its force count.
@@ -51,6 +51,14 @@ class RunPlan:
     definitions: Sequence[Definition]
     projections: Sequence[ProjectionPlan]
     left_out: Sequence[str]
+
+    @property
+    def pieces(self) -> PieceCounts:
+        """How many pieces are planned, with those left to later runs, and how many are held."""
+        return PieceCounts(
+            planned=sum(len(plan.pieces) + len(plan.postponed) for plan in self.projections),
+            held=sum(len(plan.held) for plan in self.projections),
+        )
 
 
 def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:

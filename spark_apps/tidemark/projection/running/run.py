@@ -107,15 +107,11 @@ def _planned(
     run: RunContext, plan: RunPlan, analyzed: Mapping[str, AnalyzedDefinition], show: int
 ) -> Outcome:
     projections = plan.projections
-    pieces = PieceCounts(
-        planned=sum(len(each.pieces) + len(each.postponed) for each in projections),
-        held=sum(len(each.held) for each in projections),
-    )
     lines = [line for each in projections for line in each.lines()]
     if show:
         for each in projections:
             lines += sample(run, each, analyzed.get(each.definition.name), show)
-    return Outcome(RunState.PLANNED, pieces, lines=[*plan.left_out, *lines])
+    return Outcome(RunState.PLANNED, plan.pieces, lines=[*plan.left_out, *lines])
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
