@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, Row
@@ -80,7 +81,6 @@ class AcceptedEvents:
         beyond: the late events behind a gap, in time buckets that are not processed.
         warnings: for people.
         kept: the time buckets whose result stays as it is; their events are not in `rows`.
-        cached: the frames that `release` lets go.
     """
 
     rows: DataFrame
@@ -94,17 +94,11 @@ class AcceptedEvents:
     beyond: int = 0
     warnings: Sequence[str] = ()
     kept: frozenset[int] = frozenset()
-    cached: Sequence[DataFrame] = ()
 
     @property
     def made_again(self) -> list[int]:
         """The time buckets whose results are made."""
         return [bucket for bucket in self.time_buckets if bucket not in self.kept]
-
-    def release(self) -> None:
-        """Forget what is in memory."""
-        for frame in self.cached:
-            frame.unpersist()
 
 
 @dataclass(frozen=True)
@@ -129,8 +123,10 @@ class Acceptance:
     def _definition(self) -> Definition:
         return self.source.definition
 
-    def accept(self, batch: Batch, claimed: Claim) -> AcceptedEvents:
+    def accept(self, batch: Batch, claimed: Claim, in_memory: ExitStack) -> AcceptedEvents:
         """Read a batch, find how far each series goes, and add late time buckets to the claim.
+
+        The rows that are read stay in memory until `in_memory` is closed.
 
         Raises:
             HistoryPurged: events were deleted before they were consumed.
@@ -140,8 +136,7 @@ class Acceptance:
             LockLost: another run has started one of the late pieces.
         """
         stored = self._stored(batch)
-        rows = self.source.planned_rows(batch.time_buckets)
-        cached = [rows.persist(StorageLevel.MEMORY_AND_DISK)]
+        rows = _kept(self.source.planned_rows(batch.time_buckets), in_memory)
         begin, consumed = None, stored
         if self._definition.starts_from_snapshots:
             begin = snapshots.find_starts(self.source, batch, rows, stored)
@@ -153,8 +148,7 @@ class Acceptance:
         late, beyond = encounters.find_late(seen) if batch.done - batch.planned else ([], {})
         if late:
             self._require_unpurged(late)
-            cached.append(self.source.rows(late).persist(StorageLevel.MEMORY_AND_DISK))
-            rows = rows.unionByName(cached[-1])
+            rows = rows.unionByName(_kept(self.source.rows(late), in_memory))
         time_buckets = sorted({*batch.time_buckets, *late})
         # What was seen is neither the late rows, read afterwards, nor those of a former life.
         is_repeated = bool(late or met.repeated) or seen.restarted is not None
@@ -165,12 +159,7 @@ class Acceptance:
         totals = {**_totals(counts), "first_encounters": met.first}
         is_held = any(name in of_bucket for of_bucket in counts.values() for name in REJECTED)
         held = gaps.find_held_back(validated, seen.rows, seen.reached) if is_held else HeldBack()
-        try:
-            kept = self._kept_buckets(batch, validated, time_buckets, counts)
-        except BucketsLost:
-            for frame in cached:
-                frame.unpersist()
-            raise
+        kept = self._kept_buckets(batch, validated, time_buckets, counts)
         rows = held.without(rows)
         if kept:
             rows = rows.where(~F.col("time_bucket").isin(*kept))
@@ -200,7 +189,6 @@ class Acceptance:
             beyond=sum(number for bucket, number in beyond.items() if bucket not in known),
             warnings=_warnings(met.unprocessed),
             kept=kept,
-            cached=cached,
         )
 
     def _stored(self, batch: Batch) -> DataFrame:
@@ -254,6 +242,12 @@ def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) 
     """Return the pieces of time buckets that are done, to be done again with their late events."""
     attempts = {entry.time_bucket: entry.attempt for entry in ledger(run, definition).entries()}
     return [Piece(bucket, Reason.LATE, attempts[bucket]) for bucket in late]
+
+
+def _kept(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    in_memory.callback(frame.unpersist)
+    return frame
 
 
 def _placed(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Self
 
@@ -16,7 +16,7 @@ from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.pieces import State
 from tidemark.projection.acceptance import rule
-from tidemark.projection.acceptance.accept import Acceptance, AcceptedEvents, Policy
+from tidemark.projection.acceptance.accept import Acceptance, AcceptedEvents
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import consumption, made_from, missing_numbers
@@ -25,7 +25,6 @@ from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.running.outcome import BatchOutcome, BatchSize
 from tidemark.projection.running.undisturbed import Watch
-from tidemark.projection.sources.base import EventSource
 from tidemark.projection.transformation import transform
 from tidemark.projection.transformation.result import BatchEvents, Result
 from tidemark.projection.writing import dead_letters
@@ -41,10 +40,6 @@ class _Counts:
     by_bucket: dict[int, dict[str, int]]
     size: BatchSize
     quarantined: int
-    read: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.read = sum(each["events_read"] for each in self.by_bucket.values())
 
     @classmethod
     def of(cls, decoded: DataFrame) -> Self:
@@ -79,17 +74,13 @@ class Pipeline:
         run: the context of the run.
         claimed: the pieces; checked before each kind of write.
         analyzed: the definition.
-        store: what is remembered of the projection.
-        source: its events.
-        policy: what to do about events that are missing.
+        acceptance: what decides which events are processed.
     """
 
     run: RunContext
     claimed: Claim
     analyzed: AnalyzedDefinition
-    store: OffsetStore
-    source: EventSource
-    policy: Policy
+    acceptance: Acceptance
 
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
         """Process a batch from its first read to the ledger.
@@ -104,10 +95,9 @@ class Pipeline:
         """
         self._say(f"reading the events of {counted(len(batch.pieces), 'bucket')}")
         watch = Watch.begin(self.run, self._definition)
-        accepted = Acceptance(self.store, self.source, self.policy).accept(batch, self.claimed)
-        reopened.update(set(accepted.time_buckets) - batch.planned)
         with ExitStack() as in_memory:
-            in_memory.callback(accepted.release)
+            accepted = self.acceptance.accept(batch, self.claimed, in_memory)
+            reopened.update(set(accepted.time_buckets) - batch.planned)
             decoded = self._decode(accepted, in_memory)
             counts = _Counts.of(decoded)
             if counts.quarantined:
@@ -125,6 +115,10 @@ class Pipeline:
     def _definition(self) -> Definition:
         return self.analyzed.definition
 
+    @property
+    def _store(self) -> OffsetStore:
+        return self.acceptance.store
+
     def _decode(self, accepted: AcceptedEvents, in_memory: ExitStack) -> DataFrame:
         distinct = transform.single_events if accepted.is_single else transform.distinct_events
         decoded = transform.decode(
@@ -140,7 +134,12 @@ class Pipeline:
         """Make the result; events that the user's code raises for are quarantined and counted."""
         result = modes.MODES[self._definition.mode].transform(
             BatchEvents(
-                self.run, self.store, self.analyzed, decoded, accepted, self.policy.accept_purged
+                self.run,
+                self._store,
+                self.analyzed,
+                decoded,
+                accepted,
+                self.acceptance.policy.accept_purged,
             )
         )
         for frame in result.cached:
@@ -157,7 +156,7 @@ class Pipeline:
     def _write(self, result: Result, accepted: AcceptedEvents, counts: _Counts) -> Counted:
         """Store the result; adds rows_written to the counts of each bucket if they are known."""
         self._say(f"writing {self._definition.target}")
-        request = WriteRequest(self.run, self.claimed, self.store, accepted.made_again)
+        request = WriteRequest(self.run, self.claimed, self._store, accepted.made_again)
         stored = modes.write(request, result.rows, partial(self._note_made, accepted, counts))
         if stored.by_bucket is not None:
             rows = {bucket: stored.by_bucket.get(bucket, 0) for bucket in accepted.made_again}
@@ -179,22 +178,22 @@ class Pipeline:
             made[bucket] = (
                 Made(read, 0, self._definition.fingerprint) if is_sure else Made(read, new, "")
             )
-        made_from.note(self.store, made)
+        made_from.note(self._store, made)
 
     def _write_offsets(self, decoded: DataFrame, accepted: AcceptedEvents) -> None:
         self._say("writing the offsets")
         now = clock.now()
         newest = {row.slice: row.epoch_ms for row in transform.newest_by_slice(decoded).collect()}
         self.claimed.check()
-        consumption.write_offsets(self.store, rule.offset_rows(accepted.reached), now)
+        consumption.write_offsets(self._store, rule.offset_rows(accepted.reached), now)
         self.claimed.check()
-        self.store.advance_cursors(newest, now)
+        self._store.advance_cursors(newest, now)
 
     def _write_missing(self, batch: Batch, accepted: AcceptedEvents) -> None:
         new = {piece.time_bucket for piece in self.claimed.pieces if piece.attempt == 1}
         former = [bucket for bucket in accepted.time_buckets if bucket not in new]
         self.claimed.check()
-        missing_numbers.replace(self.store, batch.slices, former, accepted.missing)
+        missing_numbers.replace(self._store, batch.slices, former, accepted.missing)
 
     def _finish(self, accepted: AcceptedEvents, counts: _Counts) -> None:
         """Tell the ledger, last of all."""
@@ -210,7 +209,7 @@ class Pipeline:
 
 def _outcome(accepted: AcceptedEvents, counts: _Counts, stored: Counted) -> BatchOutcome:
     totals = {
-        "events_read": counts.read,
+        "events_read": counts.size.rows,
         "quarantined": counts.quarantined,
         **accepted.totals,
         "rows_written": stored.rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidemark.context import RunContext
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State
-from tidemark.projection.acceptance.accept import Policy
+from tidemark.projection.acceptance.accept import Acceptance, Policy
 from tidemark.projection.acceptance.whole_buckets import BucketsLost
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.offset_store.offsets import OffsetStore
@@ -78,9 +78,9 @@ def process_claimed(
 
     Pieces that their events make fail are in `outcome.failed`; it is for the caller to say so.
     """
-    store = OffsetStore.of(run, whole.definition)
     source = event_source(run, whole.definition, whole.slices)
-    pipeline = Pipeline(run, claimed, analyzed, store, source, policy)
+    acceptance = Acceptance(OffsetStore.of(run, whole.definition), source, policy)
+    pipeline = Pipeline(run, claimed, analyzed, acceptance)
     bisection = Bisection(run, claimed, whole.definition, policy, outcome, pipeline.run_batch)
     batches = Batches(source, whole, is_one=policy.strict)
     for batch in batches.each(unsettled=outcome.gaps):
