@@ -46,7 +46,6 @@ MOST_FAILED = 16
 """Pieces of a run: if more fail, it is hardly the events, and each one costs several attempts."""
 _EARLIER = {Reason.GAP, Reason.MISSED, Reason.REBUCKETED, Reason.RESTATED, Reason.UNFINISHED}
 _SHOWN = 5
-_ERROR_LENGTH = 2000
 _FORESEEN = (TidemarkError, WrongData, DefinitionError)
 """What an event, a result or a function of the user's is refused with; their subclasses say that a
 lock, Cassandra, a table or the history is missing, which no half has."""
@@ -191,7 +190,7 @@ class Bisection:
             # The trace is what a bug report needs; the report's one line is what everybody reads.
             traceback.print_exc(file=sys.stderr)
         self.run.say(f"{name}: {from_millis(units[0]):%Y-%m-%d %H:%M} fails: {why}")
-        self.claimed.finish_some({units[0]}, State.FAILED, {}, why[:_ERROR_LENGTH])
+        self.claimed.finish_some({units[0]}, State.FAILED, {}, why)
         status = error.exit_status if isinstance(error, TidemarkError) else 1
         self.outcome.fail(units[0], why, status)
         return why
@@ -208,9 +207,9 @@ def leave_out(
     by_error: dict[str, set[int]] = {}
     for bucket, error in buckets.items():
         outcome.leave_out(bucket, error)
-        by_error.setdefault(str(error), set()).add(bucket)
+        by_error.setdefault(reason_of(error), set()).add(bucket)
     for why, those in by_error.items():
-        claimed.finish_some(those, State.FAILED, {}, why[:_ERROR_LENGTH])
+        claimed.finish_some(those, State.FAILED, {}, why)
 
 
 def is_of_events(error: Exception) -> bool:
