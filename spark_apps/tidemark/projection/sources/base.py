@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
+from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL
@@ -93,10 +94,10 @@ class EventSource(ABC):
         """Read up to which number a series was written, where numbers may be left out."""
         return None
 
-    @abstractmethod
     @shaped(returns=shapes.DELETED)
     def deleted(self) -> DataFrame:
-        """Read how far each persistence id is deleted."""
+        """Read how far each persistence id is deleted: by default every one of Pekko's journal."""
+        return frames.deleted(self.run.spark, self.run.settings)
 
     @shaped(planned=shapes.ID, stored=shapes.ID, returns=shapes.ID)
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:

@@ -53,10 +53,6 @@ class MessagesSource(EventSource):
         end = batch.plan.end if batch.end is None else batch.end
         return increments.after(starts, settings, end_bucket=end)
 
-    def deleted(self) -> DataFrame:
-        """Read how far every persistence id is deleted."""
-        return frames.deleted(self.run.spark, self.run.settings)
-
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
         """Read the table of all persistence ids, if none with an offset is missing there."""
         if not self._is_listed(stored):

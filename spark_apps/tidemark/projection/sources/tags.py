@@ -48,10 +48,6 @@ class TagsSource(EventSource):
         progress = frames.placed_progress(self.run.spark, self.run.settings)
         return self.only_ours(self._of_our_tags(progress))
 
-    def deleted(self) -> DataFrame:
-        """Read how far every persistence id is deleted."""
-        return frames.deleted(self.run.spark, self.run.settings)
-
     def _rows(self, time_buckets: Sequence[int]) -> DataFrame:
         tags = self.definition.source.series_tags
         return read.tag_view_rows(
