@@ -53,6 +53,18 @@ SELECT persistence_id, sequence_nr, kind, amount FROM events
 LATEST_TABLE = """\
 CREATE TABLE {keyspace}.latest (persistence_id text PRIMARY KEY, sequence_nr bigint, kind text,
     amount int, note text)"""
+FILES = """\
+/*---
+name: files
+version: 1
+source: messages
+mode: export
+target: files
+event: kind STRING, amount INT
+---*/
+
+SELECT time_bucket, persistence_id, sequence_nr FROM events
+"""
 
 
 @dataclass(frozen=True)

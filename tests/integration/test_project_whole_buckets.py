@@ -10,24 +10,12 @@ import pandas as pd
 import pytest
 
 from tests.integration.both_sources import BOTH, both, both_sources, reached, red, results
-from tests.integration.projections import START_MS, Event, Projections
+from tests.integration.projections import FILES, START_MS, Event, Projections
 from tests.integration.support import Journal
 from tidemark import clock
 from tidemark.projection.acceptance.accept import Acceptance
 from tidemark.projection.running.pipeline import Pipeline
 
-FILES = """\
-/*---
-name: files
-version: 1
-source: messages
-mode: export
-target: files
-event: kind STRING, amount INT
----*/
-
-SELECT time_bucket, persistence_id, sequence_nr FROM events
-"""
 NAMES = (*BOTH, "files")
 GONE = "that its result was made from"
 

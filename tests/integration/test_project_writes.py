@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.seams import Seam
 from tests.integration.projections import (
+    FILES,
     LATEST,
     LATEST_TABLE,
     START_MS,
@@ -30,18 +31,6 @@ LOG = (
 LOG_TABLE = """\
 CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text, amount int,
     PRIMARY KEY (persistence_id, sequence_nr))"""
-FILES = """\
-/*---
-name: files
-version: 1
-source: messages
-mode: export
-target: files
-event: kind STRING, amount INT
----*/
-
-SELECT time_bucket, persistence_id, sequence_nr FROM events
-"""
 STEPS = (
     Seam.EVENTS_ACCEPTED,
     Seam.ORIGIN_NOTED,

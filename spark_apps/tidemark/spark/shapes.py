@@ -1,7 +1,7 @@
 """The shapes of frames: the columns and types that a function takes and returns.
 
-A run does not check shapes. The tests check each call of a function that states shapes
-(`tests/shapes.py`), so that frames have the columns that docstrings name.
+A run does not check shapes. The tests check the functions that state shapes, once in each
+test (`tests/shapes.py`), so that frames have the columns that docstrings name.
 """
 
 from __future__ import annotations

@@ -235,6 +235,7 @@ def _is_gone() -> Column:
     return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
 
 
+@shaped(planned=shapes.KEYS, elsewhere=shapes.KEYS, returns=shapes.CANDIDATES)
 def _placed(run: RunContext, batch: Batch, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
     """Both together; of the planned buckets only what was read to be processed."""
     others = _with_place(run, batch, elsewhere).where(~F.col("is_planned"))
