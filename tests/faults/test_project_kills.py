@@ -19,9 +19,9 @@ import pytest
 
 from tests.faults.killing import kill_after
 from tests.faults.seams import Seam
-from tests.integration.books import TABLE as BOOKS_TABLE
-from tests.integration.books import books
-from tests.integration.books import define as define_books
+from tests.integration.fold_books import TABLE as BOOKS_TABLE
+from tests.integration.fold_books import books
+from tests.integration.fold_books import define as define_books
 from tests.integration.projections import (
     GREGORIAN,
     LATEST,

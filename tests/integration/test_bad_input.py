@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
+from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import message
-from tests.integration.written import delete_messages, write_as_pekko
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 

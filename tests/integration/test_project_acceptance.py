@@ -7,15 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.both_sources import (
-    BOTH,
-    both,
-    both_sources,
-    pieces,
-    reached,
-    red,
-    results,
-)
 from tests.integration.projections import (
     HOUR_MS,
     START_MS,
@@ -24,6 +15,15 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
+from tests.integration.tags_and_messages import (
+    BOTH,
+    both,
+    both_sources,
+    pieces,
+    reached,
+    red,
+    results,
+)
 
 
 @pytest.fixture

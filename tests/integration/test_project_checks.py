@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.both_sources import both_sources
 from tests.integration.projections import (
     LATEST,
     LATEST_TABLE,
@@ -21,6 +20,7 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
+from tests.integration.tags_and_messages import both_sources
 
 CHECKED = TOTALS.replace(
     "event:",

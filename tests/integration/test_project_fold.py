@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.integration.books import FOLD, POISON_AT, TABLE, books, define, fold
+from tests.integration.fold_books import FOLD, POISON_AT, TABLE, books, define, fold
 from tests.integration.projections import (
     HOUR_MS,
     LATEST,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.both_sources import pieces
 from tests.integration.projections import (
     HOUR_MS,
     LATEST,
@@ -19,6 +18,7 @@ from tests.integration.projections import (
     totals,
 )
 from tests.integration.support import Journal
+from tests.integration.tags_and_messages import pieces
 from tidemark.partitioning.keys import slice_of
 
 WINDOW = ("--window-start", "2024-03-01T00:00", "--window-end", "2024-03-01T04:00")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.books import TABLE, books, define, fold
+from tests.integration.fold_books import TABLE, books, define, fold
 from tests.integration.projections import LATEST, LATEST_TABLE, START_MS, Projections, event
 from tests.integration.support import Result
 from tidemark.cassandra.schema import SCHEMA_DIR, create_tables

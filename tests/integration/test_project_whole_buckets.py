@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.integration.both_sources import BOTH, both, both_sources, reached, red, results
 from tests.integration.projections import FILES, START_MS, Event, Projections
 from tests.integration.support import Journal
+from tests.integration.tags_and_messages import BOTH, both, both_sources, reached, red, results
 from tidemark import clock
 from tidemark.projection.acceptance.accept import Acceptance
 from tidemark.projection.running.pipeline import Pipeline

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.pekko_journals import HOUR_MS, write_as_pekko
 from tests.integration.support import Journal, pekko_sample
 from tests.integration.test_tag_write import START, message, window
-from tests.integration.written import HOUR_MS, write_as_pekko
 
 pytestmark = pytest.mark.usefixtures("production")
 

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.integration.pekko_journals import (
+    delete_message,
+    delete_messages,
+    tag_rows,
+    write_as_pekko,
+)
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import message
-from tests.integration.written import delete_message, delete_messages, tag_rows, write_as_pekko
 
 TAGS: list[set[str]] = [{"red"}, {"red", "blue"}, set(), {"blue"}]
 EVERYTHING = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")

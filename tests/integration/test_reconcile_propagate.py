@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.integration.pekko_journals import delete_messages, tag_rows, write_as_pekko
 from tests.integration.support import Journal, Result
 from tests.integration.test_purge import DEFINITION
 from tests.integration.test_reconcile_delete import state, three_ids
 from tests.integration.test_tag_write import START, message, window
-from tests.integration.written import delete_messages, tag_rows, write_as_pekko
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.integration.pekko_journals import DAY_MS, HOUR_MS, epoch_ms, tag_rows, write_as_pekko
 from tests.integration.projections import LATEST, LATEST_TABLE
 from tests.integration.support import Journal, Result, pekko_sample, wait_until
 from tests.integration.test_reconcile_delete import state, three_ids
 from tests.integration.test_tag_write import START, message, window
-from tests.integration.written import DAY_MS, HOUR_MS, epoch_ms, tag_rows, write_as_pekko
 
 MINUTE_MS = 60_000
 SIZES = {"Minute": MINUTE_MS, "Hour": HOUR_MS, "Day": DAY_MS}

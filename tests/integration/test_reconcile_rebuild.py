@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import message, window
-from tests.integration.written import delete_messages, write_as_pekko
 
 SCOPES = {
     "everything": ("--all",),

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 
+from tests.integration.pekko_journals import delete_messages
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import START, comparable, expected_tag_views, message, window
 from tests.integration.test_tag_write_increments import insert
-from tests.integration.written import delete_messages
 from tidemark import clock
 from tidemark.journal import tag_views
 from tidemark.tagging.job import Work

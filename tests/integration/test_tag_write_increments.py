@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
-from tests.integration.written import delete_messages, write_as_pekko
 from tidemark.cassandra.schema import SCHEMA_DIR
 
 STRATEGIES = ["scan", "tails", "index"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.integration.pekko_journals import delete_message
 from tests.integration.support import Journal
-from tests.integration.written import delete_message
 from tests.live.truth import Event, Truth
 
 SERIALIZER = 20

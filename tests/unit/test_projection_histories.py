@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.unit.history_world import RUNS, Event, Job, Judged, World, sequential
+from tests.unit.history_model import RUNS, Event, Job, Judged, World, sequential
 from tidemark.journal.series import NO_TAG
 from tidemark.ledger.pieces import State
 from tidemark.partitioning.keys import slice_of
