@@ -210,9 +210,9 @@ def claim(
         return Locks.of(run, resources)
 
     locks: Locks | DayLocks = DayLocks(resource, lock) if by_day else lock([resource])
-    with ExitStack() as held:
+    with ExitStack() as held_locks:
         try:
-            held.enter_context(locks)
+            held_locks.enter_context(locks)
             if isinstance(locks, DayLocks):
                 locks.add(piece.time_bucket for piece in pieces)
         except LockHeld:

@@ -201,9 +201,9 @@ class Locks:
         Raises:
             LockLost: another run has taken a lock.
         """
-        taken = sorted(self._renewed.copy(), key=self._renewed.__getitem__)
-        for first in range(0, len(taken), _TOGETHER):
-            part = taken[first : first + _TOGETHER]
+        resources = sorted(self._renewed.copy(), key=self._renewed.__getitem__)
+        for first in range(0, len(resources), _TOGETHER):
+            part = resources[first : first + _TOGETHER]
             started = _elapsed()
             answers = self._control.applied_everywhere(
                 self._renew_cql,

@@ -77,14 +77,18 @@ class Pieces:
         low = -(2**63) if first is None else first
         high = 2**63 - 1 if before is None else before
         day = BucketSize.DAY.milliseconds
-        others = {
+        rows_of_other_sizes = {
             size: self._stored(size, max(low - day, -(2**63)), min(high + day, 2**63 - 1))
             for size in BucketSize
             if size is not self._size
         }
         own = self._stored(self._size, low, high)
-        found = with_other_sizes(own, others, self._size) if any(others.values()) else own
-        return [entry for entry in found if low <= entry.time_bucket < high]
+        rows = (
+            with_other_sizes(own, rows_of_other_sizes, self._size)
+            if any(rows_of_other_sizes.values())
+            else own
+        )
+        return [entry for entry in rows if low <= entry.time_bucket < high]
 
     def _stored(self, size: BucketSize, first: int, before: int) -> list[PieceRow]:
         rows = self._control.execute(
@@ -187,12 +191,12 @@ class Pieces:
 
     def note(self, pieces: Iterable[Piece]) -> None:
         """Write unknown pieces as planned, so that a later run takes them up."""
-        wanted = list(pieces)
-        if not wanted:
+        noted = list(pieces)
+        if not noted:
             return
-        buckets = [piece.time_bucket for piece in wanted]
+        buckets = [piece.time_bucket for piece in noted]
         # Leave known pieces out: Cassandra would refuse each in a transaction of its own.
-        known = {
+        known_buckets = {
             entry.time_bucket for entry in self._stored(self._size, min(buckets), max(buckets) + 1)
         }
         now = clock.now()
@@ -202,8 +206,8 @@ class Pieces:
             " reason, attempt, planned_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
             [
                 (*self._key, piece.time_bucket, State.PLANNED, piece.reason, now)
-                for piece in wanted
-                if piece.time_bucket not in known
+                for piece in noted
+                if piece.time_bucket not in known_buckets
             ],
         )
 

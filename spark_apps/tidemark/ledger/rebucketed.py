@@ -33,22 +33,28 @@ def with_other_sizes(
         others: rows of the other bucket sizes, by size.
         size: the present bucket size.
     """
-    found = {entry.time_bucket: entry for entry in own}
-    said: dict[int, PieceRow] = {}
+    by_bucket = {entry.time_bucket: entry for entry in own}
+    by_other_sizes: dict[int, PieceRow] = {}
     for other, entries in others.items():
         for bucket, overlapping in _by_bucket(entries, other, size).items():
-            says = _together(bucket, overlapping, other, size)
-            if bucket not in said or _last_touched([said[bucket]]) < _last_touched([says]):
-                said[bucket] = says
-    for bucket, says in said.items():
-        mine = found.get(bucket)
-        if mine is None:
-            found[bucket] = says
-        elif _was_opened_since(mine, says):
-            found[bucket] = replace(
-                mine, state=says.state, reason=says.reason, error=says.error, counts=mine.counts
+            rolled_up = _together(bucket, overlapping, other, size)
+            if bucket not in by_other_sizes or _last_touched(
+                [by_other_sizes[bucket]]
+            ) < _last_touched([rolled_up]):
+                by_other_sizes[bucket] = rolled_up
+    for bucket, rolled_up in by_other_sizes.items():
+        own_row = by_bucket.get(bucket)
+        if own_row is None:
+            by_bucket[bucket] = rolled_up
+        elif _was_opened_since(own_row, rolled_up):
+            by_bucket[bucket] = replace(
+                own_row,
+                state=rolled_up.state,
+                reason=rolled_up.reason,
+                error=rolled_up.error,
+                counts=own_row.counts,
             )
-    return [found[bucket] for bucket in sorted(found)]
+    return [by_bucket[bucket] for bucket in sorted(by_bucket)]
 
 
 def _by_bucket(
@@ -56,12 +62,12 @@ def _by_bucket(
 ) -> dict[int, list[PieceRow]]:
     """Return the entries that overlap each time bucket of `size`, by time bucket (epoch ms)."""
     width = size.milliseconds
-    found: dict[int, list[PieceRow]] = defaultdict(list)
+    overlapping: dict[int, list[PieceRow]] = defaultdict(list)
     for entry in entries:
         start = entry.time_bucket - entry.time_bucket % width
         for bucket in range(start, entry.time_bucket + other.milliseconds, width):
-            found[bucket].append(entry)
-    return found
+            overlapping[bucket].append(entry)
+    return overlapping
 
 
 def _together(

@@ -47,18 +47,18 @@ def settle(
         " IF attempt = ?",
         [
             (
-                one.state,
-                one.attempt + (one.state is State.DONE),
-                dict(one.counts),
-                one.error,
+                rollup.state,
+                rollup.attempt + (rollup.state is State.DONE),
+                dict(rollup.counts),
+                rollup.error,
                 owner,
                 now,
                 application,
                 subject,
                 size.value,
-                one.time_bucket,
-                one.attempt,
+                rollup.time_bucket,
+                rollup.attempt,
             )
-            for one in standings
+            for rollup in standings
         ],
     )

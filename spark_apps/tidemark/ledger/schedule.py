@@ -83,15 +83,15 @@ def planned(
         missed: time buckets (epoch ms) outside of the window that the ledger does not hold.
         force: whether to do pieces of the window again that are done.
     """
-    known = {entry.time_bucket: entry for entry in entries}
+    rows_by_bucket = {entry.time_bucket: entry for entry in entries}
     plan = [
-        Piece(bucket, reason, known[bucket].attempt if bucket in known else 0)
+        Piece(bucket, reason, rows_by_bucket[bucket].attempt if bucket in rows_by_bucket else 0)
         for bucket in wanted
-        if (reason := _reason(known.get(bucket), version, force)) is not None
+        if (reason := _reason(rows_by_bucket.get(bucket), version, force)) is not None
     ]
     unfinished = [
         Piece(entry.time_bucket, entry.reason_if_open, entry.attempt)
-        for entry in known.values()
+        for entry in rows_by_bucket.values()
         if entry.state is not State.DONE and entry.time_bucket not in wanted
     ]
     never_begun = [Piece(bucket, Reason.MISSED) for bucket in missed]
@@ -149,9 +149,9 @@ def unknown(
         bucket_ms: bucket size in milliseconds.
         since: further time buckets to begin at, epoch ms.
     """
-    known = {entry.time_bucket for entry in entries}
-    first = min([*known, *since], default=end)
-    return [bucket for bucket in range(first, end, bucket_ms) if bucket not in known]
+    known_buckets = {entry.time_bucket for entry in entries}
+    first = min([*known_buckets, *since], default=end)
+    return [bucket for bucket in range(first, end, bucket_ms) if bucket not in known_buckets]
 
 
 def _reason(entry: PieceRow | None, version: str, force: bool) -> Reason | None:
