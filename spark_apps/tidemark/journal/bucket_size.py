@@ -64,10 +64,10 @@ def require_partition_size(control: Control, settings: Settings) -> None:
         InvalidInput: a row lies in any other partition.
     """
     messages = table(settings.journal_keyspace, settings.journal_table)
-    found = control.execute(
+    partitions = control.execute(
         f"SELECT DISTINCT persistence_id, partition_nr FROM {messages} LIMIT {LISTED_PARTITIONS}"
     )
-    highest = sorted(found, key=lambda row: -int(row["partition_nr"]))[:SAMPLED_PARTITIONS]
+    highest = sorted(partitions, key=lambda row: -int(row["partition_nr"]))[:SAMPLED_PARTITIONS]
     last_rows = control.execute_many(
         f"SELECT persistence_id, partition_nr, sequence_nr FROM {messages}"
         " WHERE persistence_id = ? AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
@@ -92,8 +92,13 @@ def record_bucket_size(control: Control, *written: Settings) -> None:
         f"INSERT INTO {table(written[0].keyspace, TABLE)}"
         " (journal_keyspace, tag_views_table, bucket_size, recorded_at) VALUES (?, ?, ?, ?)",
         [
-            (one.journal_keyspace, one.events_by_tag_table, one.bucket_size.value, now)
-            for one in written
+            (
+                settings.journal_keyspace,
+                settings.events_by_tag_table,
+                settings.bucket_size.value,
+                now,
+            )
+            for settings in written
         ],
     )
 

@@ -188,9 +188,9 @@ def indexed_between(
     stored = connector.read(
         spark, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
     )
-    found = stored.where((F.col("timestamp") >= lowest) & (F.col("timestamp") < highest))
-    connector.require_pushed(found, '"timestamp" >= ?')
-    return _with_time(found, settings)
+    messages = stored.where((F.col("timestamp") >= lowest) & (F.col("timestamp") < highest))
+    connector.require_pushed(messages, '"timestamp" >= ?')
+    return _with_time(messages, settings)
 
 
 def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame:
@@ -206,10 +206,10 @@ def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    found = connector.read_partitions(
+    messages = connector.read_partitions(
         keys, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
     )
-    return _with_time(found, settings)
+    return _with_time(messages, settings)
 
 
 def messages_of_ids(
@@ -229,19 +229,21 @@ def messages_of_ids(
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    known = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
+    deletions = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
     first_left = F.coalesce(F.col("deleted_to"), F.lit(0)) + 1
     first = columns.partition_nr(first_left, settings.target_partition_size)
-    frontier = ids.join(F.broadcast(known), on="persistence_id", how="left")
+    frontier = ids.join(F.broadcast(deletions), on="persistence_id", how="left")
     frontier = frontier.select("persistence_id", first.alias("first_partition"))
     frontier = frontier.localCheckpoint()
-    found = []
+    rounds = []
     while not frontier.isEmpty():
         numbers = F.sequence("first_partition", F.col("first_partition") + (_PARTITIONS - 1))
-        wanted = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
+        partition_keys = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
         # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
-        found.append(messages_of(wanted, settings, "partition_nr", *payload).localCheckpoint())
-        goes_on = found[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
+        rounds.append(
+            messages_of(partition_keys, settings, "partition_nr", *payload).localCheckpoint()
+        )
+        goes_on = rounds[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
             frontier.join(goes_on, on="persistence_id")
             .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - EMPTY_AT_END))
@@ -249,14 +251,14 @@ def messages_of_ids(
                 "persistence_id", (F.col("first_partition") + _PARTITIONS).alias("first_partition")
             )
         )
-    return reduce(DataFrame.unionByName, found).drop("partition_nr")
+    return reduce(DataFrame.unionByName, rounds).drop("partition_nr")
 
 
 def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
-    found = connector.read(
+    rows = connector.read(
         spark, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
     )
-    return _with_time(found, settings)
+    return _with_time(rows, settings)
 
 
 def _with_time(messages: DataFrame, settings: Settings) -> DataFrame:

@@ -52,20 +52,28 @@ def read_entities(
     progress = lookup(control, settings, tables.TAG_WRITE_PROGRESS, "tag", ids)
     scanning = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
     events = {
-        one: _events(control, settings, one, _first(deleted[one], "deleted_to")) for one in ids
+        persistence_id: _events(
+            control, settings, persistence_id, _first(deleted[persistence_id], "deleted_to")
+        )
+        for persistence_id in ids
     }
-    if lost := [one for one in ids if not events[one]]:
+    if lost := [persistence_id for persistence_id in ids if not events[persistence_id]]:
         events |= _events_anywhere(control, settings, lost)
     return [
         _entity(
             settings,
-            one,
-            events[one],
-            frozenset(row["tag"] for row in progress[one]),
-            is_scanned=bool(scanning[one]),
-            is_known=bool(events[one] or deleted[one] or progress[one] or scanning[one]),
+            persistence_id,
+            events[persistence_id],
+            frozenset(row["tag"] for row in progress[persistence_id]),
+            is_scanned=bool(scanning[persistence_id]),
+            is_known=bool(
+                events[persistence_id]
+                or deleted[persistence_id]
+                or progress[persistence_id]
+                or scanning[persistence_id]
+            ),
         )
-        for one in ids
+        for persistence_id in ids
     ]
 
 
@@ -75,7 +83,7 @@ def lookup(
     """Read one column of a table whose partition key is the persistence id; return rows by id."""
     rows = control.execute_many(
         f"SELECT {column} FROM {table(settings.journal_keyspace, name)} WHERE persistence_id = ?",
-        [(one,) for one in ids],
+        [(persistence_id,) for persistence_id in ids],
     )
     return dict(zip(ids, rows, strict=True))
 
@@ -106,7 +114,7 @@ def _events_anywhere(
     The pass finds a persistence id whose first events were deleted without a row in metadata, and
     works with a wrong target_partition_size.
     """
-    wanted = set(persistence_ids)
+    wanted_ids = set(persistence_ids)
     distinct = control.stream(
         "SELECT DISTINCT persistence_id, partition_nr FROM"
         f" {table(settings.journal_keyspace, settings.journal_table)}"
@@ -114,11 +122,13 @@ def _events_anywhere(
     places = [
         (row["persistence_id"], row["partition_nr"])
         for row in distinct
-        if row["persistence_id"] in wanted
+        if row["persistence_id"] in wanted_ids
     ]
-    events: dict[str, list[Row]] = {one: [] for one in persistence_ids}
-    for (one, _), rows in zip(places, _partitions(control, settings, places), strict=True):
-        events[one] += rows
+    events: dict[str, list[Row]] = {persistence_id: [] for persistence_id in persistence_ids}
+    for (persistence_id, _), rows in zip(
+        places, _partitions(control, settings, places), strict=True
+    ):
+        events[persistence_id] += rows
     return events
 
 

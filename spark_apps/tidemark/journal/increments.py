@@ -88,9 +88,9 @@ def in_rounds(
     # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
     frontier, width = beginning.select("persistence_id", "first_nr").localCheckpoint(), 1
     while True:
-        found = ask(frontier, width).localCheckpoint()
-        rounds.append(found)
-        last = found.groupBy("persistence_id").agg(
+        events = ask(frontier, width).localCheckpoint()
+        rounds.append(events)
+        last = events.groupBy("persistence_id").agg(
             F.max("sequence_nr").alias("last_nr"), F.max("time_bucket").alias("last_bucket")
         )
         is_before_end = F.lit(True) if end_bucket is None else F.col("last_bucket") < end_bucket
@@ -112,8 +112,8 @@ def messages_in(frontier: DataFrame, width: int, settings: Settings, *payload: s
 
 def numbers(frontier: DataFrame, width: int) -> DataFrame:
     """Return the sequence nrs of one round. Columns: persistence_id, sequence_nr."""
-    wanted = F.sequence(F.col("first_nr"), F.col("first_nr") + (width - 1))
-    return frontier.select("persistence_id", F.explode(wanted).alias("sequence_nr"))
+    sequence_nrs = F.sequence(F.col("first_nr"), F.col("first_nr") + (width - 1))
+    return frontier.select("persistence_id", F.explode(sequence_nrs).alias("sequence_nr"))
 
 
 def keys_of(events: DataFrame, settings: Settings) -> DataFrame:

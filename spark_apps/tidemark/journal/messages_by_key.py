@@ -24,15 +24,15 @@ def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> 
 
     Columns out: those of `journal.frames.message_index`, and the payload columns.
     """
-    wanted = events.select(*MESSAGE).distinct()
-    number = wanted.count()
-    if number * _SCAN_FROM <= number_of_messages:
-        keys = increments.keys_of(wanted, run.settings).distinct()
-        found = frames.messages_of(keys, run.settings, *PAYLOAD_COLUMNS)
-        found = found.join(wanted, on=MESSAGE, how="left_semi")
+    event_keys = events.select(*MESSAGE).distinct()
+    event_count = event_keys.count()
+    if event_count * _SCAN_FROM <= number_of_messages:
+        keys = increments.keys_of(event_keys, run.settings).distinct()
+        messages = frames.messages_of(keys, run.settings, *PAYLOAD_COLUMNS)
+        messages = messages.join(event_keys, on=MESSAGE, how="left_semi")
         # The join finds fewer if the messages were written with another target_partition_size.
-        if found.count() == number:
-            return found
+        if messages.count() == event_count:
+            return messages
     [ends] = events.select(F.min("time_bucket"), F.max("time_bucket")).collect()
     scanned = frames.messages_between(run.spark, run.settings, ends[0] or 0, (ends[1] or 0) + 1)
-    return scanned.join(wanted, on=MESSAGE, how="left_semi")
+    return scanned.join(event_keys, on=MESSAGE, how="left_semi")

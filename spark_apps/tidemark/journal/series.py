@@ -108,27 +108,27 @@ class SeriesReader:
             return
         events = self._messages_between(start, until)
         while chunk := list(islice(events, _CHUNK)):
-            for found in self._tag_rows(chunk):
-                if found.number > last:
+            for event in self._tag_rows(chunk):
+                if event.number > last:
                     return
-                if found.number >= first:
-                    yield found
+                if event.number >= first:
+                    yield event
 
-    def payload(self, found: EventRef) -> dict[str, object]:
+    def payload(self, event: EventRef) -> dict[str, object]:
         """Read ser_id, ser_manifest and event of an event that `sightings` returned."""
-        wanted, series = "ser_id, ser_manifest, event", self._series
+        payload_columns, series = "ser_id, ser_manifest, event", self._series
         if series.tag != NO_TAG:
-            cql = f"SELECT {wanted} FROM {self._tag_views} WHERE {_TAG_ROW}"
-            values = (series.tag, found.time_bucket, found.timestamp, series.persistence_id)
+            cql = f"SELECT {payload_columns} FROM {self._tag_views} WHERE {_TAG_ROW}"
+            values = (series.tag, event.time_bucket, event.timestamp, series.persistence_id)
             return self._control.execute(cql, values)[0]
         size = self._settings.target_partition_size
         cql = (
-            f"SELECT {wanted} FROM {self._messages} WHERE persistence_id = ?"
+            f"SELECT {payload_columns} FROM {self._messages} WHERE persistence_id = ?"
             " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?"
         )
         places = [
-            (series.persistence_id, nr, found.sequence_nr, found.timestamp)
-            for nr in keys.message_partitions(found.sequence_nr, size)
+            (series.persistence_id, nr, event.sequence_nr, event.timestamp)
+            for nr in keys.message_partitions(event.sequence_nr, size)
         ]
         return next(rows[0] for rows in self._control.execute_many(cql, places) if rows)
 
@@ -177,14 +177,17 @@ class SeriesReader:
     def _tag_rows(self, events: Sequence[EventRef]) -> Iterator[EventRef]:
         """Yield the events that have a row under the tag, with the tag pid sequence nr."""
         series = self._series
-        found = self._control.execute_many(
+        rows_by_event = self._control.execute_many(
             f"SELECT tag_pid_sequence_nr FROM {self._tag_views} WHERE {_TAG_ROW}",
-            [(series.tag, one.time_bucket, one.timestamp, series.persistence_id) for one in events],
+            [
+                (series.tag, event.time_bucket, event.timestamp, series.persistence_id)
+                for event in events
+            ],
         )
-        for one, rows in zip(events, found, strict=True):
+        for event, rows in zip(events, rows_by_event, strict=True):
             for row in rows[:1]:
                 number = row["tag_pid_sequence_nr"]
-                yield EventRef(number, one.sequence_nr, one.timestamp, one.time_bucket)
+                yield EventRef(number, event.sequence_nr, event.timestamp, event.time_bucket)
 
 
 _TAG_ROW = "tag_name = ? AND timebucket = ? AND timestamp = ? AND persistence_id = ?"

@@ -49,8 +49,8 @@ def index(spark: SparkSession, settings: Settings) -> DataFrame:
     Columns: persistence_id, snapshot_nr (bigint: the sequence nr of the last event in the
     snapshot), epoch_ms (bigint: when the snapshot was taken).
     """
-    found = connector.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
-    return _indexed(found)
+    rows = connector.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
+    return _indexed(rows)
 
 
 def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
@@ -104,8 +104,8 @@ def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
     )
 
 
-def _indexed(found: DataFrame) -> DataFrame:
-    return found.select(
+def _indexed(rows: DataFrame) -> DataFrame:
+    return rows.select(
         "persistence_id",
         F.col("sequence_nr").alias("snapshot_nr"),
         F.col("timestamp").alias("epoch_ms"),
