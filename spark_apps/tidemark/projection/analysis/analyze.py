@@ -70,7 +70,7 @@ def check(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
             would be right.
     """
     own = [T.StructField(IS_SNAPSHOT, T.BooleanType())] if definition.starts_from_snapshots else []
-    reserved = {*_RESERVED, *(each.name for each in own)}
+    reserved = {*_RESERVED, *(field.name for field in own)}
     event = _fields(spark, definition, "event", definition.event, reserved)
     rules = definition.decoders
     decoders = None
@@ -125,14 +125,18 @@ def _fields(
     remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
     line = definition.header_lines[key]
     try:
-        found = gateway.named(spark, "org.apache.spark.sql.types.StructType").fromDDL(ddl)
+        struct = gateway.named(spark, "org.apache.spark.sql.types.StructType").fromDDL(ddl)
     except PySparkException as error:
         raise refused(definition, f"the {key}'s fields", error, remedy, line) from None
-    fields = T.StructType.fromJson(json.loads(found.json()))
+    fields = T.StructType.fromJson(json.loads(struct.json()))
     names = [name.lower() for name in fields.names]
-    taken = sorted(reserved.intersection(names))
-    if taken or len(set(names)) < len(names):
-        what = f"every {key} has {', '.join(taken)} already" if taken else "a field is named twice"
+    reserved_names = sorted(reserved.intersection(names))
+    if reserved_names or len(set(names)) < len(names):
+        what = (
+            f"every {key} has {', '.join(reserved_names)} already"
+            if reserved_names
+            else "a field is named twice"
+        )
         raise definition.error(what, "rename the field", line)
     return fields
 
@@ -176,12 +180,12 @@ def unresolved(
 
 
 def _combining(frame: DataFrame) -> tuple[str, ...]:
-    found, plans = set(), [gateway.analyzed_plan(frame)]
+    node_names, plans = set(), [gateway.analyzed_plan(frame)]
     while plans:
         plan = plans.pop()
-        found.add(str(plan.nodeName()))
+        node_names.add(str(plan.nodeName()))
         plans += gateway.each(plan.children())
-    return tuple(sorted(found & _COMBINING))
+    return tuple(sorted(node_names & _COMBINING))
 
 
 def refused(

@@ -36,15 +36,15 @@ def result(definition: Definition, body: Function, events: DataFrame) -> DataFra
     """
     function = _load(definition, body)
     try:
-        found = function(events)
+        returned = function(events)
     except Exception as error:
         columns = f"the columns of events are {', '.join(events.columns)}"
         remedy = columns if isinstance(error, PySparkException) else "correct it"
         raise _refused(definition, body, f"{body.name} fails", error, remedy) from None
-    if not isinstance(found, DataFrame):
-        what = f"{body.name} returns {type(found).__name__}, not a Spark DataFrame"
+    if not isinstance(returned, DataFrame):
+        what = f"{body.name} returns {type(returned).__name__}, not a Spark DataFrame"
         raise definition.error(what, "return what it makes of events", body.line)
-    return found
+    return returned
 
 
 def _load(definition: Definition, body: Function) -> Callable[..., Any]:
@@ -54,9 +54,9 @@ def _load(definition: Definition, body: Function) -> Callable[..., Any]:
     except Exception as error:
         what = f"{definition.file.name} cannot be imported"
         raise _refused(definition, body, what, error, "correct it") from None
-    for each in body.sources.loaded():
+    for loaded_module in body.sources.loaded():
         # What the user's UDFs are made of travels with them: workers do not have the files.
-        cloudpickle.register_pickle_by_value(each)  # type: ignore[no-untyped-call]
+        cloudpickle.register_pickle_by_value(loaded_module)  # type: ignore[no-untyped-call]
     return function  # type: ignore[no-any-return]
 
 
@@ -65,8 +65,8 @@ def _refused(
 ) -> DefinitionError:
     """An error at the line of the user's that raised; that of the decorator if there is none."""
     file, line = body.sources.place_of(error) or (definition.file, body.line)
-    said = sentence(error) if isinstance(error, PySparkException) else str(error)
-    described = f"{what}: {type(error).__name__}: {said}"
+    message = sentence(error) if isinstance(error, PySparkException) else str(error)
+    described = f"{what}: {type(error).__name__}: {message}"
     if file == definition.file:
         return definition.error(described, remedy, line)
     return definition.error(f"{described} ({file.name}:{line})", remedy, body.line)

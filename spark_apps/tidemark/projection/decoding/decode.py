@@ -81,10 +81,10 @@ class _Decoding:
 
     def _text(self) -> Column:
         """The JSON text of the kinds in `_MISMATCH`."""
-        here = F.when(self._is(*_IN_TEXT), F.decode("event", "UTF-8"))
+        decoded_text = F.when(self._is(*_IN_TEXT), F.decode("event", "UTF-8"))
         if not self._decoders.translators:
-            return here
-        return F.coalesce(F.col(f"{_TRANSLATED}.json"), here)
+            return decoded_text
+        return F.coalesce(F.col(f"{_TRANSLATED}.json"), decoded_text)
 
     def _parsed(self) -> Column:
         parsed = F.when(self._is(*_MISMATCH), _from_json(self._text(), self._fields))
@@ -102,8 +102,8 @@ class _Decoding:
     def _struct(self, values: Mapping[str, Column]) -> Column:
         """The struct that `from_json` makes; what has no value is null."""
         columns = [
-            values.get(one.name, F.lit(None)).cast(one.dataType).alias(one.name)
-            for one in self._fields.fields
+            values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+            for field in self._fields.fields
         ]
         return F.struct(*columns, F.lit(None).cast("string").alias(UNREADABLE_COLUMN))
 
@@ -149,15 +149,17 @@ def _first_match(rules: tuple[DecoderRule, ...]) -> Column:
 
 def _translation(translators: Mapping[int, Translator]) -> Callable[[Column, Column], Column]:
     def translate(payloads: pd.Series, rules: pd.Series) -> pd.DataFrame:
-        found = pd.DataFrame({"json": None, "cause": None}, index=payloads.index, dtype="object")
+        translations = pd.DataFrame(
+            {"json": None, "cause": None}, index=payloads.index, dtype="object"
+        )
         for number, translator in translators.items():
             chosen = payloads[(rules == number) & payloads.notna()]
             if len(chosen):
                 rows = translator(chosen.tolist())
-                found.loc[chosen.index] = pd.DataFrame(
-                    rows, index=chosen.index, columns=found.columns, dtype="object"
+                translations.loc[chosen.index] = pd.DataFrame(
+                    rows, index=chosen.index, columns=translations.columns, dtype="object"
                 )
-        return found
+        return translations
 
     # The stubs want the kind of the function, which pyspark takes from its type hints.
     udf: Callable[[Column, Column], Column] = pandas_udf(  # type: ignore[call-overload]
@@ -206,7 +208,9 @@ def _is_not_utf8() -> Column:
 
 def _is_compressed() -> Column:
     event = F.col("event")
-    starts = [F.substring(event, 1, len(one)) == F.lit(one) for one in (GZIP_MAGIC, LZ4_MAGIC)]
+    starts = [
+        F.substring(event, 1, len(magic)) == F.lit(magic) for magic in (GZIP_MAGIC, LZ4_MAGIC)
+    ]
     return starts[0] | starts[1]
 
 

@@ -57,45 +57,47 @@ def prepare(
     Raises:
         DefinitionError: naming the rule's line and column and what would be right.
     """
-    whole: dict[int, str] = {}
+    whole_fields: dict[int, str] = {}
     schemas: dict[int, Avro] = {}
     translators: dict[int, Translator] = {}
-    given: set[str] = set()
+    given_fields: set[str] = set()
     for index, rule in enumerate(rules):
         if rule.kind in _WHOLE:
-            whole[index] = _whole_field(rule, event)
-            given.add(whole[index])
+            whole_fields[index] = _whole_field(rule, event)
+            given_fields.add(whole_fields[index])
         elif rule.kind is Kind.AVRO:
             schemas[index] = _avro(spark, rule, event)
-            given.update(schemas[index].fields.names)
+            given_fields.update(schemas[index].fields.names)
         elif rule.kind is Kind.PROTOBUF:
             translators[index], names = _protobuf(spark, rule, event)
-            given.update(names)
+            given_fields.update(names)
         elif rule.kind is Kind.PYTHON:
             translators[index] = _python(rule, event, on_error)
         elif rule.kind is Kind.JACKSON_JSON:
             translators[index] = jackson.jackson_json
         elif rule.kind is Kind.JACKSON_CBOR:
             translators[index] = jackson.jackson_cbor
-    _require_all_given(rules, event, given)
+    _require_all_given(rules, event, given_fields)
     if translators:
         ship_library(spark)
-    return Decoders(tuple(rules), whole, schemas, translators)
+    return Decoders(tuple(rules), whole_fields, schemas, translators)
 
 
-def _require_all_given(rules: Sequence[DecoderRule], event: T.StructType, given: set[str]) -> None:
+def _require_all_given(
+    rules: Sequence[DecoderRule], event: T.StructType, given_fields: set[str]
+) -> None:
     """Refuse a field that no decoder can ever fill: its name is wrong somewhere."""
-    never = [name for name in event.names if name not in given]
+    never = [name for name in event.names if name not in given_fields]
     if never and not any(rule.kind in _OPEN for rule in rules):
         raise rules[0].error(
             f"no decoder gives the event's field {', '.join(never)}",
-            f"the fields that they give are {', '.join(sorted(given)) or 'none'}",
+            f"the fields that they give are {', '.join(sorted(given_fields)) or 'none'}",
         )
 
 
 def _whole_field(rule: DecoderRule, event: T.StructType) -> str:
     kind = _WHOLE[rule.kind]
-    fitting = [one.name for one in event.fields if one.dataType == kind]
+    fitting = [event_field.name for event_field in event.fields if event_field.dataType == kind]
     type_name = kind.simpleString().upper()
     if rule.arguments and rule.arguments[0] in fitting:
         return rule.arguments[0]
@@ -118,7 +120,7 @@ def _avro(spark: SparkSession, rule: DecoderRule, event: T.StructType) -> Avro:
         schema = avro.load(spark, path.read_text("utf-8"))
     except (BadSchema, UnicodeDecodeError) as error:
         raise rule.error(f"{path.name} is no Avro schema: {error}", "correct it") from None
-    types = {one.name: one.dataType for one in schema.fields.fields}
+    types = {event_field.name: event_field.dataType for event_field in schema.fields.fields}
     _require_fitting(spark, rule, event, types)
     return schema
 
@@ -143,7 +145,11 @@ def _python(rule: DecoderRule, event: T.StructType, on_error: OnError) -> Python
     assert path is not None  # noqa: S101 - the kind has a file
     module, name = rule.function
     depth = module.count(".") + (path.name == "__init__.py")
-    integers = frozenset(one.name for one in event.fields if isinstance(one.dataType, _INTEGERS))
+    integers = frozenset(
+        event_field.name
+        for event_field in event.fields
+        if isinstance(event_field.dataType, _INTEGERS)
+    )
     sources = sources_in(path.parents[depth])
     function = PythonFunction(sources, module, name, integers, on_error)
     try:
@@ -162,22 +168,25 @@ def _require_fitting(
 ) -> None:
     """Refuse a schema that gives none of the event's fields, or one in a type that does not fit."""
     name = rule.arguments[0]
-    shared = [one for one in event.fields if one.name in types]
+    shared = [event_field for event_field in event.fields if event_field.name in types]
     if not shared:
-        known = f"it has {', '.join(types) or 'none'}"
-        raise rule.error(f"{name} has none of the event's fields", known)
-    for one in shared:
-        found = types[one.name]
-        if found is not None and not _fits(spark, found, one.dataType):
+        remedy = f"it has {', '.join(types) or 'none'}"
+        raise rule.error(f"{name} has none of the event's fields", remedy)
+    for event_field in shared:
+        schema_type = types[event_field.name]
+        if schema_type is not None and not _fits(spark, schema_type, event_field.dataType):
             raise rule.error(
-                f"{one.name} is {found.simpleString()} in {name}"
-                f" and {one.dataType.simpleString()} in event",
+                f"{event_field.name} is {schema_type.simpleString()} in {name}"
+                f" and {event_field.dataType.simpleString()} in event",
                 "declare it in event as the schema has it, or wider",
             )
 
 
-def _fits(spark: SparkSession, found: T.DataType, declared: T.DataType) -> bool:
+def _fits(spark: SparkSession, schema_type: T.DataType, declared: T.DataType) -> bool:
     """Whether every value of one type is a value of the other."""
     session = gateway.session_of(spark)
-    types = (session.parseDataType(json.dumps(one.jsonValue())) for one in (found, declared))
+    types = (
+        session.parseDataType(json.dumps(data_type.jsonValue()))
+        for data_type in (schema_type, declared)
+    )
     return bool(gateway.named(spark, _CAST).canUpCast(*types))

@@ -62,14 +62,14 @@ class Protobuf:
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
         """A translation for each payload, in their order; never fails."""
         kind = message_class(self.descriptor_set, self.message)
-        wanted = [field for field in kind.DESCRIPTOR.fields if field.name in self.names]
+        fields = [field for field in kind.DESCRIPTOR.fields if field.name in self.names]
 
         def decode(payload: bytes) -> str:
             try:
                 message = kind.FromString(payload)
             except DecodeError as error:
                 raise UnreadablePayload(f"not Protobuf: {error}") from None
-            return to_json({field.name: _value(message, field) for field in wanted})
+            return to_json({field.name: _value(message, field) for field in fields})
 
         return one_by_one(decode, payloads)
 
@@ -87,8 +87,8 @@ def message_class(descriptor_set: bytes, message: str) -> type[Message]:
         for file in descriptor_pb2.FileDescriptorSet.FromString(descriptor_set).file:
             pool.Add(file)
             names += [
-                f"{file.package}.{one.name}" if file.package else one.name
-                for one in file.message_type
+                f"{file.package}.{message_type.name}" if file.package else message_type.name
+                for message_type in file.message_type
             ]
     except (DecodeError, TypeError) as error:
         raise BadDescriptor(
@@ -98,10 +98,10 @@ def message_class(descriptor_set: bytes, message: str) -> type[Message]:
     try:
         descriptor = pool.FindMessageTypeByName(message)
     except KeyError:
-        known = f"it has {', '.join(names) or 'none'}"
-        raise BadDescriptor(f"it has no message {message}", known) from None
-    found: type[Message] = message_factory.GetMessageClass(descriptor)
-    return found
+        remedy = f"it has {', '.join(names) or 'none'}"
+        raise BadDescriptor(f"it has no message {message}", remedy) from None
+    generated_class: type[Message] = message_factory.GetMessageClass(descriptor)
+    return generated_class
 
 
 def spark_types(descriptor: Descriptor) -> dict[str, T.DataType | None]:
@@ -112,12 +112,12 @@ def spark_types(descriptor: Descriptor) -> dict[str, T.DataType | None]:
 def _spark_type(field: FieldDescriptor) -> T.DataType | None:
     if field.message_type is not None:
         is_time = field.message_type.full_name == _TIMESTAMP
-        one: T.DataType | None = T.TimestampType() if is_time else None
+        spark_type: T.DataType | None = T.TimestampType() if is_time else None
     elif field.type == FieldDescriptor.TYPE_BYTES:
-        one = T.BinaryType()
+        spark_type = T.BinaryType()
     else:
-        one = _SPARK_TYPES[field.cpp_type]
-    return T.ArrayType(one) if one is not None and field.is_repeated else one
+        spark_type = _SPARK_TYPES[field.cpp_type]
+    return T.ArrayType(spark_type) if spark_type is not None and field.is_repeated else spark_type
 
 
 def _value(message: Message, field: FieldDescriptor) -> Any:
@@ -125,9 +125,9 @@ def _value(message: Message, field: FieldDescriptor) -> Any:
     value = getattr(message, field.name)
     if _is_map(field):
         of_value = field.message_type.fields_by_name["value"]
-        return {str(key): _single(one, of_value) for key, one in value.items()}
+        return {str(key): _single(item, of_value) for key, item in value.items()}
     if field.is_repeated:
-        return [_single(one, field) for one in value]
+        return [_single(item, field) for item in value]
     if field.has_presence and not message.HasField(field.name):
         return None
     return _single(value, field)
@@ -140,10 +140,10 @@ def _is_map(field: FieldDescriptor) -> bool:
 
 def _single(value: Any, field: FieldDescriptor) -> Any:
     if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return value if known is None else known.name
+        enum_value = field.enum_type.values_by_number.get(value)
+        return value if enum_value is None else enum_value.name
     if field.message_type is None:
         return value
     if field.message_type.full_name == _TIMESTAMP:
         return value.ToJsonString()
-    return {one.name: _value(value, one) for one in field.message_type.fields}
+    return {subfield.name: _value(value, subfield) for subfield in field.message_type.fields}

@@ -83,7 +83,7 @@ def failed_checks(
     Args and errors are those of `run_projection`; a check that fails is none.
     """
     checked, rows, _ = _result(definition, events, bucket_size, spark)
-    return {found.check.text: found.failing for found in _findings(checked, rows)}
+    return {finding.check.text: finding.failing for finding in _findings(checked, rows)}
 
 
 def _findings(checked: AnalyzedDefinition, rows: DataFrame) -> list[Finding]:
@@ -160,8 +160,10 @@ def _decoded(
 
 
 def _from_snapshots(rows: DataFrame) -> DataFrame:
-    taken = rows.where(IS_SNAPSHOT).groupBy("persistence_id")
-    return snapshots.from_bases(rows, taken.agg(F.max("sequence_nr").alias("snapshot_nr")))
+    snapshots_by_id = rows.where(IS_SNAPSHOT).groupBy("persistence_id")
+    return snapshots.from_bases(
+        rows, snapshots_by_id.agg(F.max("sequence_nr").alias("snapshot_nr"))
+    )
 
 
 def _session() -> SparkSession:
@@ -197,7 +199,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return bytes(value) if isinstance(value, bytearray) else value

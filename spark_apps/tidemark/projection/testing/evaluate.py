@@ -50,20 +50,22 @@ def require_same_in_parts(
         events, fold_frame.no_states(events, checked), checked, in_parts=True
     )
     parts = fold_frame.states(folded).orderBy("persistence_id").collect()
-    for row, other in zip(states.orderBy("persistence_id").collect(), parts, strict=True):
-        if not all(map(_is_same, row, other)):
+    for state_at_once, state_in_parts in zip(
+        states.orderBy("persistence_id").collect(), parts, strict=True
+    ):
+        if not all(map(_is_same, state_at_once, state_in_parts)):
             raise TidemarkError(
-                f"the state of {row.persistence_id} is {_shown(row)} from all events at once,"
-                f" and {_shown(other)} from one after the other",
+                f"the state of {state_at_once.persistence_id} is {_shown(state_at_once)} from all"
+                f" events at once, and {_shown(state_in_parts)} from one after the other",
                 where=str(checked.definition.file),
                 do="let the fold give the same however many events come in one call",
             )
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other)
-    return bool(one == other)
+def _is_same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right)
+    return bool(left == right)
 
 
 def _shown(row: Any) -> str:

@@ -54,7 +54,7 @@ def rows_of(
     if definition.starts_from_snapshots:
         is_snapshot = bool(event.get(IS_SNAPSHOT))
         event = {name: value for name, value in event.items() if name != IS_SNAPSHOT}
-    given = {name: event.get(name, default) for name, default in _OPTIONAL.items()}
+    optional_values = {name: event.get(name, default) for name, default in _OPTIONAL.items()}
     microseconds = _microseconds(event["timestamp"], number)
     ticks = microseconds * 10 + keys.UUID_EPOCH_TICKS
     bucket = microseconds // 1000 // size.milliseconds * size.milliseconds
@@ -65,8 +65,13 @@ def rows_of(
         ticks,
         bucket,
     )
-    payload = (given["ser_id"], given["ser_manifest"], _payload(event, number), is_snapshot)
-    tags = sorted(given["tags"])
+    payload = (
+        optional_values["ser_id"],
+        optional_values["ser_manifest"],
+        _payload(event, number),
+        is_snapshot,
+    )
+    tags = sorted(optional_values["tags"])
     source = definition.source
     if not source.reads(event["persistence_id"]):
         return []

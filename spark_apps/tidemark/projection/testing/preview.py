@@ -48,10 +48,10 @@ def sample(
         return [f"{name}: no events in the planned time buckets"]
     bucket = first[0].time_bucket
     one_bucket = source.rows([bucket])
-    taken = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
+    sampled = run.spark.createDataFrame(one_bucket.take(SAMPLE), one_bucket.schema)
     if plan.definition.starts_from_snapshots:
-        taken = snapshots.as_events(taken)
-    decoded = transform.decode(transform.distinct_events(taken), checked.event, checked.decoders)
+        sampled = snapshots.as_events(sampled)
+    decoded = transform.decode(transform.distinct_events(sampled), checked.event, checked.decoders)
     result, failed = evaluate.result(checked, decoded)
     return [
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
@@ -73,8 +73,8 @@ def _failing(run: RunContext, definition: Definition, result: DataFrame) -> list
     key = modes.key_columns(run.control, definition)
     rows = modes.MODES[definition.mode].rows_of(result, definition)
     return [
-        f"  {'check fails' if found.check.is_blocking else 'warning'}: {found}"
-        for found in result_checks.examine(rows, definition.checks, key)
+        f"  {'check fails' if finding.check.is_blocking else 'warning'}: {finding}"
+        for finding in result_checks.examine(rows, definition.checks, key)
     ]
 
 

@@ -122,7 +122,7 @@ def events_of(
 
 def _stored(checked: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
     definition = checked.definition
-    found = connector.read_partitions(
+    rows = connector.read_partitions(
         ids,
         definition.keyspace,
         definition.table,
@@ -130,8 +130,8 @@ def _stored(checked: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
         write_time_of="sequence_nr",
     )
     # Cassandra's types may be narrower than those of the state.
-    columns = [F.col(each.name).cast(each.dataType) for each in checked.result]
-    return found.where("write_time IS NOT NULL").select(*columns, "write_time").localCheckpoint()
+    columns = [F.col(field.name).cast(field.dataType) for field in checked.result]
+    return rows.where("write_time IS NOT NULL").select(*columns, "write_time").localCheckpoint()
 
 
 def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) -> None:
@@ -150,8 +150,8 @@ def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) ->
 
 
 def _require_all(begun: DataFrame, events: DataFrame, file: str) -> None:
-    found = events.groupBy("persistence_id").agg(F.count(F.lit(1)).alias("events"))
-    lacking = begun.join(found, on="persistence_id", how="left").where(
+    event_counts = events.groupBy("persistence_id").agg(F.count(F.lit(1)).alias("events"))
+    lacking = begun.join(event_counts, on="persistence_id", how="left").where(
         F.coalesce("events", F.lit(0)) < F.col("expected")
     )
     named: Sequence[str] = [

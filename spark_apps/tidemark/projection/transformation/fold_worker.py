@@ -74,9 +74,16 @@ class Fold:
         ordered = events.sort_values("sequence_nr", ignore_index=True)
         before = self._plain(stored) if len(stored) else None
         state, last, failures = self._folded(function, before, ordered)
-        found = [{"sequence_nr": number, "cause": cause} for number, cause in failures.items()]
+        failure_records = [
+            {"sequence_nr": number, "cause": cause} for number, cause in failures.items()
+        ]
         values = [(state or {}).get(name) for name in self.state.names]
-        row = [persistence_id, last, *values, json.dumps(found) if found else None]
+        row = [
+            persistence_id,
+            last,
+            *values,
+            json.dumps(failure_records) if failure_records else None,
+        ]
         return pd.DataFrame({name: pd.Series([value], dtype="object") for name, value
                              in zip(columns, row, strict=True)})  # fmt: skip
 
@@ -92,9 +99,9 @@ class Fold:
                 pass
         last, failures = None, {}
         for index, number in enumerate(numbers):
-            one = events.iloc[index : index + 1].reset_index(drop=True)
+            event = events.iloc[index : index + 1].reset_index(drop=True)
             try:
-                state = self._attempted(function, state, one)
+                state = self._attempted(function, state, event)
                 last = number
             except WrongState as error:
                 failures[number] = one_line(str(error))
@@ -104,8 +111,8 @@ class Fold:
                 break
         return state, last, failures
 
-    def _attempted(self, function: _Function, state: State, one: pd.DataFrame) -> State:
-        return self.on_error.attempt(lambda: self._called(function, state, one))
+    def _attempted(self, function: _Function, state: State, event: pd.DataFrame) -> State:
+        return self.on_error.attempt(lambda: self._called(function, state, event))
 
     def _called(self, function: _Function, state: State, events: pd.DataFrame) -> State:
         # A call that fails may have changed what it was given.
@@ -119,7 +126,7 @@ class Fold:
             raise WrongState(
                 f"{self.name} returned {', '.join(unknown)}, which state does not have"
             )
-        values = {each.name: self._value(each, result.get(each.name)) for each in self.state}
+        values = {field.name: self._value(field, result.get(field.name)) for field in self.state}
         return values if any(value is not None for value in values.values()) else None
 
     def _value(self, field: T.StructField, value: Any) -> Any:
@@ -134,8 +141,8 @@ class Fold:
 
     def _plain(self, stored: pd.DataFrame) -> State:
         """A stored state as the function returned it."""
-        given = {name: _python(stored[name].iloc[0]) for name in self.state.names}
-        values = {each.name: self._value(each, given[each.name]) for each in self.state}
+        stored_values = {name: _python(stored[name].iloc[0]) for name in self.state.names}
+        values = {field.name: self._value(field, stored_values[field.name]) for field in self.state}
         return values if any(value is not None for value in values.values()) else None
 
 

@@ -85,7 +85,7 @@ def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) 
         "*", *[_fails(check).alias(mark) for check, mark in zip(checks, marks, strict=True)]
     )
     named = [_named(rows, check, key) for check in checks]
-    found = marked.agg(
+    aggregates = marked.agg(
         F.count(F.lit(1)).alias("rows"),
         *[F.count_if(mark).alias(f"{mark}_n") for mark in marks],
         *[
@@ -95,19 +95,21 @@ def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) 
         ],
     ).collect()[0]
     return [
-        Finding(check, found[f"{mark}_n"], found["rows"], _shown(found, f"{mark}{_ROW}"))
+        Finding(
+            check, aggregates[f"{mark}_n"], aggregates["rows"], _shown(aggregates, f"{mark}{_ROW}")
+        )
         for check, mark in zip(checks, marks, strict=True)
-        if found[f"{mark}_n"]
+        if aggregates[f"{mark}_n"]
     ]
 
 
-def require(definition: Definition, found: Sequence[Finding]) -> list[Finding]:
+def require(definition: Definition, findings: Sequence[Finding]) -> list[Finding]:
     """Those that only warn.
 
     Raises:
         WrongData: a blocking check fails.
     """
-    blocking = [each for each in found if each.check.is_blocking]
+    blocking = [finding for finding in findings if finding.check.is_blocking]
     if blocking:
         first = blocking[0].check
         raise WrongData(
@@ -117,7 +119,7 @@ def require(definition: Definition, found: Sequence[Finding]) -> list[Finding]:
             do="nothing of it was written; correct the SELECT or the events, or write `warn:`"
             " before the check",
         )
-    return [each for each in found if not each.check.is_blocking]
+    return [finding for finding in findings if not finding.check.is_blocking]
 
 
 def _fails(check: ResultCheck) -> Column:
@@ -130,7 +132,7 @@ def _fails(check: ResultCheck) -> Column:
 def _named(rows: DataFrame, check: ResultCheck, key: Sequence[str]) -> list[str]:
     """The columns of an example: the key's and the check's; Spark orders no maps."""
     plan = gateway.analyzed_plan(rows.select(F.expr(check.sql)))
-    used = [str(one.name()) for one in gateway.each(plan.references().toSeq())]
+    used = [str(attribute.name()) for attribute in gateway.each(plan.references().toSeq())]
     ordered = {
         field.name
         for field in rows.schema.fields
@@ -139,8 +141,8 @@ def _named(rows: DataFrame, check: ResultCheck, key: Sequence[str]) -> list[str]
     return [name for name in dict.fromkeys([*key, *sorted(used)]) if name in ordered]
 
 
-def _shown(found: T.Row, name: str) -> str:
-    example = found.asDict().get(name)
+def _shown(aggregates: T.Row, name: str) -> str:
+    example = aggregates.asDict().get(name)
     if example is None:
         return ""
     return ", ".join(f"{key}={str(value)[:_WIDTH]}" for key, value in example.asDict().items())

@@ -117,8 +117,8 @@ def unreadable(decoded: DataFrame) -> DataFrame:
 )
 def unprocessed(events: DataFrame, failures: DataFrame) -> DataFrame:
     """Choose the events that the user's code raised for."""
-    found = events.join(failures, on=["persistence_id", "sequence_nr"])
-    timed = found.withColumnRenamed("event_timeuuid", "timestamp")
+    failed_events = events.join(failures, on=["persistence_id", "sequence_nr"])
+    timed = failed_events.withColumnRenamed("event_timeuuid", "timestamp")
     return timed.drop("ticks", "tags", IS_SNAPSHOT)
 
 
