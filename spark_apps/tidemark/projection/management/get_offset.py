@@ -44,16 +44,16 @@ def get_offset(
     definition = select_one(run, name)
     store = OffsetStore.of(run, definition)
     if persistence_id is not None:
-        found = store.offsets_of_id(persistence_id)
+        offsets = store.offsets_of_id(persistence_id)
         if tag is not None:
             series = series_of(definition, persistence_id, tag)
-            found = [one for one in found if one.series == series]
-        lines = [_line(one) for one in found] or [f"{persistence_id}: nothing is consumed"]
+            offsets = [offset for offset in offsets if offset.series == series]
+        lines = [_line(offset) for offset in offsets] or [f"{persistence_id}: nothing is consumed"]
         return Outcome(
             RunState.DONE,
-            counts={"series": len(found)},
+            counts={"series": len(offsets)},
             lines=lines,
-            details={"offsets": [_json(one) for one in found]},
+            details={"offsets": [_json(offset) for offset in offsets]},
         )
     slices = range(NUMBER_OF_SLICES) if slice_number is None else [slice_number]
     return _summary(store, slices, everything=everything)
@@ -61,8 +61,8 @@ def get_offset(
 
 def _summary(store: OffsetStore, slices: Sequence[int], *, everything: bool) -> Outcome:
     if everything:
-        for one in store.stream(slices):
-            print(_line(one))
+        for offset in store.stream(slices):
+            print(_line(offset))
     by_slice = store.series_by_slice(slices)
     stored = store.cursors()
     cursors = {number: stored[number] for number in slices if number in stored}
@@ -88,25 +88,25 @@ def _cursor_line(which: str, cursors: Mapping[int, datetime], number: int) -> st
     return f"{which} cursor {_time(cursors[number])} (slice {number})"
 
 
-def _line(one: Offset) -> str:
-    by = f", sequence nr {one.sequence_nr}" if one.series.tag else ""
-    event = one.event_timeuuid
+def _line(offset: Offset) -> str:
+    by = f", sequence nr {offset.sequence_nr}" if offset.series.tag else ""
+    event = offset.event_timeuuid
     at = f", event of {_time(from_millis(epoch_ms(event)))}" if event else ""
-    when = f", consumed {_time(one.consumed_at)}" if one.consumed_at else ""
-    return f"{one.series}: {one.number}{by}{at}{when} (slice {one.series.slice})"
+    when = f", consumed {_time(offset.consumed_at)}" if offset.consumed_at else ""
+    return f"{offset.series}: {offset.number}{by}{at}{when} (slice {offset.series.slice})"
 
 
 def _time(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
-def _json(one: Offset) -> dict[str, Any]:
+def _json(offset: Offset) -> dict[str, Any]:
     return {
-        "persistence_id": one.series.persistence_id,
-        "tag": one.series.tag,
-        "slice": one.series.slice,
-        "number": one.number,
-        "sequence_nr": one.sequence_nr,
-        "timestamp": str(one.event_timeuuid) if one.event_timeuuid else None,
-        "consumed_at": iso(one.consumed_at) if one.consumed_at else None,
+        "persistence_id": offset.series.persistence_id,
+        "tag": offset.series.tag,
+        "slice": offset.series.slice,
+        "number": offset.number,
+        "sequence_nr": offset.sequence_nr,
+        "timestamp": str(offset.event_timeuuid) if offset.event_timeuuid else None,
+        "consumed_at": iso(offset.consumed_at) if offset.consumed_at else None,
     }

@@ -50,9 +50,9 @@ def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> 
     stored = consumption.stored_offsets(store, run.spark, ALL)
     stored = stored.where(F.col("tag").isin(*definition.source.series_tags))
     numbers = event_source(run, definition).numbers()
-    found = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
+    rows = by_slice(numbers, stored, first_bucket).collect()  # a row for each slice
     cursors = store.cursors()
-    return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in found}
+    return {row.slice: _lag(row.behind, row.newest_ms, cursors.get(row.slice)) for row in rows}
 
 
 def by_slice(numbers: DataFrame, stored: DataFrame, first_bucket: int | None) -> DataFrame:
@@ -97,18 +97,20 @@ def _lag(behind: int, newest_ms: int | None, cursor: datetime | None) -> Lag:
 
 def together(lags: Iterable[Lag]) -> Lag:
     """Of several slices. No I/O."""
-    found = list(lags)
+    all_lags = list(lags)
     return Lag(
-        sum(one.behind for one in found),
-        max((one.time for one in found), default=timedelta()),
-        all(one.is_begun for one in found),
+        sum(lag.behind for lag in all_lags),
+        max((lag.time for lag in all_lags), default=timedelta()),
+        all(lag.is_begun for lag in all_lags),
     )
 
 
 def by_range(lags: Mapping[int, Lag], ranges: Sequence[SliceRange]) -> dict[SliceRange, Lag]:
     """Of ranges of slices; those that are not behind are left out. No I/O."""
     grouped = {
-        one: together(lag for number, lag in lags.items() if one.first <= number <= one.last)
-        for one in ranges
+        slice_range: together(
+            lag for number, lag in lags.items() if slice_range.first <= number <= slice_range.last
+        )
+        for slice_range in ranges
     }
-    return {one: lag for one, lag in grouped.items() if lag.behind}
+    return {slice_range: lag for slice_range, lag in grouped.items() if lag.behind}

@@ -73,8 +73,8 @@ class Moving:
         highest = max(self.number, self.reader.known_highest(self._sequence_nr))
         if self.series.tag != NO_TAG and highest < to:
             # The progress may lag behind the tag views.
-            for found in self._beyond():
-                highest = max(highest, found.number)
+            for event in self._beyond():
+                highest = max(highest, event.number)
                 if highest >= to:
                     break
         if highest == 0:
@@ -92,17 +92,17 @@ class Moving:
 
     def forward(self, to: int) -> Plan:
         """Skip everything up to a number."""
-        found, last = 0, None
-        for one in self._beyond(to):
-            found, last = found + 1, one
-        missing = to - self.number - found
+        skipped_events, last = 0, None
+        for event in self._beyond(to):
+            skipped_events, last = skipped_events + 1, event
+        missing = to - self.number - skipped_events
         line = (
-            f"{self.series}: from {self.number} forward to {to}: {found:,} events and"
+            f"{self.series}: from {self.number} forward to {to}: {skipped_events:,} events and"
             f" {missing:,} missing numbers count as consumed, and will be in no result"
         )
         offset = self._offset(to, last)
 
-        counts = {"events_skipped": found, "numbers_missing": missing}
+        counts = {"events_skipped": skipped_events, "numbers_missing": missing}
 
         def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
             self._skip(Skip(self.series, self.number + 1, to), ensure_locked)
@@ -114,23 +114,23 @@ class Moving:
     def over_next(self) -> Plan:
         """Skip the next number; its event goes to quarantine."""
         number = self.number + 1
-        found = next(iter(self._beyond(number)), None)
-        what = "which is missing"
-        if found is not None:
-            at = from_millis(found.time_bucket)
-            what = f"the event with sequence nr {found.sequence_nr} of {at:%Y-%m-%d %H:%M}"
-        offset = self._offset(number, found)
-        counts = {"events_skipped": int(found is not None), "numbers_missing": int(found is None)}
+        event = next(iter(self._beyond(number)), None)
+        described = "which is missing"
+        if event is not None:
+            at = from_millis(event.time_bucket)
+            described = f"the event with sequence nr {event.sequence_nr} of {at:%Y-%m-%d %H:%M}"
+        offset = self._offset(number, event)
+        counts = {"events_skipped": int(event is not None), "numbers_missing": int(event is None)}
 
         def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-            if found is not None:
+            if event is not None:
                 ensure_locked()
-                self._quarantine(found)
+                self._quarantine(event)
             self._skip(Skip(self.series, number, number), ensure_locked)
             self._move(offset, ensure_locked)
             return counts
 
-        return Plan(counts, [f"{self.series}: skips {number}, {what}"], apply)
+        return Plan(counts, [f"{self.series}: skips {number}, {described}"], apply)
 
     def back(self, to: int) -> Plan:
         """Make everything above a number new again.
@@ -146,24 +146,24 @@ class Moving:
                 where=self.run.settings.journal_keyspace,
                 do=f"go back to {deleted_to} at most",
             )
-        at_number, buckets, found = None, set(), 0
-        for one in self.reader.sightings(max(to, 1), self.number, until=self._sequence_nr):
-            if one.number == to:
-                at_number = one
+        at_number, buckets, restated_events = None, set(), 0
+        for event in self.reader.sightings(max(to, 1), self.number, until=self._sequence_nr):
+            if event.number == to:
+                at_number = event
             else:
-                found += 1
-                buckets.add(one.time_bucket)
+                restated_events += 1
+                buckets.add(event.time_bucket)
         pieces_ledger = ledger(self.run, self.definition)
         pieces = restated(pieces_ledger, buckets)
         require_rows(self.run, self.definition, [piece.time_bucket for piece in pieces])
         lines = [
-            f"{self.series}: from {self.number} back to {to}: {found:,} events in {len(pieces):,}"
-            " time buckets that are done will be processed again"
+            f"{self.series}: from {self.number} back to {to}: {restated_events:,} events in"
+            f" {len(pieces):,} time buckets that are done will be processed again"
         ]
-        if missing := self.number - to - found:
+        if missing := self.number - to - restated_events:
             lines.append(f"{missing:,} of these numbers are missing, and will be a gap")
         offset = self._offset(to, at_number)
-        counts = {"events_restated": found, "buckets_restated": len(pieces)}
+        counts = {"events_restated": restated_events, "buckets_restated": len(pieces)}
 
         def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
             run = self.run
@@ -189,33 +189,33 @@ class Moving:
             )
         if self.series.tag == NO_TAG:
             return Offset(self.series, number, number, snapshot_nr=self._snapshot_nr(number))
-        known = [nearest.sequence_nr] if nearest and nearest.number < number else []
-        known += [self._sequence_nr] if self.number < number else []
-        return Offset(self.series, number, max([number, *known]))
+        lower_bounds = [nearest.sequence_nr] if nearest and nearest.number < number else []
+        lower_bounds += [self._sequence_nr] if self.number < number else []
+        return Offset(self.series, number, max([number, *lower_bounds]))
 
     def _snapshot_nr(self, number: int) -> int | None:
         """What it began with; from below a snapshot the events count again."""
         begun_with = self.stored.snapshot_nr if self.stored else None
         return begun_with if begun_with is not None and begun_with <= number else None
 
-    def _skip(self, one: Skip, ensure_locked: EnsureLocked) -> None:
+    def _skip(self, skip: Skip, ensure_locked: EnsureLocked) -> None:
         ensure_locked()
-        skips.add(self.store, one, self.run.owner)
+        skips.add(self.store, skip, self.run.owner)
 
     def _move(self, offset: Offset, ensure_locked: EnsureLocked) -> None:
         ensure_locked()
         self.store.set_offset(offset)
 
-    def _quarantine(self, found: EventRef) -> None:
+    def _quarantine(self, event: EventRef) -> None:
         run = self.run
         record = {
             "source": event_source(run, self.definition).table,
             "application": f"{PROJECT}/{self.definition.name}",
             "persistence_id": self.series.persistence_id,
-            "sequence_nr": found.sequence_nr,
-            "timestamp": found.timestamp,
+            "sequence_nr": event.sequence_nr,
+            "timestamp": event.timestamp,
             "cause": f"skipped by hand: {run.owner}",
-            **self.reader.payload(found),
+            **self.reader.payload(event),
         }
         quarantine.write_one(run.control, run.settings, record, run_id=run.run_id)
 

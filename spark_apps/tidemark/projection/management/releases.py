@@ -42,14 +42,16 @@ def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
         lines.append(f"{definition.name}: {now or 'nothing is live'}")
         is_live = now is not None and now.table == definition.target
         if not is_live:
-            done, left = live_release.standing(run.control, run.settings, definition, passed)
-            lines.append(f"  {live_release.building(definition, done, left)}")
+            done_count, open_count = live_release.standing(
+                run.control, run.settings, definition, passed
+            )
+            lines.append(f"  {live_release.building(definition, done_count, open_count)}")
         for version in _versions(run, definition):
-            known = live_release.at_version(definition, version).target
-            if known != definition.target and (now is None or known != now.table):
+            former_target = live_release.at_version(definition, version).target
+            if former_target != definition.target and (now is None or former_target != now.table):
                 over += 1
                 lines.append(
-                    f"  version {version} is over, {known};"
+                    f"  version {version} is over, {former_target};"
                     f" `project.py drop-release {definition.name} --version {version}`"
                 )
     return Outcome(
@@ -108,9 +110,9 @@ def _versions(run: RunContext, definition: Definition) -> list[int]:
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
         (definition.keyspace,),
     )
-    found = re.compile(rf"{re.escape(definition.template)}_v([1-9]\d*)")
+    pattern = re.compile(rf"{re.escape(definition.template)}_v([1-9]\d*)")
     return sorted(
-        int(match.group(1)) for row in rows if (match := found.fullmatch(row["table_name"]))
+        int(match.group(1)) for row in rows if (match := pattern.fullmatch(row["table_name"]))
     )
 
 

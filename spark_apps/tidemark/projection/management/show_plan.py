@@ -55,7 +55,7 @@ def run_plan(
         lines += _lines(plan, estimates)
         if ranges is not None and plan.definition.mode.is_by_persistence_id:
             lines += _ranges(run, plan, ranges)
-    kept = [saved_projection(run, plan) for plan in plans]
+    saved_projections = [saved_projection(run, plan) for plan in plans]
     if save is not None and plans:
         SavedPlan(
             run.settings.journal_keyspace,
@@ -63,7 +63,7 @@ def run_plan(
             iso(window.end),
             options.force,
             iso(clock.now().replace(microsecond=0)),
-            kept,
+            saved_projections,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")
     return Outcome(
@@ -102,10 +102,10 @@ def _ranges(run: RunContext, plan: ProjectionPlan, ranges: int) -> list[str]:
     """The option of each of as many runs, which may work at the same time."""
     events = event_source(run, plan.definition).events_by_slice(plan.time_buckets)
     cut = slice_ranges.cut(events, slice_ranges.ALL, ranges)
-    numbers = (sum(events.get(each, 0) for each in range(r.first, r.last + 1)) for r in cut)
+    numbers = (sum(events.get(slice_nr, 0) for slice_nr in range(r.first, r.last + 1)) for r in cut)
     return [
-        f"{plan.definition.name}: --slices {slice_ranges.text(one)}: {number:,} events"
-        for one, number in zip(cut, numbers, strict=True)
+        f"{plan.definition.name}: --slices {slice_ranges.text(slice_range)}: {number:,} events"
+        for slice_range, number in zip(cut, numbers, strict=True)
     ]
 
 

@@ -64,9 +64,9 @@ def progress(
     open_buckets = sorted(set(validated) - done)
     end = max(validated, default=0) + bucket_ms
     failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
-    held = [entry for entry in failed if entry.has_gap]
+    held_entries = [entry for entry in failed if entry.has_gap]
     last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
-    gap = min(held, key=lambda entry: entry.time_bucket, default=None)
+    gap = min(held_entries, key=lambda entry: entry.time_bucket, default=None)
     return Progress(
         states,
         open_buckets,
@@ -120,22 +120,27 @@ def run_status(
         lines += _lines(now, behind)
         waits = _missing(run, definition, entries)
         lines += _missing_lines(waits)
-        found = {**_details(definition, now, behind), "paused": bool(stands.paused)}
-        found["missing"] = [_missing_details(one) for one in waits[:_MISSING_DETAILS]]
-        found["missing_ranges"] = len(waits)
+        shown_details = {**_details(definition, now, behind), "paused": bool(stands.paused)}
+        shown_details["missing"] = [
+            _missing_details(missing) for missing in waits[:_MISSING_DETAILS]
+        ]
+        shown_details["missing_ranges"] = len(waits)
         if exact:
             first = min((entry.time_bucket for entry in entries), default=None)
             lags = lag.exact(run, definition, first)
             by_range = lag.by_range(lags, shown)
             lines += _exact_lines(lags, by_range)
-            found["behind"] = sum(one.behind for one in lags.values())
-            found["slices"] = [_range_details(one, of) for one, of in by_range.items()]
-        details.append(found)
+            shown_details["behind"] = sum(slice_lag.behind for slice_lag in lags.values())
+            shown_details["slices"] = [
+                _range_details(slice_range, range_lag)
+                for slice_range, range_lag in by_range.items()
+            ]
+        details.append(shown_details)
     counts = {
         "projections": len(definitions),
-        "paused": sum(each["paused"] for each in details),
+        "paused": sum(shown_projection["paused"] for shown_projection in details),
         "validated_buckets": len(ready),
-        "open_pieces": sum(each["open"] for each in details),
+        "open_pieces": sum(shown_projection["open"] for shown_projection in details),
     }
     return Outcome(RunState.DONE, counts=counts, lines=lines, details={"projections": details})
 
@@ -159,9 +164,11 @@ def _lines(now: Progress, behind: Estimate) -> list[str]:
 
 def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow]) -> list[Missing]:
     """What its held pieces wait for, each range once."""
-    held = [entry.time_bucket for entry in entries if entry.has_gap]
-    found = missing_numbers.read(OffsetStore.of(run, definition), held)
-    return sorted({one for those in found.values() for one in those})
+    held_buckets = [entry.time_bucket for entry in entries if entry.has_gap]
+    missing_by_bucket = missing_numbers.read(OffsetStore.of(run, definition), held_buckets)
+    return sorted(
+        {missing for missing_ranges in missing_by_bucket.values() for missing in missing_ranges}
+    )
 
 
 def _missing_lines(waits: Sequence[Missing]) -> list[str]:
@@ -170,17 +177,17 @@ def _missing_lines(waits: Sequence[Missing]) -> list[str]:
     more = len(waits) - _MISSING_SHOWN
     return [
         f"  {counted(len(waits), 'range')} of missing numbers, in the table projection_gap:",
-        *(f"    {one}" for one in waits[:_MISSING_SHOWN]),
+        *(f"    {missing}" for missing in waits[:_MISSING_SHOWN]),
         *([f"    and {more:,} more"] if more > 0 else []),
     ]
 
 
-def _missing_details(one: Missing) -> dict[str, Any]:
+def _missing_details(missing: Missing) -> dict[str, Any]:
     return {
-        "persistence_id": one.persistence_id,
-        "tag": one.tag,
-        "first": one.first,
-        "last": one.last,
+        "persistence_id": missing.persistence_id,
+        "tag": missing.tag,
+        "first": missing.first,
+        "last": missing.last,
     }
 
 
@@ -190,16 +197,17 @@ def _exact_lines(lags: Mapping[int, Lag], by_range: Mapping[SliceRange, Lag]) ->
         f"  {counted(total.behind, 'event')} behind in {counted(len(lags), 'slice')},"
         f" lag {_time(total)}",
         *[
-            f"  slices {one.first:>4}..{one.last:<4}  {of.behind:>12,} behind  lag {_time(of)}"
-            for one, of in by_range.items()
+            f"  slices {slice_range.first:>4}..{slice_range.last:<4}"
+            f"  {range_lag.behind:>12,} behind  lag {_time(range_lag)}"
+            for slice_range, range_lag in by_range.items()
         ],
     ]
 
 
-def _time(one: Lag) -> str:
-    if one.is_begun:
-        return str(one.time)
-    return f"{one.time}, and slices not begun" if one.time else "unknown, not begun"
+def _time(slice_lag: Lag) -> str:
+    if slice_lag.is_begun:
+        return str(slice_lag.time)
+    return f"{slice_lag.time}, and slices not begun" if slice_lag.time else "unknown, not begun"
 
 
 def _details(definition: Definition, now: Progress, behind: Estimate) -> dict[str, Any]:
@@ -222,13 +230,13 @@ def _details(definition: Definition, now: Progress, behind: Estimate) -> dict[st
     }
 
 
-def _range_details(one: SliceRange, of: Lag) -> dict[str, Any]:
+def _range_details(slice_range: SliceRange, range_lag: Lag) -> dict[str, Any]:
     return {
-        "first": one.first,
-        "last": one.last,
-        "behind": of.behind,
-        "lag_ms": of.time // timedelta(milliseconds=1),
-        "is_begun": of.is_begun,
+        "first": slice_range.first,
+        "last": slice_range.last,
+        "behind": range_lag.behind,
+        "lag_ms": range_lag.time // timedelta(milliseconds=1),
+        "is_begun": range_lag.is_begun,
     }
 
 
