@@ -8,7 +8,7 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.retention.run import APPLICATION, Order, run_purge
+from tidemark.retention.run import APPLICATION, PurgeRequest, run_purge
 from tidemark.window import Window
 
 
@@ -53,7 +53,7 @@ def main(
     return Job(
         lambda run: run_purge(
             run,
-            Order(
+            PurgeRequest(
                 window() if has_window else None,
                 retention_days,
                 below_retention,

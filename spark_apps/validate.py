@@ -8,7 +8,7 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
-from tidemark.continuity.plan import APPLICATION, Scope
+from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.run import run_window
 from tidemark.window import Window
 
@@ -19,12 +19,12 @@ def main(
     force: cli.Force = False,
     dry_run: cli.DryRun = False,
     scope: Annotated[
-        Scope,
+        ValidationScope,
         typer.Option(
             help="What is looked at: what is new, if that shows whether it is whole; or everything,"
             " and the time buckets that have passed once more.",
         ),
-    ] = Scope.NEW,
+    ] = ValidationScope.NEW,
 ) -> Job:
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 

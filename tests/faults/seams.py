@@ -45,7 +45,7 @@ class Seam(Enum):
     CURSORS_WRITTEN = "tidemark.projection.offset_store.offsets:OffsetStore.advance_cursors"
     GAPS_REPLACED = "tidemark.projection.offset_store.missing_numbers:replace"
     SLICES_RECORDED = "tidemark.projection.offset_store.slice_records:record"
-    SLICES_SETTLED = "tidemark.projection.running.slice_session:settle"
+    SLICES_SETTLED = "tidemark.projection.running.slice_session:roll_up"
     PIECES_FINISHED = "tidemark.projection.running.run:_attempt"
     # Offsets that are changed by hand.
     REVISION_RAISED = "tidemark.projection.management.change:_raise_revision"

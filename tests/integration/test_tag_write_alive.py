@@ -16,7 +16,7 @@ from tests.integration.test_tag_write import START, comparable, expected_tag_vie
 from tests.integration.test_tag_write_increments import insert
 from tidemark import clock
 from tidemark.journal import tag_views
-from tidemark.tagging.job import Work
+from tidemark.tagging.job import TagWriteJob
 
 
 def before(function: Callable[..., Any], happens: Callable[[], None]) -> Callable[..., Any]:
@@ -50,7 +50,7 @@ def test_numbers_come_from_the_same_read_as_the_events(journal: Journal, strateg
     def deleted() -> None:
         delete_messages(journal, "p", 60)
 
-    with patch.object(Work, "_write_rows", before(Work._write_rows, deleted)):
+    with patch.object(TagWriteJob, "_write_rows", before(TagWriteJob._write_rows, deleted)):
         result = journal.run("tag_write", *window(0, 2), *options)
     assert result.status == 0, result.stderr
     expected = [*messages, message("q", 1, 0.5, {"t"}), *late]
@@ -194,7 +194,7 @@ def test_a_late_event_that_is_deleted_before_its_row_is_written_changes_no_numbe
     def deleted() -> None:
         delete_messages(journal, "p", 3)
 
-    with patch.object(Work, "_write_rows", before(Work._write_rows, deleted)):
+    with patch.object(TagWriteJob, "_write_rows", before(TagWriteJob._write_rows, deleted)):
         result = journal.run("tag_write", *window(1, 2), "--strategy", "scan")
     assert result.status == 1
     assert "1 late event was deleted while it was numbered" in result.error_lines[0]

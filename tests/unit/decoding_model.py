@@ -211,4 +211,4 @@ def check(
     (directory / "prices.py").write_text("CENTS = 100\n")
     file = directory / "fares.sql"
     file.write_text(HEADER.format(event=event, decoder=decoder))
-    return analyze.check(spark, read(file))
+    return analyze.analyze(spark, read(file))

@@ -13,7 +13,7 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import REMOVED
-from tidemark.reconciliation.findings.read import JournalKeys
+from tidemark.reconciliation.findings.read import ScopedKeys
 from tidemark.reconciliation.findings.rows import all_findings
 from tidemark.reconciliation.repair.run import ACTIONS
 from tidemark.spark.local_rows import local_rows
@@ -110,10 +110,10 @@ Journal = dict[str, History]
 Finding = dict[str, Any]
 
 
-def keys_of(spark: SparkSession, journal: Journal) -> JournalKeys:
+def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
     """The frames that would be read."""
     items = sorted(journal.items())
-    return JournalKeys(
+    return ScopedKeys(
         _frame(
             spark,
             "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"

@@ -7,7 +7,7 @@ from itertools import groupby
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra.connector import gathered
+from tidemark.cassandra.connector import repartition_by_key
 
 KEY = ("tag_name", "timebucket")
 
@@ -25,7 +25,7 @@ def rows_of(spark: SparkSession, partitions: int) -> DataFrame:
 def test_rows_of_a_partition_come_one_after_the_other(
     spark: SparkSession, partitions: None
 ) -> None:
-    found = gathered(rows_of(spark, 1200), KEY, 1200)
+    found = repartition_by_key(rows_of(spark, 1200), KEY, 1200)
     placed = found.select(*KEY, "number", F.spark_partition_id().alias("place")).collect()
     runs = [key for key, _ in groupby(placed, key=lambda row: (row.place, *row[:2]))]
     assert len(runs) == len({run[1:] for run in runs}) == 1200
@@ -35,4 +35,4 @@ def test_rows_of_a_partition_come_one_after_the_other(
 
 def test_rows_of_few_partitions_stay_where_they_are(spark: SparkSession) -> None:
     rows = rows_of(spark, 40)
-    assert gathered(rows, KEY, 40) is rows
+    assert repartition_by_key(rows, KEY, 40) is rows

@@ -85,7 +85,7 @@ def test_check_refuses_sql(
 ) -> None:
     definition = define(sql)
     with pytest.raises(DefinitionError) as refused:
-        analyze.check(spark, definition)
+        analyze.analyze(spark, definition)
     assert str(refused.value) == f"{what} ({definition.file}{place}); {do}"
 
 
@@ -113,19 +113,19 @@ def test_check_refuses_fields(
 ) -> None:
     definition = define("SELECT time_bucket FROM events", event)
     with pytest.raises(DefinitionError) as refused:
-        analyze.check(spark, definition)
+        analyze.analyze(spark, definition)
     assert str(refused.value) == message.format(f" ({definition.file}{place})")
 
 
 def test_check_never_runs_a_command(spark: SparkSession, define: Define) -> None:
     definition = define("WITH x AS (SELECT 1 AS y) INSERT INTO TABLE z SELECT y FROM x")
     with pytest.raises(DefinitionError, match="Spark refuses the SQL"):
-        analyze.check(spark, definition)
+        analyze.analyze(spark, definition)
 
 
 def test_the_shipped_definitions_pass(spark: SparkSession) -> None:
     for definition in catalog.load(REPOSITORY / "include" / "sql" / "projections"):
-        assert analyze.check(spark, definition).definition is definition
+        assert analyze.analyze(spark, definition).definition is definition
 
 
 class Table:
@@ -158,7 +158,7 @@ def test_require_target_takes_what_fits(spark: SparkSession, define: Define) -> 
         "marks": "frozen<set<text>>", "mean": "double", "at": "timestamp", "more": "uuid",
     }  # fmt: skip
     table = Table(columns, (["time_bucket"], ["kind"]))
-    target.require_target(table, analyze.check(spark, define(sql)))  # type: ignore[arg-type]
+    target.require_target(table, analyze.analyze(spark, define(sql)))  # type: ignore[arg-type]
 
 
 def test_require_target_names_all_differences(spark: SparkSession, define: Define) -> None:
@@ -169,7 +169,7 @@ def test_require_target_names_all_differences(spark: SparkSession, define: Defin
     table = Table(
         {"time_bucket": "bigint", "kind": "text", "n": "int"}, (["kind"], ["time_bucket"])
     )
-    assert differences(table, analyze.check(spark, definition)) == (
+    assert differences(table, analyze.analyze(spark, definition)) == (
         "projection punctuality does not fit flights.punctuality:"
         " the table's partition key is (kind), mode bucket needs (time_bucket);"
         " the result has no column kind, which is part of the primary key;"
@@ -182,7 +182,7 @@ def test_require_target_names_all_differences(spark: SparkSession, define: Defin
 def test_require_target_names_what_upsert_needs(spark: SparkSession, define: Define) -> None:
     definition = define("SELECT slice AS persistence_id, kind FROM events", mode="upsert")
     table = Table({"persistence_id": "int", "kind": "text"}, (["persistence_id"], ["kind"]))
-    assert differences(table, analyze.check(spark, definition)) == (
+    assert differences(table, analyze.analyze(spark, definition)) == (
         "projection punctuality does not fit flights.punctuality:"
         " the table's primary key is (persistence_id, kind), mode upsert needs (persistence_id);"
         " persistence_id is int in the result, it must be the string of the event;"
@@ -194,7 +194,7 @@ def test_require_target_names_what_upsert_needs(spark: SparkSession, define: Def
 def test_require_target_names_what_append_needs(spark: SparkSession, define: Define) -> None:
     sql = "SELECT kind, persistence_id, CAST(sequence_nr AS INT) AS sequence_nr FROM events"
     columns = {"kind": "text", "persistence_id": "text", "sequence_nr": "bigint"}
-    checked = analyze.check(spark, define(sql, mode="append"))
+    checked = analyze.analyze(spark, define(sql, mode="append"))
     assert differences(Table(columns, (["kind"], ["persistence_id"])), checked) == (
         "projection punctuality does not fit flights.punctuality:"
         " the table's primary key is (kind, persistence_id),"
@@ -202,7 +202,7 @@ def test_require_target_names_what_append_needs(spark: SparkSession, define: Def
         " sequence_nr is int in the result, it must be the bigint of the event"
         f" ({checked.definition.file}); change the SELECT or the table"
     )
-    fitting = analyze.check(
+    fitting = analyze.analyze(
         spark, define(sql.replace("CAST(sequence_nr AS INT) AS", ""), mode="append")
     )
     target.require_target(Table(columns, (["kind"], ["persistence_id", "sequence_nr"])), fitting)  # type: ignore[arg-type]
@@ -220,8 +220,8 @@ def test_require_target_compares_the_key_that_is_stated(
         {"time_bucket": "bigint", "kind": "text", "n": "bigint"}, (["time_bucket"], ["kind"])
     )
     right = define(sql, event=f"{EVENT}\nkey: [time_bucket, kind]")
-    target.require_target(table, analyze.check(spark, right))  # type: ignore[arg-type]
-    wrong = analyze.check(spark, define(sql, event=f"{EVENT}\nkey: [{stated}]"))
+    target.require_target(table, analyze.analyze(spark, right))  # type: ignore[arg-type]
+    wrong = analyze.analyze(spark, define(sql, event=f"{EVENT}\nkey: [{stated}]"))
     with pytest.raises(DefinitionError) as refused:
         target.require_target(table, wrong)  # type: ignore[arg-type]
     assert str(refused.value) == (
@@ -233,7 +233,7 @@ def test_require_target_compares_the_key_that_is_stated(
 
 def test_require_target_names_a_missing_table(spark: SparkSession, define: Define) -> None:
     definition = define("SELECT time_bucket FROM events")
-    assert differences(Table(None, ([], [])), analyze.check(spark, definition)) == (
+    assert differences(Table(None, ([], [])), analyze.analyze(spark, definition)) == (
         "the target flights.punctuality of projection punctuality does not exist"
         f" ({definition.file}); create the table first"
     )

@@ -14,7 +14,7 @@ from tidemark.ledger.pieces import Piece, Reason
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.planning.plan import ProjectionPlan
-from tidemark.projection.running.batches import Bounds
+from tidemark.projection.running.batches import BatchBounds
 
 Events = dict[int, int]
 """Time bucket by sequence nr, of one series."""
@@ -50,7 +50,7 @@ def test_batches_hold_every_bucket_once_in_order_within_the_bounds(
     rows: list[int], limit: int, sizes: tuple[int, int]
 ) -> None:
     row_size, most_bytes = sizes
-    bounds = Bounds(limit, most_bytes, dict(enumerate(rows)))
+    bounds = BatchBounds(limit, most_bytes, dict(enumerate(rows)))
     bounds.measured(10, 10 * row_size)
     rest, batches = list(range(len(rows))), []
     while rest:
@@ -64,7 +64,7 @@ def test_batches_hold_every_bucket_once_in_order_within_the_bounds(
 
 
 def test_larger_events_than_before_make_the_next_batches_smaller() -> None:
-    bounds = Bounds(1000, 1000, dict.fromkeys(range(10), 10))
+    bounds = BatchBounds(1000, 1000, dict.fromkeys(range(10), 10))
     assert len(bounds.first(range(10))) == 10
     bounds.measured(10, 100)
     assert len(bounds.first(range(10))) == 10

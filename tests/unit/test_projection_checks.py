@@ -120,7 +120,7 @@ def test_what_spark_cannot_evaluate_is_refused_at_its_place(
     file = tmp_path / "one.sql"
     file.write_text(DEFINITION.replace("{checks}", checks))
     with pytest.raises(DefinitionError) as refused:
-        result_checks.analyze(spark, analyze.check(spark, read(file)))
+        result_checks.analyze(spark, analyze.analyze(spark, read(file)))
     error = refused.value
     assert error.what.startswith(what)
     assert (error.where, error.do) == (f"{file}{place}", do)

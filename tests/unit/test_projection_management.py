@@ -163,7 +163,7 @@ def test_lags_are_shown_by_ranges_of_slices() -> None:
         upper: Lag(4, is_begun=False),
     }
     assert lag.by_range({}, [lower, upper]) == {}
-    assert lag.together(lags.values()) == Lag(7, timedelta(hours=3), is_begun=False)
+    assert lag.merge(lags.values()) == Lag(7, timedelta(hours=3), is_begun=False)
 
 
 def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None:

@@ -190,7 +190,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_line(
     file = tmp_path / "balances.py"
     file.write_text(GOOD)
     with pytest.raises(DefinitionError) as refused:
-        analyze.check(spark, read(file))
+        analyze.analyze(spark, read(file))
     assert str(refused.value) == (
         "balances.py cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
         f" ({file}:3); correct it"
@@ -213,7 +213,7 @@ def test_a_function_that_does_not_fit_is_refused_before_anything_is_read(
     file = tmp_path / "sums.py"
     file.write_text(FRAME.replace(old, new))
     with pytest.raises(DefinitionError) as refused:
-        analyze.check(spark, read(file))
+        analyze.analyze(spark, read(file))
     assert str(refused.value).startswith(what)
     assert f"({file}:{line}" in str(refused.value)
 

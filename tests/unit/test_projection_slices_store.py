@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from tidemark.ledger.pieces import Piece, PieceRow, Reason, State
-from tidemark.ledger.rollup import Standing
+from tidemark.ledger.rollup import PieceRollup
 from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.offset_store import slice_records
 from tidemark.projection.offset_store.slice_records import Part
@@ -29,26 +29,26 @@ def part(
     return Part(7, slices, attempt, version, state, {"accepted": 2}, error, finished)
 
 
-def standing(*parts: Part) -> Standing:
+def standing(*parts: Part) -> PieceRollup:
     return slice_records.standing(PIECE, parts)
 
 
 def test_a_bucket_is_done_when_all_slices_are() -> None:
-    assert standing() == Standing(7, 3, State.PLANNED)
-    assert standing(part(LOW)) == Standing(7, 3, State.PLANNED, {"accepted": 2})
-    assert standing(part(LOW), part(HIGH)) == Standing(7, 3, State.DONE, {"accepted": 4})
+    assert standing() == PieceRollup(7, 3, State.PLANNED)
+    assert standing(part(LOW)) == PieceRollup(7, 3, State.PLANNED, {"accepted": 2})
+    assert standing(part(LOW), part(HIGH)) == PieceRollup(7, 3, State.DONE, {"accepted": 4})
 
 
 def test_what_is_held_or_failed_shows_until_its_slices_are_done() -> None:
     held = part(HIGH, State.HELD, minutes=1)
     failed = part(SliceRange(0, 31), State.FAILED)
-    shown = Standing(7, 3, State.HELD, {"accepted": 4}, "slices 512-1023: held then")
+    shown = PieceRollup(7, 3, State.HELD, {"accepted": 4}, "slices 512-1023: held then")
     assert standing(held, failed) == shown
     again = standing(held, failed, part(HIGH, minutes=2))
     assert (again.state, again.error) == (State.FAILED, "slices 0-31: failed then")
     assert again.counts == {"accepted": 4}
     whole = standing(held, failed, part(HIGH), part(LOW))
-    assert whole == Standing(7, 3, State.DONE, {"accepted": 4})
+    assert whole == PieceRollup(7, 3, State.DONE, {"accepted": 4})
 
 
 def test_parts_count_for_one_attempt_and_one_version_until_the_bucket_is_done() -> None:

@@ -313,7 +313,7 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
 ) -> None:
     """p|1 is older than the snapshot of this run, p|2 is newer: then it goes on behind itself."""
     (tmp_path / "books.py").write_text(FOLD)
-    checked = analyze.check(spark, read(tmp_path / "books.py"))
+    checked = analyze.analyze(spark, read(tmp_path / "books.py"))
     states = spark.createDataFrame([("p|1", 2, 9, [2]), ("p|2", 4, 9, [4])], checked.result)
     bucket = 1_356_998_400_000
     ticks = bucket * keys.TICKS_PER_MS + keys.UUID_EPOCH_TICKS

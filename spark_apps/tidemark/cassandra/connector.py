@@ -174,7 +174,9 @@ def _require_in_plan(frame: DataFrame, expected: str, wanted: str) -> None:
         )
 
 
-def gathered(frame: DataFrame, partition_key: Sequence[str], partitions: int) -> DataFrame:
+def repartition_by_key(
+    frame: DataFrame, partition_key: Sequence[str], partitions: int
+) -> DataFrame:
     """Group rows by the table's partitions if a task would otherwise meet too many of them.
 
     A task collects the rows of each partition in a separate batch. With too many partitions, the

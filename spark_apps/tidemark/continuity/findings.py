@@ -19,7 +19,7 @@ KEY = ("time_bucket", "check_name", "persistence_id", "tag", "number")
 
 
 @dataclass(frozen=True)
-class Rule:
+class FindingRule:
     """The condition that makes a row a finding, and the values of the finding.
 
     Attributes:
@@ -37,7 +37,7 @@ class Rule:
     detail: Column
 
 
-def findings_of(rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
     """Return a finding for each rule that a row breaks, in one pass over the rows.
 
     Columns in: time_bucket (bigint, epoch ms), persistence_id, and tag where a tag is concerned.

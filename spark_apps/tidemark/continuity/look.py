@@ -15,7 +15,7 @@ from tidemark.context import RunContext
 from tidemark.continuity import findings, news, read, tag_sequence, tails, unwritable
 from tidemark.continuity.all_findings import JournalKeys, all_findings
 from tidemark.continuity.checks import UNTAGGED_EVENT
-from tidemark.continuity.plan import Owed, Scope
+from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.journal import frames, tables
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
@@ -39,7 +39,7 @@ class Look:
         tails: the tails that have moved, columns of `tails.known`; None if no run would read them.
     """
 
-    scope: Scope
+    scope: ValidationScope
     why: str
     found: DataFrame
     read_counts: Mapping[str, Mapping[int, int]]
@@ -48,7 +48,7 @@ class Look:
     def line(self) -> str:
         """Return what was looked at, as a line for people."""
         everything = f"looked at everything: {self.why}"
-        return "looked at what is new" if self.scope is Scope.NEW else everything
+        return "looked at what is new" if self.scope is ValidationScope.NEW else everything
 
     def details(self) -> dict[str, str]:
         """Return what was looked at, as fields for programs."""
@@ -73,7 +73,7 @@ def kept_frames() -> Iterator[Keep]:
 
 def look_at(
     run: RunContext,
-    scope: Scope,
+    scope: ValidationScope,
     pieces: Sequence[Piece],
     passed: Collection[int],
     owed: Owed,
@@ -95,7 +95,7 @@ def look_at(
     tag_rules = rules.load(run.settings.tagging_dir)
     rules.check(run.spark, tag_rules)
     buckets = [piece.time_bucket for piece in pieces]
-    if scope is Scope.ALL:
+    if scope is ValidationScope.ALL:
         return _everything(run, buckets, passed, tag_rules, owed, keep, "it was asked for")
     why = news.reason_for_everything(run, pieces, passed)
     if not why:
@@ -105,7 +105,7 @@ def look_at(
             counts = _counts(new.events, new.rows, buckets)
             no_findings = local_rows(run.spark, [], findings.SCHEMA)
             moved = tails.last_rows(new.rows, max(buckets))
-            return Look(Scope.NEW, "", no_findings, counts, moved)
+            return Look(ValidationScope.NEW, "", no_findings, counts, moved)
         why = new.doubt
     return _everything(run, buckets, (), tag_rules, owed, keep, why)
 
@@ -114,7 +114,7 @@ def _everything(
     run: RunContext,
     planned: Sequence[int],
     passed: Collection[int],
-    tag_rules: Sequence[rules.Rule],
+    tag_rules: Sequence[rules.TagRule],
     owed: Owed,
     keep: Keep,
     why: str,
@@ -153,7 +153,7 @@ def _everything(
         known = tails.known(spark, settings)
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
-    return Look(Scope.ALL, why, keep(found), counts, moved)
+    return Look(ValidationScope.ALL, why, keep(found), counts, moved)
 
 
 def _without_late(found: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:

@@ -80,7 +80,7 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Coll
 
 
 def look(
-    run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.Rule], owed: Owed
+    run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.TagRule], owed: Owed
 ) -> News:
     """Read the new time buckets, in the order of `read`, and decide whether they are whole.
 
@@ -188,7 +188,7 @@ def overlapping(first: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _events(
-    run: RunContext, buckets: Collection[int], tag_rules: Sequence[rules.Rule]
+    run: RunContext, buckets: Collection[int], tag_rules: Sequence[rules.TagRule]
 ) -> DataFrame:
     settings = run.settings
     end = max(buckets) + settings.bucket_size.milliseconds

@@ -17,7 +17,7 @@ from tidemark.window import to_millis
 APPLICATION = applications.VALIDATE
 
 
-class Scope(StrEnum):
+class ValidationScope(StrEnum):
     """The part of the journal that a run looks at."""
 
     NEW = "new"

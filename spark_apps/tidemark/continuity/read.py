@@ -32,7 +32,7 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
-def index(run: RunContext, tag_rules: Sequence[rules.Rule]) -> DataFrame:
+def index(run: RunContext, tag_rules: Sequence[rules.TagRule]) -> DataFrame:
     """Read every message with the tags under which it should have rows, see `with_rule_tags`.
 
     Columns: those of `journal.frames.message_index`.
@@ -44,7 +44,7 @@ def index(run: RunContext, tag_rules: Sequence[rules.Rule]) -> DataFrame:
 
 
 def with_rule_tags(
-    run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.Rule]
+    run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.TagRule]
 ) -> DataFrame:
     """Add the tags of the rules where tag-write has applied these rules; elsewhere keep the stored.
 

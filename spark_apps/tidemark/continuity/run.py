@@ -14,7 +14,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import expectations, findings, plan, store, tails
 from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
-from tidemark.continuity.plan import APPLICATION, Scope
+from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Reason, State, describe
@@ -62,7 +62,12 @@ class _Found:
 
 
 def run_window(
-    run: RunContext, window: Window, *, force: bool, dry_run: bool, scope: Scope = Scope.NEW
+    run: RunContext,
+    window: Window,
+    *,
+    force: bool,
+    dry_run: bool,
+    scope: ValidationScope = ValidationScope.NEW,
 ) -> Outcome:
     """Check the sequence continuity of the window's time buckets.
 
@@ -86,7 +91,7 @@ def run_window(
     preflight.check(run, window)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
-    is_asked = scope is Scope.ALL
+    is_asked = scope is ValidationScope.ALL
     if not scheduled.pieces and not is_asked:
         return Outcome(
             RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
@@ -100,7 +105,7 @@ def run_window(
     details = scheduled.details(later)
     passed = plan.passed(ledger, pieces, owed.buckets)
     is_idle = not pieces and not (passed and is_asked)
-    if scope is Scope.ALL and passed and not is_idle:
+    if scope is ValidationScope.ALL and passed and not is_idle:
         lines.append(f"{time_buckets(len(passed))} that have passed are looked at once more")
     if dry_run:
         plan_lines = [*describe(pieces), *lines]
@@ -120,7 +125,7 @@ def run_window(
         found = _check(run, claimed, scope, passed, owed)
         run.say("judging the findings")
         planned = {piece.time_bucket for piece in pieces}
-        looked_at = planned | (passed.keys() if scope is Scope.ALL else set())
+        looked_at = planned | (passed.keys() if scope is ValidationScope.ALL else set())
         verdict = expectations.judge(
             expectations.counts_table(looked_at, found.by_check), settings, run.run_id
         )
@@ -135,7 +140,11 @@ def run_window(
 
 
 def _check(
-    run: RunContext, claimed: Claim, scope: Scope, passed: Mapping[int, Piece], owed: plan.Owed
+    run: RunContext,
+    claimed: Claim,
+    scope: ValidationScope,
+    passed: Mapping[int, Piece],
+    owed: plan.Owed,
 ) -> _Found:
     with kept_frames() as keep:
         look = look_at(run, scope, claimed.pieces, passed, owed, keep)

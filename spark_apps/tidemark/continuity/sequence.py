@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.continuity import checks
-from tidemark.continuity.findings import Rule, findings_of
+from tidemark.continuity.findings import FindingRule, findings_of
 
 
 def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
@@ -32,9 +32,11 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     return findings_of(
         followed,
         [
-            Rule(checks.SEQUENCE_NR_GAP, is_behind & ~is_first, number, expected, missing),
-            Rule(checks.SEQUENCE_NR_MISSING_HEAD, is_behind & is_first, number, expected, missing),
-            Rule(checks.SEQUENCE_NR_DUPLICATE, number == previous, number, number, repeated),
+            FindingRule(checks.SEQUENCE_NR_GAP, is_behind & ~is_first, number, expected, missing),
+            FindingRule(
+                checks.SEQUENCE_NR_MISSING_HEAD, is_behind & is_first, number, expected, missing
+            ),
+            FindingRule(checks.SEQUENCE_NR_DUPLICATE, number == previous, number, number, repeated),
         ],
     )
 
@@ -99,7 +101,7 @@ def lost_tails(
     return findings_of(
         lost,
         [
-            Rule(
+            FindingRule(
                 checks.SEQUENCE_NR_LOST_TAIL,
                 F.lit(True),
                 F.col("reached"),

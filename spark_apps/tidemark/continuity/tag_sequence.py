@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.continuity import checks
-from tidemark.continuity.findings import Rule, findings_of
+from tidemark.continuity.findings import FindingRule, findings_of
 from tidemark.continuity.plan import Owed
 from tidemark.ledger.purged import Removed
 from tidemark.spark.local_rows import local_rows
@@ -58,7 +58,7 @@ def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
     )
     event = ["persistence_id", "sequence_nr", "timestamp"]
     is_lost = ~F.col("is_removed")
-    rule = Rule(checks.UNTAGGED_EVENT, is_lost, F.col("sequence_nr"), F.lit(None), detail)
+    rule = FindingRule(checks.UNTAGGED_EVENT, is_lost, F.col("sequence_nr"), F.lit(None), detail)
     writable = absent.join(unwritable.select(event), on=event, how="left_anti")
     return findings_of(writable, [rule])
 
@@ -97,10 +97,10 @@ def tag_sequence_findings(
     return findings_of(
         followed,
         [
-            Rule(gap, is_behind & ~is_first, number, expected, missing),
-            Rule(head, is_behind & is_first, number, expected, missing),
-            Rule(duplicate, number == previous, number, number, repeated),
-            Rule(duplicate, is_renumbered, number, number_before, renumbered),
+            FindingRule(gap, is_behind & ~is_first, number, expected, missing),
+            FindingRule(head, is_behind & is_first, number, expected, missing),
+            FindingRule(duplicate, number == previous, number, number, repeated),
+            FindingRule(duplicate, is_renumbered, number, number_before, renumbered),
         ],
     )
 
@@ -130,7 +130,7 @@ def lost_tag_tails(
     detail = F.format_string(
         "tag_write_progress counts %d, tag_views ends at %d", F.col("progress_number"), number
     )
-    rule = Rule(
+    rule = FindingRule(
         checks.TAG_PID_SEQUENCE_NR_LOST_TAIL, is_lost, number, F.col("progress_number"), detail
     )
     return findings_of(lost, [rule])

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.continuity import checks
-from tidemark.continuity.findings import Rule, findings_of
+from tidemark.continuity.findings import FindingRule, findings_of
 from tidemark.journal import frames, increments
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
@@ -25,7 +25,7 @@ def unwritable_events(
     absent: DataFrame,
     buckets: Collection[int],
     settings: Settings,
-    rules: Sequence[tag_rules.Rule],
+    rules: Sequence[tag_rules.TagRule],
     settled: DataFrame,
 ) -> DataFrame:
     """Return the absent events that no reader could read; their payloads are read by key.
@@ -82,7 +82,7 @@ def unwritable_findings(unwritable: DataFrame) -> DataFrame:
         F.col("timestamp"),
         F.col("cause"),
     )
-    rule = Rule(
+    rule = FindingRule(
         checks.UNWRITABLE_EVENT, ~F.col("is_settled"), F.col("sequence_nr"), F.lit(None), detail
     )
     return findings_of(unwritable, [rule])

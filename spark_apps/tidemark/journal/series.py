@@ -90,7 +90,7 @@ class SeriesReader:
         highest: int = max([deleted_to, *(row["sequence_nr"] for row in last_rows)])
         return highest
 
-    def sightings(
+    def event_refs(
         self, first: int, last: int = END, *, after: int = 0, until: int = END
     ) -> Iterator[EventRef]:
         """Yield the existing events with `first <= number <= last`, ascending.
@@ -115,7 +115,7 @@ class SeriesReader:
                     yield event
 
     def payload(self, event: EventRef) -> dict[str, object]:
-        """Read ser_id, ser_manifest and event of an event that `sightings` returned."""
+        """Read ser_id, ser_manifest and event of an event that `event_refs` returned."""
         payload_columns, series = "ser_id, ser_manifest, event", self._series
         if series.tag != NO_TAG:
             cql = f"SELECT {payload_columns} FROM {self._tag_views} WHERE {_TAG_ROW}"

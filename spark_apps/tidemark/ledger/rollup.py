@@ -14,7 +14,7 @@ from tidemark.partitioning.keys import BucketSize
 
 
 @dataclass(frozen=True)
-class Standing:
+class PieceRollup:
     """The state of a piece as derived from its parts, and the attempt that it had then."""
 
     time_bucket: int
@@ -24,13 +24,13 @@ class Standing:
     error: str | None = None
 
 
-def settle(
+def roll_up(
     control: Control,
     keyspace: str,
     application: str,
     subject: str,
     size: BucketSize,
-    standings: Sequence[Standing],
+    rollups: Sequence[PieceRollup],
     *,
     owner: str,
 ) -> None:
@@ -59,6 +59,6 @@ def settle(
                 rollup.time_bucket,
                 rollup.attempt,
             )
-            for rollup in standings
+            for rollup in rollups
         ],
     )

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.partitioning import keys
-from tidemark.reconciliation.findings.read import FrameCache, JournalKeys, read_keys
+from tidemark.reconciliation.findings.read import FrameCache, ScopedKeys, read_keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.window import from_millis
 
@@ -46,7 +46,7 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
 
 
-def by_tag(read: JournalKeys) -> DataFrame:
+def by_tag(read: ScopedKeys) -> DataFrame:
     """One row for each tag that messages, tag views or progress know.
 
     Columns out: tag, NUMBERS (bigint; events and persistence_ids count those in messages),

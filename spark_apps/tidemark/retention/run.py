@@ -30,7 +30,7 @@ _DELETED_AT_ONCE = 100
 
 
 @dataclass(frozen=True)
-class Order:
+class PurgeRequest:
     """What somebody wants to be purged.
 
     Attributes:
@@ -48,7 +48,7 @@ class Order:
     apply: bool = False
 
 
-def run_purge(run: RunContext, order: Order) -> Outcome:
+def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
     """Delete the tag-view buckets that are past retention and that nobody needs.
 
     Raises:
@@ -135,7 +135,7 @@ def _apply(
     return replace(outcome, pieces=PieceCounts(len(pieces), len(pieces)))
 
 
-def _retention(order: Order, settings: Settings) -> int:
+def _retention(order: PurgeRequest, settings: Settings) -> int:
     days = order.retention_days or settings.retention_days
     if days < settings.retention_days and not order.below_retention:
         raise InvalidInput(
@@ -172,7 +172,7 @@ def _absent_lines(run: RunContext, given_up: set[str]) -> list[str]:
     ]
 
 
-def _lines(plan: Sequence[Bucket], order: Order) -> list[str]:
+def _lines(plan: Sequence[Bucket], order: PurgeRequest) -> list[str]:
     """Each time bucket; without a window, what is kept is only counted by reason."""
     if order.window is not None:
         return [describe(bucket) for bucket in plan]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
-from tidemark.tagging.rules import Rule, with_rule_tags
+from tidemark.tagging.rules import TagRule, with_rule_tags
 from tidemark.window import to_millis
 
 READ = ("ser_id", "ser_manifest", "event_manifest", "event")
@@ -24,7 +24,7 @@ LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 a number must not depend on the present. An event ahead of its time waits for its time bucket."""
 
 
-def tagged(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """Return the messages with the tags that they get in the tag views.
 
     Columns in: those of `journal.frames.message_index` with at least the payload columns `READ`.
@@ -38,7 +38,7 @@ def tagged(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     return with_cause.withColumn("tags", F.when(is_writable, F.col("tags")))
 
 
-def index_of(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def index_of(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """Return `tagged` without any payload, for numbering. Columns in: those of `tagged`."""
     return tagged(messages, rules).drop(*PAYLOAD_COLUMNS)
 

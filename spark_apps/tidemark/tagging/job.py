@@ -16,7 +16,7 @@ from tidemark.ledger.claim import Claim
 from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import holding, late_rows, numbering, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
-from tidemark.tagging.rules import Rule
+from tidemark.tagging.rules import TagRule
 
 COUNTS = ("events_read", "tag_rows_written", "late_tag_rows")
 EXAMPLES = 3
@@ -25,7 +25,7 @@ FEW_LATE = 100_000
 
 
 @dataclass
-class Result:
+class TagWriteResult:
     """The result of a run on its pieces.
 
     Attributes:
@@ -81,7 +81,7 @@ class Result:
         return [*lines, *self.contradictions]
 
 
-class Work:
+class TagWriteJob:
     """The work of one run on its claimed pieces."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Work:
         run: RunContext,
         claimed: Claim,
         done: set[int],
-        tag_rules: Sequence[Rule],
+        tag_rules: Sequence[TagRule],
         strategy: Strategy | None,
     ) -> None:
         """Prepare the work; `done` are the time buckets that earlier runs have done."""
@@ -104,7 +104,7 @@ class Work:
             "time_bucket bigint, is_planned boolean",
         )
 
-    def do(self) -> Result:
+    def do(self) -> TagWriteResult:
         """Read and number the events, then write rows, progress, scanning and tails.
 
         Raises:
@@ -123,7 +123,7 @@ class Work:
         marked = transform.mark_covered(numbered, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
         counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
-        result = Result(
+        result = TagWriteResult(
             source.strategy,
             source.why,
             {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
@@ -150,7 +150,7 @@ class Work:
             self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in rows]
         )
 
-    def _hold(self, result: Result, ranked: DataFrame, series: DataFrame) -> None:
+    def _hold(self, result: TagWriteResult, ranked: DataFrame, series: DataFrame) -> None:
         bad = series.where(F.col("contradiction").isNotNull())
         result.contradicted_ids = bad.select("persistence_id").distinct().count()
         if not result.contradicted_ids:
@@ -165,8 +165,8 @@ class Work:
 
     def _write_rows(
         self,
-        result: Result,
-        source: read.Source,
+        result: TagWriteResult,
+        source: read.MessagesToTag,
         kept: DataFrame,
         marked: DataFrame,
         partitions: int,
@@ -191,7 +191,9 @@ class Work:
         self._claimed.check()
         store.write_tag_views(transform.tag_view_rows(whole), settings, partitions)
 
-    def _late_rows(self, result: Result, source: read.Source, rows: DataFrame) -> DataFrame:
+    def _late_rows(
+        self, result: TagWriteResult, source: read.MessagesToTag, rows: DataFrame
+    ) -> DataFrame:
         """Join late rows with their payload, which a scan keeps only for planned buckets.
 
         Raises:
@@ -216,7 +218,7 @@ class Work:
             )
         return transform.with_payload(rows, late)
 
-    def _write_completeness(self, marked: DataFrame, source: read.Source) -> None:
+    def _write_completeness(self, marked: DataFrame, source: read.MessagesToTag) -> None:
         run, settings = self._run, self._run.settings
         run.say("writing tag_write_progress and tag_scanning")
         self._claimed.check()

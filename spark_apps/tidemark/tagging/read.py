@@ -21,11 +21,11 @@ from tidemark.ledger.pieces import Piece
 from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import completeness, events, numbering, plan, rules
 from tidemark.tagging.plan import Strategy
-from tidemark.tagging.rules import Rule
+from tidemark.tagging.rules import TagRule
 
 
 @dataclass
-class Source:
+class MessagesToTag:
     """The messages of a run and the strategy that found them.
 
     Attributes:
@@ -62,8 +62,11 @@ class Numbered:
 
 
 def source(
-    run: RunContext, pieces: Sequence[Piece], tag_rules: Sequence[Rule], requested: Strategy | None
-) -> Source:
+    run: RunContext,
+    pieces: Sequence[Piece],
+    tag_rules: Sequence[TagRule],
+    requested: Strategy | None,
+) -> MessagesToTag:
     """Choose the strategy and read the messages."""
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
@@ -78,10 +81,10 @@ def source(
     if strategy is Strategy.INDEX:
         beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
     new = increments.after(beginning, settings, *PAYLOAD_COLUMNS)
-    return Source(strategy, why, progress, known, new, seen)
+    return MessagesToTag(strategy, why, progress, known, new, seen)
 
 
-def all_of(run: RunContext, tag_rules: Sequence[Rule]) -> Source:
+def all_of(run: RunContext, tag_rules: Sequence[TagRule]) -> MessagesToTag:
     """Return every message as a source that is numbered from the progress only."""
     progress = frames.write_progress(run.spark, run.settings).localCheckpoint()
     known = completeness.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
@@ -90,12 +93,12 @@ def all_of(run: RunContext, tag_rules: Sequence[Rule]) -> Source:
 
 def _scan(
     run: RunContext, why: str, progress: DataFrame, known: DataFrame, seen: DataFrame
-) -> Source:
+) -> MessagesToTag:
     messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
-    return Source(Strategy.SCAN, why, progress, known.limit(0), messages, seen)
+    return MessagesToTag(Strategy.SCAN, why, progress, known.limit(0), messages, seen)
 
 
-def kept(read_from: Source, tag_rules: Sequence[Rule], is_needed: Column) -> DataFrame:
+def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Column) -> DataFrame:
     """Return the tagged events, read once, so that numbers and rows come from the same events.
 
     Args:
@@ -111,7 +114,7 @@ def kept(read_from: Source, tag_rules: Sequence[Rule], is_needed: Column) -> Dat
     return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
 
 
-def ranked(run: RunContext, read_from: Source, index: DataFrame) -> Numbered:
+def ranked(run: RunContext, read_from: MessagesToTag, index: DataFrame) -> Numbered:
     """Rank the events and find the anchors of their numbers.
 
     A series without another anchor is anchored by the last row of its tag view. Otherwise, once
@@ -148,7 +151,7 @@ def _incomplete(ranked_events: DataFrame, known: DataFrame) -> DataFrame:
 
 
 def _anchors(
-    run: RunContext, ranked_events: DataFrame, spans: DataFrame, read_from: Source
+    run: RunContext, ranked_events: DataFrame, spans: DataFrame, read_from: MessagesToTag
 ) -> DataFrame:
     progress = read_from.progress
     open_series = numbering.unanchored(ranked_events, spans, read_from.known, progress)

@@ -52,7 +52,7 @@ class RuleHeader(Form):
 
 
 @dataclass(frozen=True)
-class Rule:
+class TagRule:
     """A rule that adds a tag to the events for which its predicate holds.
 
     Attributes:
@@ -70,7 +70,7 @@ class Rule:
     fingerprint: str
 
 
-def load(directory: Path) -> list[Rule]:
+def load(directory: Path) -> list[TagRule]:
     """Read every rule of a directory, sorted by tag.
 
     Raises:
@@ -83,7 +83,7 @@ def load(directory: Path) -> list[Rule]:
             where=str(directory),
             do="set TIDEMARK_TAGGING_DIR to the directory of the tag rules",
         )
-    rules_by_tag: dict[str, Rule] = {}
+    rules_by_tag: dict[str, TagRule] = {}
     for file in sorted(directory.glob("*.sql")):
         rule = _read(file)
         if rule.tag in rules_by_tag:
@@ -97,7 +97,7 @@ def load(directory: Path) -> list[Rule]:
     return [rules_by_tag[tag] for tag in sorted(rules_by_tag)]
 
 
-def version(rules: Sequence[Rule]) -> str:
+def version(rules: Sequence[TagRule]) -> str:
     """Return the version that the ledger keeps with each piece: a hash of all rules, or ""."""
     if not rules:
         return ""
@@ -105,7 +105,7 @@ def version(rules: Sequence[Rule]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
+def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
     """Parse and analyze each rule, without reading any event.
 
     Raises:
@@ -132,7 +132,7 @@ def check(spark: SparkSession, rules: Sequence[Rule]) -> None:
             )
 
 
-def with_rule_tags(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def with_rule_tags(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """Return the messages with the tags of the rules added to `tags`, distinct and sorted.
 
     Columns in: those of `journal.frames.message_index` and `events.READ`. Columns out: the same.
@@ -153,7 +153,7 @@ def with_rule_tags(messages: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     return marked.withColumn("tags", union).drop("rule_tags")
 
 
-def require_applied(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
+def require_applied(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:
     """Refuse a new or changed rule whose tag has rows already.
 
     Earlier events may now gain or lose the tag, and every number after them would shift.
@@ -183,7 +183,7 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[Rule])
             )
 
 
-def record(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
+def record(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:
     """Store which rule each tag is written with, before the first row is written."""
     control.execute_many(
         f"INSERT INTO {table(settings.keyspace, 'tag_rule')}"
@@ -192,7 +192,7 @@ def record(control: Control, settings: Settings, rules: Sequence[Rule]) -> None:
     )
 
 
-def _read(file: Path) -> Rule:
+def _read(file: Path) -> TagRule:
     parts = read_sql_file(file)
     header = parts.header.checked(RuleHeader)
     predicate = parts.body.strip()
@@ -203,10 +203,10 @@ def _read(file: Path) -> Rule:
         )
     meaning = "\n".join([header.tag, header.event, predicate])
     fingerprint = hashlib.sha256(meaning.encode()).hexdigest()[:12]
-    return Rule(file, header.tag, header.event, predicate, fingerprint)
+    return TagRule(file, header.tag, header.event, predicate, fingerprint)
 
 
-def _applied(messages: DataFrame, rule: Rule) -> DataFrame:
+def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     """Evaluate a rule. Columns: `_event` (all columns in a struct), `hit` (the predicate)."""
     text = F.decode("event", "UTF-8")
     fields = messages.withColumn(_FIELDS, F.from_json(text, rule.event))
@@ -242,7 +242,7 @@ def written_tags(control: Control, settings: Settings, tags: Collection[str]) ->
     }
 
 
-def _refused(rule: Rule, reason: str) -> DefinitionError:
+def _refused(rule: TagRule, reason: str) -> DefinitionError:
     first_line = reason.strip().splitlines()[0]
     return error_in(
         rule.file,

@@ -16,9 +16,9 @@ from tidemark.ledger.schedule import left_for_later
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.tagging import plan, rules
-from tidemark.tagging.job import Result, Work
+from tidemark.tagging.job import TagWriteJob, TagWriteResult
 from tidemark.tagging.plan import Strategy
-from tidemark.tagging.rules import Rule
+from tidemark.tagging.rules import TagRule
 from tidemark.window import Window, iso
 
 APPLICATION = applications.TAG_WRITE
@@ -79,7 +79,7 @@ def _write(
     run: RunContext,
     ledger: Pieces,
     pieces: Sequence[Piece],
-    tag_rules: Sequence[Rule],
+    tag_rules: Sequence[TagRule],
     strategy: Strategy | None,
 ) -> Outcome:
     settings = run.settings
@@ -92,7 +92,7 @@ def _write(
         rules.check(run.spark, tag_rules)
         bucket_size.record_bucket_size(run.control, settings)
         rules.record(run.control, settings, tag_rules)
-        result = Work(run, claimed, ledger.done(), tag_rules, strategy).do()
+        result = TagWriteJob(run, claimed, ledger.done(), tag_rules, strategy).do()
         error = _finish(claimed, ledger, result, settings)
     done = {piece.time_bucket for piece in pieces} - result.held_buckets
     held = len(result.held_buckets)
@@ -108,7 +108,7 @@ def _write(
 
 
 def _finish(
-    claimed: Claim, ledger: Pieces, result: Result, settings: Settings
+    claimed: Claim, ledger: Pieces, result: TagWriteResult, settings: Settings
 ) -> JournalDamaged | None:
     error = None
     if result.contradictions:

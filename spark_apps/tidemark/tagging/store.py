@@ -41,7 +41,7 @@ def write_tag_views(
         partitions: the approximate number of Cassandra partitions, at most.
         write_time: microseconds; needed after deletes, see `Control.write_time`.
     """
-    rows = connector.gathered(rows, ("tag_name", "timebucket"), partitions)
+    rows = connector.repartition_by_key(rows, ("tag_name", "timebucket"), partitions)
     ttl = settings.events_by_tag_time_to_live
     _write(rows, settings, settings.events_by_tag_table, write_time, time_to_live=ttl)
 

@@ -62,7 +62,7 @@ class AnalyzedDefinition:
     combining: tuple[str, ...] = ()
 
 
-def check(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
+def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
     """Parse and analyze; nothing is read.
 
     Raises:

@@ -15,7 +15,7 @@ from tidemark.projection.decoding.json_text import (
     to_json,
 )
 from tidemark.projection.definition.on_error import SKIP, OnError
-from tidemark.projection.definition.user_modules import Sources
+from tidemark.projection.definition.user_modules import ModuleTexts
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class PythonFunction:
         on_error: how often an event that fails is tried again.
     """
 
-    sources: Sources
+    sources: ModuleTexts
     module: str
     function: str
     integers: frozenset[str]

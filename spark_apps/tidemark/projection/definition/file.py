@@ -24,7 +24,7 @@ from tidemark.projection.definition.header import (
     AnyCheck,
     AnyRule,
     BlockingCheck,
-    Check,
+    CheckForm,
     ProjectionHeader,
     Retry,
     SourceForm,
@@ -181,7 +181,7 @@ def _checks(header: Header, forms: Sequence[AnyCheck]) -> tuple[ResultCheck, ...
 def _check(
     header: Header, form: str | BlockingCheck, *path: str | int, is_blocking: bool = True
 ) -> ResultCheck:
-    if isinstance(form, Check) and form.warn:
+    if isinstance(form, CheckForm) and form.warn:
         return _check(header, form.warn, *path, "warn", is_blocking=False)
     node = header.node(*path)
     if isinstance(form, str):

@@ -53,7 +53,7 @@ class SourceForm(OneKey):
     )
 
 
-class Rule(Form):
+class RuleForm(Form):
     """A rule of a decoder: which payloads it takes."""
 
     serializer_id: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | SkipJsonSchema[None] = Field(
@@ -72,27 +72,27 @@ class Rule(Form):
         return self
 
 
-class WholeRule(Rule):
+class WholeRule(RuleForm):
     """Payloads that give all fields, or none."""
 
     kind: Literal["json", "jackson-json", "jackson-cbor", "skip", "fail"]
 
 
-class OneFieldRule(Rule):
+class OneFieldRule(RuleForm):
     """Payloads that are one field; without a name it is the only one of that type."""
 
     kind: Literal["string", "bytes"]
     field: Text | SkipJsonSchema[None] = None
 
 
-class AvroRule(Rule):
+class AvroRule(RuleForm):
     """Avro records; the file is relative to the definition's."""
 
     kind: Literal["avro"]
     schema_: Text = Field(examples=["fared.avsc"])
 
 
-class ProtobufRule(Rule):
+class ProtobufRule(RuleForm):
     """Protobuf messages; the file is relative to the definition's."""
 
     kind: Literal["protobuf"]
@@ -100,7 +100,7 @@ class ProtobufRule(Rule):
     message: Text = Field(examples=["acme.Fared"])
 
 
-class PythonRule(Rule):
+class PythonRule(RuleForm):
     """Payloads that a function reads, `module:function`."""
 
     kind: Literal["python"]
@@ -148,13 +148,13 @@ Requirement = Annotated[
 """A boolean expression over a row of the result, or a check by its name."""
 
 
-class Check(BlockingCheck):
+class CheckForm(BlockingCheck):
     """A check by its name, or one that only warns."""
 
     warn: Requirement = Field("", description="the check that does not stop the projection")
 
 
-AnyCheck = Annotated[Annotated[Text, Tag("text")] | Annotated[Check, Tag("mapping")], BY_SHAPE]
+AnyCheck = Annotated[Annotated[Text, Tag("text")] | Annotated[CheckForm, Tag("mapping")], BY_SHAPE]
 
 
 class ProjectionHeader(Form):

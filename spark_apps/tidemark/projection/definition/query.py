@@ -8,7 +8,7 @@ from tidemark.headed_files.header import error_in
 from tidemark.headed_files.python_file import PythonFile
 from tidemark.headed_files.sql_file import SqlFile
 from tidemark.projection.definition.statement import StatementError, single_select
-from tidemark.projection.definition.user_modules import Sources, sources_in
+from tidemark.projection.definition.user_modules import ModuleTexts, sources_in
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Function:
         line: that of its decorator.
     """
 
-    sources: Sources
+    sources: ModuleTexts
     module: str
     name: str
     line: int

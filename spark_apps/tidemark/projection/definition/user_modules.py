@@ -27,7 +27,7 @@ from tidemark.text import one_line
 
 
 @dataclass(frozen=True)
-class Source:
+class ModuleText:
     """One module: its file, its text as it is encoded there, and whether it is a package."""
 
     file: str
@@ -36,10 +36,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Sources:
+class ModuleTexts:
     """The modules of a directory by their names."""
 
-    modules: Mapping[str, Source]
+    modules: Mapping[str, ModuleText]
 
     def load(self, name: str) -> ModuleType:
         """Import one of them; the others are importable from it.
@@ -81,7 +81,7 @@ class Sources:
         return one_line(f"{type(error).__name__}: {error}") + self.line_of(error)
 
 
-def sources_in(directory: Path) -> Sources:
+def sources_in(directory: Path) -> ModuleTexts:
     """Every module below a directory."""
     modules = {}
     for file in sorted(directory.rglob("*.py")):
@@ -89,14 +89,14 @@ def sources_in(directory: Path) -> Sources:
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
         if name:
-            modules[name] = Source(str(file), file.read_bytes(), is_package)
-    return Sources(modules)
+            modules[name] = ModuleText(str(file), file.read_bytes(), is_package)
+    return ModuleTexts(modules)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
     """Finds and loads `sources`; the last on the list, so that it hides nothing installed."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: ModuleTexts) -> None:
         self.sources = sources
 
     def find_spec(
@@ -124,7 +124,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
         return self.sources.modules[name].file
 
 
-def _install(sources: Sources) -> None:
+def _install(sources: ModuleTexts) -> None:
     """Make the modules importable, and forget those of other directories or older texts."""
     for finder in [one for one in sys.meta_path if isinstance(one, _Finder)]:
         if finder.sources == sources:

@@ -95,7 +95,7 @@ def _lag(behind: int, newest_ms: int | None, cursor: datetime | None) -> Lag:
     return Lag(behind, timedelta(milliseconds=lag_ms))
 
 
-def together(lags: Iterable[Lag]) -> Lag:
+def merge(lags: Iterable[Lag]) -> Lag:
     """Of several slices. No I/O."""
     all_lags = list(lags)
     return Lag(
@@ -108,7 +108,7 @@ def together(lags: Iterable[Lag]) -> Lag:
 def by_range(lags: Mapping[int, Lag], ranges: Sequence[SliceRange]) -> dict[SliceRange, Lag]:
     """Of ranges of slices; those that are not behind are left out. No I/O."""
     grouped = {
-        slice_range: together(
+        slice_range: merge(
             lag for number, lag in lags.items() if slice_range.first <= number <= slice_range.last
         )
         for slice_range in ranges

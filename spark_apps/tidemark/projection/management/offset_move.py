@@ -27,7 +27,7 @@ from tidemark.window import from_millis
 
 
 @dataclass(frozen=True)
-class Moving:
+class OffsetMove:
     """A series as it is now, and what moving it would do."""
 
     run: RunContext
@@ -37,7 +37,7 @@ class Moving:
     reader: SeriesReader
 
     @classmethod
-    def read(cls, run: RunContext, definition: Definition, series: Series) -> Moving:
+    def read(cls, run: RunContext, definition: Definition, series: Series) -> OffsetMove:
         """Where the series is now."""
         stored = OffsetStore.of(run, definition).offset(series)
         reader = SeriesReader(run.control, run.settings, series)
@@ -61,8 +61,8 @@ class Moving:
         """The events behind the frontier."""
         first, after = self.number + 1, self._sequence_nr
         if last is None:
-            return self.reader.sightings(first, after=after)
-        return self.reader.sightings(first, last, after=after)
+            return self.reader.event_refs(first, after=after)
+        return self.reader.event_refs(first, last, after=after)
 
     def require_known(self, to: int) -> None:
         """Refuse a number that no event has.
@@ -147,7 +147,7 @@ class Moving:
                 do=f"go back to {deleted_to} at most",
             )
         at_number, buckets, restated_events = None, set(), 0
-        for event in self.reader.sightings(max(to, 1), self.number, until=self._sequence_nr):
+        for event in self.reader.event_refs(max(to, 1), self.number, until=self._sequence_nr):
             if event.number == to:
                 at_number = event
             else:

@@ -8,7 +8,7 @@ from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.journal.series import Series
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import run_change
-from tidemark.projection.management.offset_move import Moving
+from tidemark.projection.management.offset_move import OffsetMove
 from tidemark.projection.management.selection import select_one
 
 
@@ -46,7 +46,7 @@ def set_offset(
     definition, series = _named(run, name, persistence_id, tag)
 
     def plan() -> Plan:
-        moving = Moving.read(run, definition, series)
+        moving = OffsetMove.read(run, definition, series)
         if expected is not None and expected != moving.number:
             raise TidemarkError(
                 f"the offset of {series} is {moving.number}, not {expected}",
@@ -72,7 +72,7 @@ def skip(
     definition, series = _named(run, name, persistence_id, tag)
 
     def plan() -> Plan:
-        moving = Moving.read(run, definition, series)
+        moving = OffsetMove.read(run, definition, series)
         moving.require_known(moving.number + 1)
         return moving.over_next()
 

@@ -192,7 +192,7 @@ def _missing_details(missing: Missing) -> dict[str, Any]:
 
 
 def _exact_lines(lags: Mapping[int, Lag], by_range: Mapping[SliceRange, Lag]) -> list[str]:
-    total = lag.together(lags.values())
+    total = lag.merge(lags.values())
     return [
         f"  {counted(total.behind, 'event')} behind in {counted(len(lags), 'slice')},"
         f" lag {_time(total)}",

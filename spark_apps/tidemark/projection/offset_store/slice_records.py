@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tidemark import clock
 from tidemark.ledger.pieces import Piece, PieceRow, State
-from tidemark.ledger.rollup import Standing
+from tidemark.ledger.rollup import PieceRollup
 from tidemark.partitioning import slice_ranges as slices
 from tidemark.partitioning.keys import SliceRange
 from tidemark.projection.offset_store.offsets import OffsetStore
@@ -136,7 +136,7 @@ def done(parts: Mapping[int, Sequence[Part]]) -> dict[int, list[SliceRange]]:
     }
 
 
-def standing(piece: Piece, parts: Sequence[Part]) -> Standing:
+def standing(piece: Piece, parts: Sequence[Part]) -> PieceRollup:
     """What the parts that count make of their piece: done once all slices are.
 
     Otherwise it is as the last part that failed or is held, or planned if there is none.
@@ -157,7 +157,7 @@ def standing(piece: Piece, parts: Sequence[Part]) -> Standing:
     counts: Counter[str] = Counter()
     for part in [*finished, *problems]:
         counts.update(part.counts)
-    return Standing(piece.time_bucket, piece.attempt, state, counts, error)
+    return PieceRollup(piece.time_bucket, piece.attempt, state, counts, error)
 
 
 def now() -> datetime:

@@ -27,7 +27,7 @@ _SAMPLE = 200
 
 
 @dataclass
-class Bounds:
+class BatchBounds:
     """What one batch may hold, and what the time buckets are expected to.
 
     Attributes:
@@ -112,10 +112,10 @@ class Batches:
         )
 
 
-def _bounds(source: EventSource, whole: Batch) -> Bounds:
+def _bounds(source: EventSource, whole: Batch) -> BatchBounds:
     settings = source.run.settings
     expected = _expected(source, whole)
-    bounds = Bounds(settings.project_max_rows, settings.project_max_bytes, expected)
+    bounds = BatchBounds(settings.project_max_rows, settings.project_max_bytes, expected)
     sample = _payload_sizes(source.rows(whole.time_buckets)).take(_SAMPLE)
     bounds.measured(len(sample), sum(row.size for row in sample))
     return bounds

@@ -129,7 +129,7 @@ def _check(
     for plan in plans:
         if plan.time_buckets:
             name = plan.definition.name
-            analyzed[name] = analyze.check(run.spark, plan.definition)
+            analyzed[name] = analyze.analyze(run.spark, plan.definition)
             result_checks.analyze(run.spark, analyzed[name])
             releases.require_table(run, analyzed[name], create=not dry_run)
             MODES[plan.definition.mode].require_place(run, plan.definition)

@@ -11,7 +11,7 @@ from tidemark.errors import LockLost
 from tidemark.ledger.claim import Claim
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, State
-from tidemark.ledger.rollup import Standing, settle
+from tidemark.ledger.rollup import PieceRollup, roll_up
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Portion
@@ -142,31 +142,31 @@ class SliceSession:
             process_claimed(self._run, claimed, whole, analyzed, policy, outcome)
         return outcome
 
-    def settle(self) -> None:
+    def roll_up(self) -> None:
         """Tell the ledger how the pieces stand, by what all runs have done of them."""
         self._locks.check()
         _, parts = known(self._run, self._plan.definition)
         waiting = [
-            Standing(bucket, piece.attempt, State.HELD, error=self._plan.waits_for)
+            PieceRollup(bucket, piece.attempt, State.HELD, error=self._plan.waits_for)
             for bucket, piece in self._pieces.items()
             if bucket in self._plan.held
         ]
-        standings = [
+        rollups = [
             slice_records.standing(piece, parts.get(bucket, ()))
             for bucket, piece in self._pieces.items()
             if bucket not in self._plan.held
         ]
         settings = self._run.settings
-        settle(
+        roll_up(
             self._run.control,
             settings.keyspace,
             APPLICATION,
             self._store.subject,
             settings.bucket_size,
-            [*waiting, *standings],
+            [*waiting, *rollups],
             owner=self._run.owner,
         )
-        whole = [one.time_bucket for one in standings if one.state is State.DONE]
+        whole = [one.time_bucket for one in rollups if one.state is State.DONE]
         slice_records.forget_buckets(self._store, whole)
 
 

@@ -50,7 +50,7 @@ def process(
         except BaseException:
             # A second failure here (lock lost, Cassandra gone) must not hide the first.
             with suppress(TidemarkError):
-                session.settle()
+                session.roll_up()
             raise
-        session.settle()
+        session.roll_up()
     require_done(plan, outcome)

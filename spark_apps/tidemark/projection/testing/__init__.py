@@ -143,7 +143,7 @@ def _decoded(
     """The checked definition, the events as `transform.decode` makes them, their time buckets."""
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    checked = analyze.check(session, _read(definition))
+    checked = analyze.analyze(session, _read(definition))
     result_checks.analyze(session, checked)
     size = bucket_size if isinstance(bucket_size, BucketSize) else BucketSize.parse(bucket_size)
     rows = [

@@ -27,7 +27,7 @@ def by_fold(batch: BatchEvents) -> Result:
         name for name in ("persistence_id", "sequence_nr", IS_SNAPSHOT) if name in events.columns
     ]
     unread = transform.unreadable(decoded).limit(0)
-    start = fold_start.ground(run, analyzed, decoded, batch.accepted.reached)
+    start = fold_start.find_start(run, analyzed, decoded, batch.accepted.reached)
     if not start.begun.isEmpty():
         run.say(f"{analyzed.definition.name}: reading the histories of states that begin")
         raw = fold_start.events_of(

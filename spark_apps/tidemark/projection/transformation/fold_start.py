@@ -25,7 +25,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Ground:
+class FoldStart:
     """What the events of a run are folded upon; all in memory.
 
     Attributes:
@@ -38,9 +38,9 @@ class Ground:
     begun: DataFrame
 
 
-def ground(
+def find_start(
     run: RunContext, checked: AnalyzedDefinition, decoded: DataFrame, reached: DataFrame
-) -> Ground:
+) -> FoldStart:
     """Read the stored states of the persistence ids in `decoded`, by direct join.
 
     Args:
@@ -69,7 +69,7 @@ def ground(
     before = F.coalesce(F.col("snapshot_nr") - 1, F.lit(0))
     is_part = F.col("events") < F.col("reached_number") - before
     begun = ids.where(is_part).join(states, on="persistence_id", how="left_anti")
-    return Ground(states, begun.select("persistence_id", "reached_number").localCheckpoint())
+    return FoldStart(states, begun.select("persistence_id", "reached_number").localCheckpoint())
 
 
 def events_of(

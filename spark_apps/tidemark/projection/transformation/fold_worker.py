@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from tidemark.projection.definition.on_error import OnError
-from tidemark.projection.definition.user_modules import Sources
+from tidemark.projection.definition.user_modules import ModuleTexts
 from tidemark.text import one_line
 
 FAILURES = "_failures"
@@ -47,7 +47,7 @@ class Fold:
         in_parts: never call it with more than one event.
     """
 
-    sources: Sources
+    sources: ModuleTexts
     module: str
     name: str
     state: T.StructType

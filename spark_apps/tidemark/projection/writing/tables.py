@@ -19,7 +19,7 @@ def write_bucket_rows(
 ) -> None:
     """First of a bucket's replacement: the new rows of so many of them beside the old ones."""
     connector.write(
-        connector.gathered(rows, ("time_bucket",), time_buckets).withColumn(
+        connector.repartition_by_key(rows, ("time_bucket",), time_buckets).withColumn(
             WRITE_TIME, F.lit(write_time)
         ),
         definition.keyspace,

@@ -23,7 +23,7 @@ from tidemark.tagging import events, numbering, rules
 
 
 @dataclass(frozen=True)
-class JournalKeys:
+class ScopedKeys:
     """What messages and tag views hold, without payloads; the columns are those of `frames`.
 
     Attributes:
@@ -65,9 +65,7 @@ class FrameCache:
         self._frames = []
 
 
-def read_keys(
-    run: RunContext, scope: Scope, kept: FrameCache
-) -> tuple[JournalKeys, dict[str, int]]:
+def read_keys(run: RunContext, scope: Scope, kept: FrameCache) -> tuple[ScopedKeys, dict[str, int]]:
     """All keys of the scope's persistence ids and tags, and how many were read.
 
     Raises:
@@ -94,7 +92,7 @@ def read_keys(
         "tag_rows_checked": row_count,
         "removed_ids": removed_count,
     }
-    return JournalKeys(index, rows, progress, scanning, deleted), counts
+    return ScopedKeys(index, rows, progress, scanning, deleted), counts
 
 
 def _only(column: str, names: frozenset[str] | None) -> Callable[[DataFrame], DataFrame]:

@@ -12,11 +12,11 @@ from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import progress as compare_progress
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import EVENT, expected_rows, rows_of_deleted_events
-from tidemark.reconciliation.findings.read import JournalKeys
+from tidemark.reconciliation.findings.read import ScopedKeys
 
 
 def all_findings(
-    keys: JournalKeys,
+    keys: ScopedKeys,
     bounds: Bounds,
     *,
     of_ids: bool = True,

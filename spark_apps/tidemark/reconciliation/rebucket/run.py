@@ -209,7 +209,7 @@ def _target(run: RunContext, to: BucketSize, table_name: str | None) -> Settings
 
 
 def _compare_from(
-    source: Settings, target: Settings, state: rebucket_store.State | None
+    source: Settings, target: Settings, state: rebucket_store.CopyState | None
 ) -> int | None:
     """Return the first time bucket to compare, which both bucket sizes have; None for all."""
     if state is None or state.verified_to is None:

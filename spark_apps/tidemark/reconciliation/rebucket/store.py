@@ -21,7 +21,7 @@ from tidemark.settings import Settings
 TABLE = "rebucket"
 
 
-class State(NamedTuple):
+class CopyState(NamedTuple):
     """What a table was copied from, and the time before which both were found equal."""
 
     source: str
@@ -72,7 +72,7 @@ def write_verified(control: Control, target: Settings, verified_to: datetime) ->
     )
 
 
-def read_state(control: Control, target: Settings) -> State | None:
+def read_state(control: Control, target: Settings) -> CopyState | None:
     """Where the target's rows come from; None if it was not made by rebucket."""
     rows = control.execute(
         f"SELECT source, verified_to FROM {table(target.keyspace, TABLE)}"
@@ -82,7 +82,7 @@ def read_state(control: Control, target: Settings) -> State | None:
     if not rows:
         return None
     verified_to = rows[0]["verified_to"]
-    return State(rows[0]["source"], verified_to and verified_to.replace(tzinfo=UTC))
+    return CopyState(rows[0]["source"], verified_to and verified_to.replace(tzinfo=UTC))
 
 
 def drop_table(control: Control, settings: Settings, name: str) -> None:

@@ -26,7 +26,7 @@ from tidemark.reconciliation.rebuild import window as rebuild_window
 from tidemark.reconciliation.rebuild.write import write_series
 from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import rules
-from tidemark.tagging.rules import Rule
+from tidemark.tagging.rules import TagRule
 
 STOPPED = "readers and persistent actors of what is rebuilt must be stopped"
 
@@ -81,7 +81,7 @@ def _plan_everything(run: RunContext) -> Plan:
     return Plan(emptying.counts, lines, apply)
 
 
-def _record(run: RunContext, tag_rules: list[Rule]) -> None:
+def _record(run: RunContext, tag_rules: list[TagRule]) -> None:
     """Before the first write: what the rows that follow are written with."""
     if tag_rules:  # Without any there is no need to wait for Spark.
         rules.check(run.spark, tag_rules)
@@ -89,7 +89,7 @@ def _record(run: RunContext, tag_rules: list[Rule]) -> None:
     rules.record(run.control, run.settings, tag_rules)
 
 
-def _rules_of(run: RunContext, scope: Scope) -> list[Rule]:
+def _rules_of(run: RunContext, scope: Scope) -> list[TagRule]:
     """The rules of the tags that are rebuilt for all persistence ids."""
     if scope.persistence_ids is not None or scope.tags is None:
         return []

@@ -17,7 +17,7 @@ from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
 from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import events, numbering, rules, store, transform
-from tidemark.tagging.rules import Rule
+from tidemark.tagging.rules import TagRule
 from tidemark.window import to_millis
 
 YOUNG, PURGED = "young", "purged"
@@ -27,7 +27,7 @@ COUNTED = ("cause", YOUNG, PURGED, *PAYLOAD_COLUMNS)
 def write_series(
     run: RunContext,
     messages: DataFrame,
-    tag_rules: Sequence[Rule],
+    tag_rules: Sequence[TagRule],
     tags: frozenset[str] | None,
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
