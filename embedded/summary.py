@@ -11,7 +11,7 @@ from rich.table import Table
 from embedded.defaults import READ_MODEL_KEYSPACE
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.continuity.checks import CHECKS
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.flights.source import flights_file
 from tidemark.ledger.applications import PROJECT, PURGE, TAG_WRITE, VALIDATE
 from tidemark.ledger.pieces import PieceRow, Pieces, State

@@ -19,7 +19,7 @@ from embedded import rest
 from tests.dags.browser import USER, Guarded, chromium, guarded
 from tests.dags.conftest import DAG_IDS, Doors
 from tests.dags.fake_application import JUDGED
-from tidemark.continuity.checks import CHECKS
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark_airflow.data_docs import PREFIX
 
 SHOWN_MS = 30_000

@@ -28,7 +28,7 @@ class Seam(Enum):
     # validate
     FINDINGS_WRITTEN = "tidemark.continuity.store:write_findings"
     OLDER_FINDINGS_DELETED = "tidemark.continuity.store:delete_older"
-    VALIDATED_TAILS_WRITTEN = "tidemark.continuity.tails:write"
+    VALIDATED_TAILS_WRITTEN = "tidemark.continuity.reading.tails:write"
     # project
     ORIGIN_NOTED = "tidemark.projection.offset_store.made_from:note"
     EVENTS_ACCEPTED = "tidemark.projection.acceptance.accept:Acceptance.accept"

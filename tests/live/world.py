@@ -20,7 +20,7 @@ from tests.live.truth import Event, Truth
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
-from tidemark.continuity import news
+from tidemark.continuity.reading import incremental
 from tidemark.errors import CassandraUnavailable
 from tidemark.ledger.locks import Locks
 
@@ -155,8 +155,8 @@ class World:
             stack.enter_context(patch.object(clock, "now", lambda: self.now))
             if self.profile.is_indexed:
                 # However little there is to look at.
-                stack.enter_context(patch.object(news, "FEW_EVENTS", 0))
-                stack.enter_context(patch.object(news, "NEWS_SHARE", 0))
+                stack.enter_context(patch.object(incremental, "FEW_EVENTS", 0))
+                stack.enter_context(patch.object(incremental, "NEWS_SHARE", 0))
             if self.away:
                 self.away -= 1
                 stack.enter_context(patch.object(Control, "__init__", _unreachable))

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.all_findings import JournalKeys, all_findings
+from tidemark.continuity.findings.all_findings import JournalKeys, all_findings
+from tidemark.continuity.findings.tag_sequence import absent_events
 from tidemark.continuity.plan import Owed
-from tidemark.continuity.tag_sequence import absent_events
 from tidemark.ledger.purged import Removed
 from tidemark.spark.local_rows import local_rows
 

@@ -17,7 +17,7 @@ from tests.unit.continuity_model import (
     expected_findings,
     found_by_spark,
 )
-from tidemark.continuity.checks import CHECKS
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.plan import Owed
 from tidemark.ledger.purged import Removed
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tidemark.continuity.checks import CHECKS
+from tidemark.continuity.findings.checks import CHECKS
 from tidemark.settings import Settings
 from tidemark.window import from_millis, iso
 

@@ -11,10 +11,12 @@ from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.continuity import expectations, findings, plan, store, tails
-from tidemark.continuity.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
-from tidemark.continuity.look import READ_COUNTS, Look, kept_frames, look_at
+from tidemark.continuity import expectations, plan, store
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
 from tidemark.continuity.plan import APPLICATION, ValidationScope
+from tidemark.continuity.reading import tails
+from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection, inspect, kept_frames
 from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Reason, State, describe
@@ -26,29 +28,29 @@ EXAMPLES = 20
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Findings:
     """The findings of a run and the numbers of rows that it read.
 
     Attributes:
-        look: the look that gave the findings.
+        inspection: the inspection that gave the findings.
         by_check: number of findings by time bucket and check.
         examples: the first findings as lines for people.
         unwritable: the options that name the first event that cannot be written.
     """
 
-    look: Look
+    inspection: Inspection
     by_check: Mapping[tuple[int, str], int]
     examples: list[str] = field(default_factory=list)
     unwritable: str = ""
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         checks = {name: count for (where, name), count in self.by_check.items() if where == bucket}
-        read = {name: self.look.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
+        read = {name: self.inspection.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
         return {**read, "findings": sum(checks.values()), **checks}
 
     def totals(self) -> dict[str, int]:
         checks = self.per_check()
-        read = {name: sum(self.look.read_counts[name].values()) for name in READ_COUNTS}
+        read = {name: sum(self.inspection.read_counts[name].values()) for name in READ_COUNTS}
         return {**read, "findings": sum(checks.values()), **checks}
 
     def per_check(self) -> dict[str, int]:
@@ -122,20 +124,20 @@ def run_window(
         pieces,
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
     ) as claimed:
-        found = _check(run, claimed, scope, passed, owed)
+        findings = _check(run, claimed, scope, passed, owed)
         run.say("judging the findings")
         planned = {piece.time_bucket for piece in pieces}
         looked_at = planned | (passed.keys() if scope is ValidationScope.ALL else set())
         verdict = expectations.judge(
-            expectations.counts_table(looked_at, found.by_check), settings, run.run_id
+            expectations.counts_table(looked_at, findings.by_check), settings, run.run_id
         )
-        _require_agreement(found, verdict)
-        error = None if verdict.passed else _failure(run, found, verdict, len(looked_at))
-        _finish(claimed, found, error)
-    outcome = _outcome(found, verdict, error, len(planned | found.bad_buckets()))
+        _require_agreement(findings, verdict)
+        error = None if verdict.passed else _failure(run, findings, verdict, len(looked_at))
+        _finish(claimed, findings, error)
+    outcome = _outcome(findings, verdict, error, len(planned | findings.bad_buckets()))
     outcome.lines.extend(lines)
-    outcome.details = {**details, **found.look.details()}
-    outcome.done = Window.hull(planned - found.bad_buckets(), settings.bucket_size)
+    outcome.details = {**details, **findings.inspection.details()}
+    outcome.done = Window.hull(planned - findings.bad_buckets(), settings.bucket_size)
     return outcome
 
 
@@ -145,31 +147,36 @@ def _check(
     scope: ValidationScope,
     passed: Mapping[int, Piece],
     owed: plan.Owed,
-) -> _Found:
+) -> _Findings:
     with kept_frames() as keep:
-        look = look_at(run, scope, claimed.pieces, passed, owed, keep)
-        by_check = findings.counts(look.found)
+        inspection = inspect(run, scope, claimed.pieces, passed, owed, keep)
+        by_check = finding.counts(inspection.findings)
         bad = {bucket for bucket, _ in by_check}
         reopened = [piece for bucket, piece in passed.items() if bucket in bad]
         claimed.cover(piece.time_bucket for piece in reopened)
         claimed.extend(reopened)
-        _replace(run, claimed, look.found if by_check else None)
-        if look.tails is not None:
+        _replace(run, claimed, inspection.findings if by_check else None)
+        if inspection.tails is not None:
             claimed.check()
-            tails.write(look.tails, run.settings)
+            tails.write(inspection.tails, run.settings)
         if not by_check:
-            return _Found(look, by_check)
-        return _Found(look, by_check, _examples(look.found), _first_unwritable(look.found))
+            return _Findings(inspection, by_check)
+        return _Findings(
+            inspection,
+            by_check,
+            _examples(inspection.findings),
+            _first_unwritable(inspection.findings),
+        )
 
 
-def _replace(run: RunContext, claimed: Claim, found: DataFrame | None) -> None:
+def _replace(run: RunContext, claimed: Claim, findings: DataFrame | None) -> None:
     """Replace the findings of the claimed pieces by the new ones, if there are any."""
     if not claimed.pieces:
         return
     write_time = plan.write_time(plan.ledger(run), claimed.pieces)
     claimed.check()
-    if found is not None:
-        store.write_findings(found, run.settings, run.run_id, write_time)
+    if findings is not None:
+        store.write_findings(findings, run.settings, run.run_id, write_time)
     # A bucket that was never taken up has no findings, and needs no tombstone.
     never_checked = (Reason.NEW, Reason.MISSED)
     checked_before = [
@@ -179,8 +186,8 @@ def _replace(run: RunContext, claimed: Claim, found: DataFrame | None) -> None:
     store.delete_older(run.control, run.settings, checked_before, write_time)
 
 
-def _examples(found: DataFrame) -> list[str]:
-    rows = found.orderBy(*findings.KEY).limit(EXAMPLES).collect()
+def _examples(findings: DataFrame) -> list[str]:
+    rows = findings.orderBy(*finding.KEY).limit(EXAMPLES).collect()
     return [
         f"{row['check_name']}: {row['persistence_id']}"
         f"{' tag ' + row['tag'] if row['tag'] else ''}: {row['detail']}"
@@ -189,49 +196,49 @@ def _examples(found: DataFrame) -> list[str]:
     ]
 
 
-def _first_unwritable(found: DataFrame) -> str:
-    of_check = found.where(F.col("check_name") == UNWRITABLE_EVENT)
-    rows = of_check.orderBy(*findings.KEY).limit(1).collect()
+def _first_unwritable(findings: DataFrame) -> str:
+    of_check = findings.where(F.col("check_name") == UNWRITABLE_EVENT)
+    rows = of_check.orderBy(*finding.KEY).limit(1).collect()
     return "".join(
         f"--persistence-id {row['persistence_id']} --sequence-nr {row['number']}" for row in rows
     )
 
 
-def _finish(claimed: Claim, found: _Found, error: ValidationFailed | None) -> None:
-    counts = {piece.time_bucket: found.of_bucket(piece.time_bucket) for piece in claimed.pieces}
+def _finish(claimed: Claim, findings: _Findings, error: ValidationFailed | None) -> None:
+    counts = {piece.time_bucket: findings.of_bucket(piece.time_bucket) for piece in claimed.pieces}
     if error is not None:
-        claimed.finish_some(found.bad_buckets(), State.FAILED, counts, reason_of(error))
+        claimed.finish_some(findings.bad_buckets(), State.FAILED, counts, reason_of(error))
     claimed.finish(State.DONE, counts)
 
 
-def _require_agreement(found: _Found, verdict: expectations.Verdict) -> None:
-    if verdict.passed == bool(found.by_check):
+def _require_agreement(findings: _Findings, verdict: expectations.Verdict) -> None:
+    if verdict.passed == bool(findings.by_check):
         raise TidemarkError(
             f"Great Expectations {'passed' if verdict.passed else 'failed'} the window, but"
-            f" {sum(found.by_check.values())} findings were counted",
+            f" {sum(findings.by_check.values())} findings were counted",
             where=str(verdict.data_docs),
             do="this is a defect of Tidemark; please report it with those Data Docs",
         )
 
 
 def _failure(
-    run: RunContext, found: _Found, verdict: expectations.Verdict, planned: int
+    run: RunContext, findings: _Findings, verdict: expectations.Verdict, planned: int
 ) -> ValidationFailed:
-    per_check = found.per_check()
+    per_check = findings.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     number = sum(per_check.values())
     return ValidationFailed(
-        f"{counted(number, 'finding')} in {len(found.bad_buckets())} of"
-        f" {counted(planned, 'bucket')} ({kinds}); first: {found.examples[0]}",
+        f"{counted(number, 'finding')} in {len(findings.bad_buckets())} of"
+        f" {counted(planned, 'bucket')} ({kinds}); first: {findings.examples[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {verdict.data_docs} and the table {run.settings.keyspace}.{store.FINDING};"
-        f" {_remedy(found)}, then run validate again",
+        f" {_remedy(findings)}, then run validate again",
     )
 
 
-def _remedy(found: _Found) -> str:
+def _remedy(findings: _Findings) -> str:
     """Return the next step for an operator; with findings of both kinds, both steps."""
-    per_check = found.per_check()
+    per_check = findings.per_check()
     ways = []
     if set(per_check) - {UNWRITABLE_EVENT}:
         late = (
@@ -243,19 +250,19 @@ def _remedy(found: _Found) -> str:
     if UNWRITABLE_EVENT in per_check:
         ways.append(
             "repair each event that cannot be written, or give it up: `spark_apps/reconcile.py"
-            f" settle {found.unwritable} --reason ...`"
+            f" settle {findings.unwritable} --reason ...`"
         )
     return "; ".join(ways)
 
 
 def _outcome(
-    found: _Found, verdict: expectations.Verdict, error: ValidationFailed | None, planned: int
+    findings: _Findings, verdict: expectations.Verdict, error: ValidationFailed | None, planned: int
 ) -> Outcome:
-    failed = len(found.bad_buckets()) if error else 0
+    failed = len(findings.bad_buckets()) if error else 0
     return Outcome(
         RunState.FAILED if error else RunState.DONE,
         PieceCounts(planned, planned - failed, failed=failed),
-        found.totals(),
-        [*found.examples, found.look.line(), f"Data Docs: {verdict.data_docs}"],
+        findings.totals(),
+        [*findings.examples, findings.inspection.line(), f"Data Docs: {verdict.data_docs}"],
         error,
     )

@@ -20,7 +20,7 @@ FINDING = "finding"
 
 
 def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time: int) -> None:
-    """Write the rows of `findings.of_buckets` at `write_time` (microseconds), the first write."""
+    """Write the rows of `finding.of_buckets` at `write_time` (microseconds), the first write."""
     rows = found.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),

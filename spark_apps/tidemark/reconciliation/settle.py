@@ -15,7 +15,7 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.continuity.unwritable import SETTLED
+from tidemark.continuity.findings.unwritable import SETTLED
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames, increments
 from tidemark.reconciliation.operation import Operation

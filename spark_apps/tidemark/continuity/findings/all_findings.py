@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.continuity import findings, sequence, tag_sequence, unwritable
+from tidemark.continuity.findings import finding, sequence, tag_sequence, unwritable
 from tidemark.ledger.purged import Removed
 
 
@@ -22,7 +22,7 @@ class JournalKeys:
         progress: `journal.frames.placed_progress`.
         scanning: `journal.frames.scanning`.
         deleted: `journal.frames.deleted`.
-        listed: `read.listed`.
+        listed: `journal_keys.listed`.
         unwritable: `unwritable.unwritable_events`.
     """
 
@@ -43,10 +43,10 @@ def all_findings(
     `keys` must cover the whole history: an event's predecessor may lie in any time bucket.
 
     Columns in: those of `JournalKeys`, and of `tag_sequence.absent_events`. Columns out: those of
-    `findings.findings_of`.
+    `finding.findings_of`.
     """
     numbers = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
-    return findings.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+    return finding.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
 
 
 def suspicions(
@@ -63,7 +63,7 @@ def suspicions(
     numbers = tag_sequence.tag_sequence_findings(
         keys.rows, absent.where(none), keys.deleted.where(none), Removed()
     )
-    return findings.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+    return finding.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
 
 
 def _others(keys: JournalKeys, absent: DataFrame, removed: Removed, last: int) -> list[DataFrame]:

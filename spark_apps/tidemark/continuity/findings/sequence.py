@@ -5,15 +5,15 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.continuity import checks
-from tidemark.continuity.findings import FindingRule, findings_of
+from tidemark.continuity.findings import checks
+from tidemark.continuity.findings.finding import FindingRule, findings_of
 
 
 def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     """Find gaps, missing heads and duplicates, each in the time bucket of the event that shows it.
 
     Columns in: persistence_id, sequence_nr, ticks, time_bucket of all messages; `deleted` is
-    unique in persistence_id and has deleted_to. Columns out: those of `findings.findings_of`;
+    unique in persistence_id and has deleted_to. Columns out: those of `finding.findings_of`;
     number is the sequence nr found, expected the lowest one missing (in a duplicate: the same).
     """
     in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
@@ -58,8 +58,8 @@ def lost_tails(
     good ("never use again") and has lost nothing.
 
     Columns in: those of `placed_progress`, `scanning` and `deleted` in `journal.frames`, of
-    `read.listed`, and of `index` persistence_id, sequence_nr, time_bucket. Columns out: those of
-    `findings.findings_of`; number is the highest sequence nr of messages, expected the known one.
+    `journal_keys.listed`, and of `index` persistence_id, sequence_nr, time_bucket. Columns out:
+    those of `finding.findings_of`; number is the highest sequence nr of messages, expected the known one.
     """
     held = index.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("highest"), F.max("time_bucket").alias("newest_bucket")

@@ -18,8 +18,8 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.continuity import checks
-from tidemark.continuity.findings import FindingRule, findings_of
+from tidemark.continuity.findings import checks
+from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.plan import Owed
 from tidemark.ledger.purged import Removed
 from tidemark.spark.local_rows import local_rows
@@ -49,7 +49,7 @@ def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
     Unwritable events have findings of their own and are left out here.
 
     Columns in: those of `absent_events` and of `unwritable.unwritable_events`.
-    Columns out: those of `findings.findings_of`.
+    Columns out: those of `finding.findings_of`.
     """
     detail = F.format_string(
         "the event with sequence nr %d and timestamp %s has no row in tag_views",
@@ -69,7 +69,7 @@ def tag_sequence_findings(
     """Find gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
 
     Columns in: those of `tag_view_keys` and `deleted` in `journal.frames`, of `absent_events`.
-    Columns out: those of `findings.findings_of`; number is the tag pid sequence nr found, expected
+    Columns out: those of `finding.findings_of`; number is the tag pid sequence nr found, expected
     the lowest one missing (in a duplicate: the same, or the event's other number).
     """
     number, expected, previous = (
@@ -114,7 +114,7 @@ def lost_tag_tails(
     when that bucket is removed, or the last event deleted, the row is rightly absent.
 
     Columns in: those of `tag_view_keys`, `deleted` and `placed_progress` in `journal.frames`.
-    Columns out: those of `findings.findings_of`; number is the highest of the rows (0 without a
+    Columns out: those of `finding.findings_of`; number is the highest of the rows (0 without a
     row), expected that of the progress.
     """
     held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.continuity import checks
-from tidemark.continuity.findings import FindingRule, findings_of
+from tidemark.continuity.findings import checks
+from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.journal import frames, increments
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
@@ -74,7 +74,7 @@ def none(absent: DataFrame) -> DataFrame:
 def unwritable_findings(unwritable: DataFrame) -> DataFrame:
     """Return one finding for each event, whatever its tags; number is its sequence nr.
 
-    Columns in: those of `unwritable_events`. Columns out: those of `findings.findings_of`.
+    Columns in: those of `unwritable_events`. Columns out: those of `finding.findings_of`.
     """
     detail = F.format_string(
         "the event with sequence nr %d and timestamp %s cannot be written: %s",

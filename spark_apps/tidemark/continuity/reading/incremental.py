@@ -21,10 +21,11 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.continuity import read, tag_sequence, tails, unwritable
-from tidemark.continuity.all_findings import JournalKeys, suspicions
-from tidemark.continuity.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
+from tidemark.continuity.findings import tag_sequence, unwritable
+from tidemark.continuity.findings.all_findings import JournalKeys, suspicions
+from tidemark.continuity.findings.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
 from tidemark.continuity.plan import Owed
+from tidemark.continuity.reading import journal_keys, tails
 from tidemark.journal import frames, increments, tables
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.ledger.purged import Removed, removed
@@ -42,8 +43,8 @@ _SERIES = ["persistence_id", "tag"]
 
 
 @dataclass(frozen=True)
-class News:
-    """The result of a look at new time buckets; its frames are in memory.
+class IncrementalInspection:
+    """The result of an inspection of new time buckets; its frames are in memory.
 
     Attributes:
         events: the events of the time buckets, columns of `journal.frames.message_index`.
@@ -57,7 +58,7 @@ class News:
 
 
 def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Collection[int]) -> str:
-    """Return why a look at the new part would not suffice or not be cheaper; empty if it is.
+    """Return why an inspection of the new part would not suffice or not be cheaper; empty if it is.
 
     Args:
         run: the context of the run.
@@ -79,9 +80,9 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Coll
     return ""
 
 
-def look(
+def inspect(
     run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.TagRule], owed: Owed
-) -> News:
+) -> IncrementalInspection:
     """Read the new time buckets, in the order of `read`, and decide whether they are whole.
 
     Args:
@@ -108,11 +109,11 @@ def look(
         progress,
         scanning,
         deleted=frames.deleted(spark, settings),
-        listed=read.listed(spark, settings, run.control),
+        listed=journal_keys.listed(spark, settings, run.control),
         unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled),
     )
     suspected = suspicions(keys, absent, removed_rows, buckets)
-    return News(new, rows, _doubt(suspected, overlapping(first, known)))
+    return IncrementalInspection(new, rows, _doubt(suspected, overlapping(first, known)))
 
 
 def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) -> DataFrame:
@@ -136,13 +137,13 @@ def asked_for(new: DataFrame, told: DataFrame) -> DataFrame:
     return new.select("persistence_id", both.alias("sequence_nr")).unionByName(told).distinct()
 
 
-def unreached(told: DataFrame, found: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the persistence ids with a named event beyond those found or deleted.
+def unreached(told: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the persistence ids with a named event beyond those present or deleted.
 
     All events of such an id must be read, to know where they end and whether there are any.
     Columns: persistence_id.
     """
-    highest = found.groupBy("persistence_id").agg(F.max("sequence_nr").alias("highest"))
+    highest = present.groupBy("persistence_id").agg(F.max("sequence_nr").alias("highest"))
     reached = F.greatest(F.coalesce("highest", F.lit(0)), F.coalesce("deleted_to", F.lit(0)))
     return (
         told.join(highest, on="persistence_id", how="left")
@@ -195,7 +196,7 @@ def _events(
     payload = events.READ if tag_rules else ()
     messages = frames.indexed_between(run.spark, settings, min(buckets), end, *payload)
     new = _of_buckets(messages, buckets)
-    return read.with_rule_tags(run, new, tag_rules) if tag_rules else new
+    return journal_keys.with_rule_tags(run, new, tag_rules) if tag_rules else new
 
 
 def _around(new: DataFrame, told: DataFrame, settings: Settings) -> DataFrame:

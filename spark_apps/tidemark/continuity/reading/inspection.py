@@ -1,4 +1,4 @@
-"""A look at a journal: at what is new if that proves it whole, else at everything."""
+"""Inspection of a journal: of what is new if that proves it whole, else of everything."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.continuity import findings, news, read, tag_sequence, tails, unwritable
-from tidemark.continuity.all_findings import JournalKeys, all_findings
-from tidemark.continuity.checks import UNTAGGED_EVENT
+from tidemark.continuity.findings import finding, tag_sequence, unwritable
+from tidemark.continuity.findings.all_findings import JournalKeys, all_findings
+from tidemark.continuity.findings.checks import UNTAGGED_EVENT
 from tidemark.continuity.plan import Owed, ValidationScope
+from tidemark.continuity.reading import incremental, journal_keys, tails
 from tidemark.journal import frames, tables
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
@@ -28,20 +29,20 @@ Keep = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
-class Look:
-    """The result of a look at a journal.
+class Inspection:
+    """The result of an inspection of a journal.
 
     Attributes:
         scope: what was looked at.
         why: the reason for looking at everything; empty if only new events were looked at.
-        found: the findings, columns of `findings.findings_of`.
+        findings: columns of `finding.findings_of`.
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, columns of `tails.known`; None if no run would read them.
     """
 
     scope: ValidationScope
     why: str
-    found: DataFrame
+    findings: DataFrame
     read_counts: Mapping[str, Mapping[int, int]]
     tails: DataFrame | None
 
@@ -71,15 +72,15 @@ def kept_frames() -> Iterator[Keep]:
             frame.unpersist()
 
 
-def look_at(
+def inspect(
     run: RunContext,
     scope: ValidationScope,
     pieces: Sequence[Piece],
     passed: Collection[int],
     owed: Owed,
     keep: Keep,
-) -> Look:
-    """Look at the time buckets of the pieces; with Scope.ALL also at those that have passed.
+) -> Inspection:
+    """Inspect the time buckets of the pieces; with ValidationScope.ALL also those that have passed.
 
     Args:
         run: the context of the run.
@@ -97,15 +98,15 @@ def look_at(
     buckets = [piece.time_bucket for piece in pieces]
     if scope is ValidationScope.ALL:
         return _everything(run, buckets, passed, tag_rules, owed, keep, "it was asked for")
-    why = news.reason_for_everything(run, pieces, passed)
+    why = incremental.reason_for_everything(run, pieces, passed)
     if not why:
         run.say("reading what is new")
-        new = news.look(run, buckets, tag_rules, owed)
+        new = incremental.inspect(run, buckets, tag_rules, owed)
         if not new.doubt:
             counts = _counts(new.events, new.rows, buckets)
-            no_findings = local_rows(run.spark, [], findings.SCHEMA)
+            no_findings = local_rows(run.spark, [], finding.SCHEMA)
             moved = tails.last_rows(new.rows, max(buckets))
-            return Look(ValidationScope.NEW, "", no_findings, counts, moved)
+            return Inspection(ValidationScope.NEW, "", no_findings, counts, moved)
         why = new.doubt
     return _everything(run, buckets, (), tag_rules, owed, keep, why)
 
@@ -118,7 +119,7 @@ def _everything(
     owed: Owed,
     keep: Keep,
     why: str,
-) -> Look:
+) -> Inspection:
     """Check the planned and passed time buckets against the whole history."""
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
@@ -127,7 +128,7 @@ def _everything(
     scanning = keep(frames.scanning(spark, settings))
     progress.count()
     scanning.count()
-    index = keep(read.index(run, tag_rules))
+    index = keep(journal_keys.index(run, tag_rules))
     rows = keep(frames.tag_view_keys(spark, settings))
     counts = _counts(index, rows, buckets)
     run.say("comparing the numbers")
@@ -140,36 +141,36 @@ def _everything(
         progress,
         scanning,
         deleted=frames.deleted(spark, settings),
-        listed=read.listed(spark, settings, run.control),
+        listed=journal_keys.listed(spark, settings, run.control),
         unwritable=keep(
             unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled)
         ),
     )
-    found = all_findings(keys, absent, removed_rows, buckets)
+    findings = all_findings(keys, absent, removed_rows, buckets)
     if passed and owed.since is not None:
-        found = _without_late(found, scanning, passed)
+        findings = _without_late(findings, scanning, passed)
     moved = None
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
-    return Look(ValidationScope.ALL, why, keep(found), counts, moved)
+    return Inspection(ValidationScope.ALL, why, keep(findings), counts, moved)
 
 
-def _without_late(found: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
+def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
     """Drop findings of untagged events that reached passed buckets after tag-write's last run.
 
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
 
-    Columns in and out: those of `findings.findings_of`; `scanning` as `journal.frames` has it.
+    Columns in and out: those of `finding.findings_of`; `scanning` as `journal.frames` has it.
     """
     is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
     is_untagged = F.col("check_name") == UNTAGGED_EVENT
     is_passed = F.col("time_bucket").isin(*passed)
     return (
-        found.join(scanning, on="persistence_id", how="left")
+        findings.join(scanning, on="persistence_id", how="left")
         .where(~(is_untagged & is_passed & is_beyond))
-        .select(*found.columns)
+        .select(*findings.columns)
     )
 
 
@@ -178,4 +179,4 @@ def _counts(
 ) -> dict[str, dict[int, int]]:
     """Count messages and rows by bucket: messages first, since Pekko writes in this order."""
     read_frames = zip(READ_COUNTS, (index, rows), strict=True)
-    return {name: findings.rows_by_bucket(frame, buckets) for name, frame in read_frames}
+    return {name: finding.rows_by_bucket(frame, buckets) for name, frame in read_frames}

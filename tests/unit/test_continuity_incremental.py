@@ -12,10 +12,10 @@ from pyspark.sql import functions as F
 
 from tests.unit.continuity_model import Event, History, Row, expected_findings, keys_of
 from tests.unit.test_continuity import PURGED, WHOLE, damaged, whole
-from tidemark.continuity import news, tails
-from tidemark.continuity.all_findings import suspicions
+from tidemark.continuity.findings.all_findings import suspicions
+from tidemark.continuity.findings.tag_sequence import absent_events, with_is_removed
 from tidemark.continuity.plan import Owed
-from tidemark.continuity.tag_sequence import absent_events, with_is_removed
+from tidemark.continuity.reading import incremental, tails
 from tidemark.ledger.purged import Removed
 
 OLD, NEW = range(1, 4), [4, 5, 6]
@@ -31,25 +31,25 @@ def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE)
     keys = keys_of(spark, {pid: now for pid, (_, now) in lives.items()})
     gone = Removed(removed)
     new = keys.index.where(F.col("time_bucket").isin(NEW)).localCheckpoint()
-    told = news.told_of(keys.progress, keys.scanning, NEW)
-    asked = news.asked_for(new, told)
+    told = incremental.told_of(keys.progress, keys.scanning, NEW)
+    asked = incremental.asked_for(new, told)
     there = keys.index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
-    ids = news.unreached(told, there, keys.deleted)
+    ids = incremental.unreached(told, there, keys.deleted)
     around = there.join(ids, on="persistence_id", how="left_anti").unionByName(
         keys.index.join(ids, on="persistence_id", how="left_semi")
     )
-    wanted = news.partitions(new, keys.progress, NEW).toDF("tag", "time_bucket")
+    wanted = incremental.partitions(new, keys.progress, NEW).toDF("tag", "time_bucket")
     rows = keys.rows.join(wanted, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
     absent = absent_events(new, rows, gone, Owed())
-    first = news.first_rows(rows)
-    before_it = news.preceding(first, known)
+    first = incremental.first_rows(rows)
+    before_it = incremental.preceding(first, known)
     read = replace(
         keys,
         index=around.localCheckpoint(),
         rows=rows.unionByName(_as_they_are(before_it, keys.rows, gone)).localCheckpoint(),
     )
     found = suspicions(read, absent, gone, NEW).select("persistence_id")
-    overlaps = news.overlapping(first, known).select("persistence_id")
+    overlaps = incremental.overlapping(first, known).select("persistence_id")
     return {row.persistence_id for row in found.unionByName(overlaps).collect()}
 
 

@@ -11,7 +11,8 @@ from typing import cast
 
 import pytest
 
-from tidemark.continuity import checks, expectations, plan
+from tidemark.continuity import expectations, plan
+from tidemark.continuity.findings import checks
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings

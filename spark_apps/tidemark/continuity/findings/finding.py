@@ -70,23 +70,25 @@ def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
 
     Columns in and out: those of `findings_of`.
     """
-    found = reduce(DataFrame.unionByName, parts)
-    spark = found.sparkSession
+    findings = reduce(DataFrame.unionByName, parts)
+    spark = findings.sparkSession
     wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
     return (
-        found.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+        findings.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
         # Two rules of one check can find the same number.
         .groupBy(*KEY)
         .agg(F.min("expected").alias("expected"), F.min("detail").alias("detail"))
     )
 
 
-def counts(found: DataFrame) -> dict[tuple[int, str], int]:
+def counts(findings: DataFrame) -> dict[tuple[int, str], int]:
     """Count the findings by time bucket and check, without zeros.
 
     Columns in: those of `findings_of`.
     """
-    rows = found.groupBy("time_bucket", "check_name").agg(F.count("*").alias("findings")).collect()
+    rows = (
+        findings.groupBy("time_bucket", "check_name").agg(F.count("*").alias("findings")).collect()
+    )
     return {(row["time_bucket"], row["check_name"]): row["findings"] for row in rows}
 
 

@@ -42,8 +42,8 @@ def days(
     make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Journal:
     """Days 0 and 1 of a whole journal have passed; day 2 is new. A small journal is not scanned."""
-    monkeypatch.setattr("tidemark.continuity.news.FEW_EVENTS", 0)
-    monkeypatch.setattr("tidemark.continuity.news.NEWS_SHARE", 0)
+    monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
+    monkeypatch.setattr("tidemark.continuity.reading.incremental.NEWS_SHARE", 0)
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
     journal.index_timestamps()
     fill(journal, "one", "two", "three", "four", "five", "six")

@@ -1,0 +1,1 @@
+"""What validate reports: the checks, and the findings of each in frames of keys."""

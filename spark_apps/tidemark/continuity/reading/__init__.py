@@ -1,0 +1,1 @@
+"""What validate looks at: the whole journal, or only what is new."""
