@@ -59,7 +59,8 @@ def lost_tails(
 
     Columns in: those of `placed_progress`, `scanning` and `deleted` in `journal.frames`, of
     `journal_keys.listed`, and of `index` persistence_id, sequence_nr, time_bucket. Columns out:
-    those of `finding.findings_of`; number is the highest sequence nr of messages, expected the known one.
+    those of `finding.findings_of`; number is the highest sequence nr of messages, expected the
+    known one.
     """
     held = index.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("highest"), F.max("time_bucket").alias("newest_bucket")
