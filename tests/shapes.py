@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-import tidemark.projection
+import tidemark
 from tidemark.spark.shapes import SHAPES, Shape, Shapes
 
 
 def differences(frame: DataFrame, shape: Shape) -> dict[str, tuple[str, str | None]]:
-    """The columns that are not as stated: the stated type, and the actual one."""
+    """Return the columns that are not as stated: the stated type, and the actual one."""
     actual = {field.name: field.dataType.simpleString() for field in frame.schema}
     return {
         name: (kind, actual.get(name)) for name, kind in shape.items() if actual.get(name) != kind
@@ -57,8 +57,8 @@ def _require(function: Callable[..., Any], what: str, frame: object, shape: Shap
 
 
 def check_every_call(patched: pytest.MonkeyPatch) -> int:
-    """Check the frames of all functions and methods of projections; returns how many those are."""
-    for module in pkgutil.walk_packages(tidemark.projection.__path__, "tidemark.projection."):
+    """Check the frames of all functions and methods that state shapes; return their number."""
+    for module in pkgutil.walk_packages(tidemark.__path__, "tidemark."):
         importlib.import_module(module.name)
     replaced = 0
     for owner, name, function, shapes in list(_stated()):
@@ -74,7 +74,7 @@ def check_every_call(patched: pytest.MonkeyPatch) -> int:
 def _stated() -> Iterator[tuple[Any, str, FunctionType, Shapes]]:
     """Functions and methods with stated shapes; an override has those of what it overrides."""
     for module_name, module in list(sys.modules.items()):
-        if not module_name.startswith("tidemark.projection."):
+        if not module_name.startswith("tidemark."):
             continue
         for name, value in list(vars(module).items()):
             if isinstance(value, FunctionType) and value.__module__ == module_name:

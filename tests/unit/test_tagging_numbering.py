@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.journal.shapes import WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shuffle import shuffled_once
@@ -133,9 +134,10 @@ def test_payloads_are_not_shuffled_a_second_time(
             "id AS sequence_nr",
             "id AS ticks",
             "cast(id AS string) AS timestamp",
+            "0L AS time_bucket",
             "array('t', 'u') AS tags",
             "cast(null AS string) AS cause",
-            *[f"cast('x' AS string) AS {name}" for name in PAYLOAD_COLUMNS],
+            *[f"cast('1' AS {WHOLE_MESSAGES[name]}) AS {name}" for name in PAYLOAD_COLUMNS],
         )
         kept = shuffled_once(read, "persistence_id")
         ranked = numbering.ranked(kept.drop(*PAYLOAD_COLUMNS)).localCheckpoint()

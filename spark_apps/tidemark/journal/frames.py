@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import tables
+from tidemark.journal import shapes, tables
 from tidemark.journal.partitions import EMPTY_AT_END
 from tidemark.partitioning import columns, keys
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
 
 _PARTITIONS = 4
 """Partitions of one persistence id that one round of direct joins reads."""
@@ -20,33 +21,27 @@ TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pi
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 
 
+@shaped(returns=shapes.MESSAGES)
 def message_index(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:
     """Read every message, by default without its payload.
 
-    Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks (bigint,
-    100 ns since 1582), time_bucket (bigint, epoch ms), tags (array<string>, null when untagged),
-    and the columns of the table `messages` that `payload` names.
+    `payload` names further columns of the table `messages`.
     """
     return _messages(spark, settings, *payload)
 
 
+@shaped(returns=shapes.WHOLE_MESSAGES)
 def messages_between(
     spark: SparkSession, settings: Settings, first_bucket: int, end_bucket: int
 ) -> DataFrame:
-    """Read whole messages whose time bucket b satisfies first_bucket <= b < end_bucket (epoch ms).
-
-    Columns: those of `message_index`, and the payload columns of `tables.PAYLOAD_COLUMNS`.
-    """
+    """Read whole messages whose time bucket b is in [first_bucket, end_bucket), in epoch ms."""
     in_window = (F.col("time_bucket") >= first_bucket) & (F.col("time_bucket") < end_bucket)
     return _messages(spark, settings, *tables.PAYLOAD_COLUMNS).where(in_window)
 
 
+@shaped(returns=shapes.WRITE_PROGRESS)
 def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read the table tag_write_progress.
-
-    Columns: persistence_id, tag, progress_sequence_nr, progress_number (bigint), progress_offset
-    (timeuuid text of the last event).
-    """
+    """Read the table tag_write_progress."""
     progress = connector.read(
         spark,
         settings.journal_keyspace,
@@ -66,12 +61,9 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     )
 
 
+@shaped(returns=shapes.PLACED_PROGRESS)
 def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read tag_write_progress, with the time bucket of the last event of each row.
-
-    Columns: persistence_id, tag, progress_sequence_nr, progress_number, progress_bucket (bigint;
-    the bucket is in epoch ms).
-    """
+    """Read tag_write_progress, with the time bucket of the last event of each row."""
     rows = write_progress(spark, settings)
     offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
     return rows.withColumn(
@@ -79,19 +71,16 @@ def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     ).drop("progress_offset")
 
 
+@shaped(returns=shapes.TAG_ROWS)
 def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read every row of the tag views, without its payload.
-
-    Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
-    text), ticks (bigint, 100 ns since 1582), time_bucket (bigint, epoch ms: the time bucket in the
-    row's partition key).
-    """
+    """Read every row of the tag views, without its payload."""
     keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
     return _named(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
+@shaped(keys=shapes.VIEW_PARTITIONS, returns=shapes.TAG_ROWS)
 def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
-    """Read the tag-view rows of the given keys, by direct join. Columns: those of `tag_view_keys`.
+    """Read the tag-view rows of the given keys, by direct join.
 
     Args:
         keys: tag_name, timebucket, and optionally further columns of the primary key in its order.
@@ -104,12 +93,9 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
     return _named(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
+@shaped(rows=shapes.TAG_ROW_KEYS)
 def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
-    """Delete rows of the tag views, each by its whole primary key.
-
-    Columns in: tag, time_bucket, timestamp, persistence_id, tag_pid_sequence_nr, as in
-    `tag_view_keys`; further columns are ignored.
-    """
+    """Delete rows of the tag views, each by its whole primary key."""
     keys = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
     connector.delete(
         keys.select(*TAG_VIEW_KEY), settings.journal_keyspace, settings.events_by_tag_table
@@ -128,18 +114,20 @@ def _named(rows: DataFrame) -> DataFrame:
     )
 
 
+@shaped(returns=shapes.DELETED)
 def deleted(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read how far each persistence id is deleted. Columns: persistence_id, deleted_to (bigint)."""
+    """Read how far each persistence id is deleted."""
     return connector.read(
         spark, settings.journal_keyspace, settings.metadata_table, "persistence_id", "deleted_to"
     )
 
 
+@shaped(ids=shapes.ID, returns=shapes.DELETED)
 def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read how far the given persistence ids are deleted, by direct join. Columns: as `deleted`.
+    """Read how far the given persistence ids are deleted, by direct join.
 
     Args:
-        ids: persistence_id; unique.
+        ids: unique persistence ids.
         settings: where the journal is.
 
     Raises:
@@ -150,8 +138,9 @@ def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
     )
 
 
+@shaped(returns=shapes.SCANNING)
 def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read the table tag_scanning. Columns: persistence_id, scanned_to (bigint)."""
+    """Read the table tag_scanning."""
     scanned = connector.read(
         spark,
         settings.journal_keyspace,
@@ -162,6 +151,7 @@ def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     return scanned.select("persistence_id", F.col("sequence_nr").alias("scanned_to"))
 
 
+@shaped(returns=shapes.MESSAGES)
 def indexed_between(
     spark: SparkSession, settings: Settings, first: int, end: int, *payload: str
 ) -> DataFrame:
@@ -173,8 +163,6 @@ def indexed_between(
         first: epoch ms, inclusive; messages of the millisecond before may be among the rows.
         end: epoch ms, exclusive; messages of this millisecond may be among the rows.
         payload: further columns to read.
-
-    Columns: those of `message_index`, and `payload`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -193,15 +181,14 @@ def indexed_between(
     return _with_time(messages, settings)
 
 
+@shaped(keys=shapes.PARTITIONS, returns=shapes.MESSAGES)
 def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame:
     """Read the messages of the given keys, by direct join; a key without a message gives no row.
 
     Args:
-        keys: persistence_id, partition_nr, and sequence_nr unless whole partitions are wanted.
+        keys: with sequence_nr unless whole partitions are wanted.
         settings: where the journal is.
         payload: further columns to read.
-
-    Columns: those of `message_index`, and `payload`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -212,19 +199,18 @@ def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame
     return _with_time(messages, settings)
 
 
+@shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.MESSAGES)
 def messages_of_ids(
     ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
 ) -> DataFrame:
     """Read all messages of some persistence ids, by direct joins of a few partitions each.
 
     Args:
-        ids: persistence_id; unique.
+        ids: unique persistence ids.
         settings: where the journal is.
         payload: further columns to read.
         deleted_to: the rows of `deleted`, for these ids at least; by default the whole table is
             read.
-
-    Columns: those of `message_index`, and `payload`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.

@@ -14,20 +14,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import frames
+from tidemark.journal import frames, shapes
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
 
 MAX_WIDTH = 4096
 """The most keys of one persistence id in one round."""
 
 
+@shaped(known_ids=shapes.KNOWN_IDS, returns=shapes.KNOWN_STARTS)
 def start_positions(spark: SparkSession, settings: Settings, known_ids: DataFrame) -> DataFrame:
-    """Return where to start for each persistence id, known or listed in all_persistence_ids.
-
-    Columns in: persistence_id, known_to (bigint). Columns out: persistence_id, known_to (0 when
-    unknown), first_nr (the first sequence nr that may be new and is not deleted).
-    """
+    """Return where to start for each persistence id, known or listed in all_persistence_ids."""
     listed = connector.read(
         spark, settings.journal_keyspace, settings.all_persistence_ids_table, "persistence_id"
     )
@@ -41,6 +39,7 @@ def start_positions(spark: SparkSession, settings: Settings, known_ids: DataFram
     )
 
 
+@shaped(beginning=shapes.STARTS, returns=shapes.MESSAGES)
 def after(
     beginning: DataFrame, settings: Settings, *payload: str, end_bucket: int | None = None
 ) -> DataFrame:
@@ -50,13 +49,13 @@ def after(
     "Partitions"), so each round reads both partitions.
 
     Args:
-        beginning: persistence_id, first_nr; unique.
+        beginning: where to start; unique in persistence_id.
         settings: where the journal is.
         payload: further columns to read.
         end_bucket: stop after an event of this time bucket or a later one (epoch ms); later events
             may or may not be among the rows.
 
-    Columns: those of `journal.frames.message_index`, and `payload`. The rows are in memory.
+    The rows are in memory.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -68,6 +67,7 @@ def after(
     return in_rounds(beginning, ask, end_bucket=end_bucket)
 
 
+@shaped(beginning=shapes.STARTS, returns=shapes.PLACED_EVENTS)
 def in_rounds(
     beginning: DataFrame,
     ask: Callable[[DataFrame, int], DataFrame],
@@ -78,11 +78,10 @@ def in_rounds(
 
     Args:
         beginning: as for `after`.
-        ask: the function that reads the events of `numbers(frontier, width)`. Columns:
-            persistence_id, sequence_nr, time_bucket, and optionally more.
+        ask: the function that reads the events of `numbers(frontier, width)`.
         end_bucket: as for `after`.
 
-    Columns: those of `ask`. The rows are in memory.
+    The rows have the columns of `ask` and are in memory.
     """
     rounds: list[DataFrame] = []
     # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
@@ -105,22 +104,24 @@ def in_rounds(
         width = min(2 * width, MAX_WIDTH)
 
 
+@shaped(frontier=shapes.STARTS, returns=shapes.MESSAGES)
 def messages_in(frontier: DataFrame, width: int, settings: Settings, *payload: str) -> DataFrame:
-    """Read the messages of a round. Columns in: persistence_id, first_nr; out: those of `after`."""
+    """Read the messages of a round."""
     return frames.messages_of(keys_of(numbers(frontier, width), settings), settings, *payload)
 
 
+@shaped(frontier=shapes.STARTS, returns=shapes.EVENT)
 def numbers(frontier: DataFrame, width: int) -> DataFrame:
-    """Return the sequence nrs of one round. Columns: persistence_id, sequence_nr."""
+    """Return the sequence nrs of one round."""
     sequence_nrs = F.sequence(F.col("first_nr"), F.col("first_nr") + (width - 1))
     return frontier.select("persistence_id", F.explode(sequence_nrs).alias("sequence_nr"))
 
 
+@shaped(events=shapes.EVENT, returns=shapes.PARTITIONED_EVENTS)
 def keys_of(events: DataFrame, settings: Settings) -> DataFrame:
     """Return the keys of events in the form that `frames.messages_of` takes.
 
-    Columns in: persistence_id, sequence_nr. Columns out: persistence_id, partition_nr, sequence_nr;
-    two rows for each event, because the event may lie in either of two partitions.
+    There are two rows for each event, because the event may lie in either of two partitions.
     """
     either = columns.message_partitions(F.col("sequence_nr"), settings.target_partition_size)
     return events.select("persistence_id", F.explode(either).alias("partition_nr"), "sequence_nr")

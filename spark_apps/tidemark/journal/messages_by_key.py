@@ -6,23 +6,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames, increments
+from tidemark.journal import frames, increments, shapes
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.spark.shapes import shaped
 
 MESSAGE = ["persistence_id", "sequence_nr", "timestamp"]
 _SCAN_FROM = 10
 """Messages that a scan reads in about the time of one read by key."""
 
 
+@shaped(events=shapes.PLACED_MESSAGE_KEYS, returns=shapes.WHOLE_MESSAGES)
 def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> DataFrame:
     """Read the messages of events: by key when the events are few, else by a scan.
 
     Args:
         run: the context of the run.
-        events: the columns of MESSAGE and time_bucket, in memory.
+        events: in memory.
         number_of_messages: number of messages in the journal.
-
-    Columns out: those of `journal.frames.message_index`, and the payload columns.
     """
     event_keys = events.select(*MESSAGE).distinct()
     event_count = event_keys.count()

@@ -12,8 +12,10 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables
+from tidemark.journal import shapes
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
 
 SHAPE = TableShape(
     columns={
@@ -43,21 +45,19 @@ def require_snapshots(control: Control, settings: Settings) -> None:
     )  # fmt: skip
 
 
+@shaped(returns=shapes.SNAPSHOTS)
 def index(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read every snapshot without its payload, by a scan.
-
-    Columns: persistence_id, snapshot_nr (bigint: the sequence nr of the last event in the
-    snapshot), epoch_ms (bigint: when the snapshot was taken).
-    """
+    """Read every snapshot without its payload, by a scan."""
     rows = connector.read(spark, settings.snapshot_keyspace, settings.snapshot_table, *_INDEX)
     return _indexed(rows)
 
 
+@shaped(ids=shapes.ID, returns=shapes.SNAPSHOTS)
 def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read the snapshots of some persistence ids, by direct join. Columns: those of `index`.
+    """Read the snapshots of some persistence ids, by direct join.
 
     Args:
-        ids: persistence_id; unique.
+        ids: unique persistence ids.
         settings: where the snapshots are.
 
     Raises:
@@ -67,17 +67,13 @@ def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
     return _indexed(connector.read_partitions(ids, keyspace, name, *_INDEX))
 
 
+@shaped(wanted=shapes.EVENT, returns=shapes.SNAPSHOT_PAYLOADS)
 def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
     """Read whole snapshots, by direct join.
 
     Args:
-        wanted: persistence_id, sequence_nr; unique.
+        wanted: unique keys.
         settings: where the snapshots are, and the bucket size.
-
-    Columns: persistence_id, sequence_nr, timestamp (text of the first timeuuid of the snapshot's
-    millisecond, with clock sequence and node 0), ticks (bigint, 100 ns since 1582), time_bucket
-    (bigint, epoch ms), ser_id, ser_manifest, event (binary; null if only the older column
-    `snapshot` holds the payload).
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.

@@ -13,19 +13,19 @@ from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.journal import frames
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import shapes
 
 TABLE = "tag_write_tail"
 
 
+@shaped(returns=shapes.KNOWN)
 def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFrame:
     """Return how far each persistence id is complete.
 
     A row that was written under other tag rules is void. So is a row ahead of tag_scanning:
     whoever deletes or truncates tag views clears tag_scanning (docs/real-systems.md, "How an actor
     recovers" and "Deletes and tools").
-
-    Columns: persistence_id, known_to (bigint; 0 if nothing is complete), numbers
-    (map<string,bigint>), is_whole (boolean: numbers names every tag of the id up to known_to).
     """
     stored = connector.read(
         spark,

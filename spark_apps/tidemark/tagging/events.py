@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import shapes
 from tidemark.tagging.rules import TagRule, with_rule_tags
 from tidemark.window import to_millis
 
@@ -24,12 +26,11 @@ LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 a number must not depend on the present. An event ahead of its time waits for its time bucket."""
 
 
+@shaped(messages=shapes.READ, returns=shapes.TAGGED)
 def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """Return the messages with the tags that they get in the tag views.
 
-    Columns in: those of `journal.frames.message_index` with at least the payload columns `READ`.
-    Columns out: the same, with tags (stored and from rules, sorted; null when there is none, or
-    when the event cannot be written) and cause (why a tagged event cannot be written, or null).
+    Further columns of the messages are kept.
     """
     with_tags = with_rule_tags(messages, rules)
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
@@ -38,27 +39,26 @@ def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     return with_cause.withColumn("tags", F.when(is_writable, F.col("tags")))
 
 
+@shaped(messages=shapes.READ, returns=shapes.INDEX)
 def index_of(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
-    """Return `tagged` without any payload, for numbering. Columns in: those of `tagged`."""
+    """Return `tagged` without any payload, for numbering."""
     return tagged(messages, rules).drop(*PAYLOAD_COLUMNS)
 
 
+@shaped(events=shapes.TAGGED, returns=shapes.UNWRITABLE)
 def unwritable(events: DataFrame) -> DataFrame:
-    """Return the tagged events that cannot be written.
-
-    Columns in: those that `tagged` gives, with `READ`. Columns out: persistence_id, sequence_nr,
-    timestamp, time_bucket, cause, ser_id, ser_manifest, event.
-    """
+    """Return the tagged events that cannot be written."""
     evidence = ["persistence_id", "sequence_nr", "timestamp", "time_bucket", "cause"]
     return events.where(F.col("cause").isNotNull()).select(
         *evidence, "ser_id", "ser_manifest", "event"
     )
 
 
+@shaped(events=shapes.TAGGED, returns=shapes.TAGGED)
 def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
     """Drop the payload where it is not needed; an event that cannot be written keeps it.
 
-    Columns in and out: those that `tagged` gives, with all payload columns.
+    The events have all payload columns.
     """
     is_kept = F.col("cause").isNotNull() | (F.col("tags").isNotNull() & is_needed)
     return events.withColumns({name: F.when(is_kept, F.col(name)) for name in PAYLOAD_COLUMNS})

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
 from tidemark.journal import frames
+from tidemark.journal.messages_by_key import MESSAGE
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.claim import Claim
 from tidemark.spark.local_rows import local_rows
-from tidemark.tagging import holding, late_rows, numbering, read, rules, store, transform
+from tidemark.tagging import late_rows, numbering, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
@@ -159,7 +160,7 @@ class TagWriteJob:
             f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
             for row in bad.orderBy(*numbering.SERIES).limit(EXAMPLES).collect()
         ]
-        held = holding.held_buckets(ranked, series, self._buckets)
+        held = transform.held_buckets(ranked, series, self._buckets)
         # At most one row for each time bucket that is planned or done.
         result.held_buckets = {row.time_bucket for row in held.collect()}
 
@@ -200,11 +201,11 @@ class TagWriteJob:
             TidemarkError: a late event was deleted since it was numbered; nothing is written yet.
         """
         buckets = [bucket for bucket, n in result.counts.items() if n["late_tag_rows"]]
-        wanted = rows.select(*transform.EVENT).distinct().localCheckpoint()
+        wanted = rows.select(*MESSAGE).distinct().localCheckpoint()
         number = wanted.count()
         late = source.messages.where(F.col("time_bucket").between(min(buckets), max(buckets))).join(
             F.broadcast(wanted) if number <= FEW_LATE else wanted,
-            on=transform.EVENT,
+            on=MESSAGE,
             how="left_semi",
         )
         late = late.localCheckpoint()

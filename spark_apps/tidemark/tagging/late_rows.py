@@ -15,15 +15,15 @@ from pyspark.sql import functions as F
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import shapes
 
 TABLE = "late_tag_rows"
 
 
+@shaped(marked=shapes.MARKED, returns=shapes.LATE_PARTITIONS)
 def partitions(marked: DataFrame) -> DataFrame:
-    """Return the tag-view partitions outside of this run's time buckets that get late rows.
-
-    Columns in: those of `transform.mark_covered`. Columns out: time_bucket, tag; unique.
-    """
+    """Return the tag-view partitions outside of this run's time buckets that get late rows."""
     is_written = F.coalesce(F.col("sequence_nr") <= F.col("progress_sequence_nr"), F.lit(False))
     is_late = F.col("is_covered") & ~F.col("is_planned") & F.col("tag").isNotNull() & ~is_written
     return marked.where(is_late).select("time_bucket", "tag").distinct()

@@ -12,20 +12,23 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.journal.shapes import DELETED, EVENT, PROGRESS, TAG_ROWS
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import shapes
+
 SERIES = ["persistence_id", "tag"]
 """The key of a series, which has one numbering."""
 EVENT_ORDER = ["sequence_nr", "ticks"]
 
 
+@shaped(events=shapes.INDEX, returns=shapes.RANKED)
 def ranked(events: DataFrame) -> DataFrame:
     """Return a row with its rank for each (event, tag), and one without a tag if there is none.
 
     The only shuffle is by persistence id, before the events are multiplied by their tags;
     everything that counts or compares within a persistence id afterwards needs no other.
 
-    Columns in: those of `events.tagged`. Columns out: the same without tags and cause, and tag,
-    tag_position (0 for an event's first tag, null when untagged), rank (bigint, from 1, among the
-    events read of that persistence id and tag; null when untagged).
+    Further columns of the events are kept.
     """
     kept = [name for name in events.columns if name not in ("tags", "cause")]
     return (
@@ -35,12 +38,11 @@ def ranked(events: DataFrame) -> DataFrame:
     )
 
 
+@shaped(events=EVENT, returns=shapes.SPANS)
 def spans(events: DataFrame) -> DataFrame:
     """Return the range of sequence nrs that was read of each persistence id.
 
-    Columns in: persistence_id, sequence_nr; tag_position if events are repeated for their tags.
-    Columns out: persistence_id, lowest and highest (sequence nrs), events (bigint: how many; fewer
-    than from lowest to highest if some are missing).
+    The events have the column tag_position if they are repeated for their tags.
     """
     is_event = F.lit(True)
     if "tag_position" in events.columns:
@@ -52,6 +54,7 @@ def spans(events: DataFrame) -> DataFrame:
     )
 
 
+@shaped(events=EVENT, spans_read=shapes.SPANS, deleted=DELETED, returns=DELETED)
 def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the persistence ids of which a concurrent delete left only some messages in the read.
 
@@ -59,8 +62,7 @@ def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFr
     "Deletes and tools"). So no message that is missing for that reason lies beyond the deleted_to
     that metadata has after the read.
 
-    Columns in: persistence_id, sequence_nr; those of `spans` and `journal.frames.deleted`, the
-    latter read after the messages. Columns out: persistence_id, deleted_to.
+    `deleted` must be read after the messages.
     """
     cut = (
         spans_read.where(F.col("events") <= F.col("highest") - F.col("lowest"))
@@ -79,10 +81,11 @@ def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFr
     )
 
 
+@shaped(events=EVENT, torn_ids=DELETED, returns=EVENT)
 def without_torn(events: DataFrame, torn_ids: DataFrame) -> DataFrame:
     """Return the events as a read after those deletes would have found them.
 
-    Columns in: persistence_id, sequence_nr, and more; those of `torn`. Columns out: the same.
+    All columns of the events are kept.
     """
     return (
         events.join(F.broadcast(torn_ids), on="persistence_id", how="left")
@@ -91,11 +94,18 @@ def without_torn(events: DataFrame, torn_ids: DataFrame) -> DataFrame:
     )
 
 
+@shaped(ranked_events=shapes.ANY_RANKED, returns=shapes.ANY_RANKED)
 def ranked_anew(ranked_events: DataFrame) -> DataFrame:
-    """Rank the remaining ranked events again. Columns in and out: those of `ranked`."""
+    """Rank the remaining ranked events again."""
     return ranked_events.withColumn("rank", _rank())
 
 
+@shaped(
+    ranked_events=shapes.ANY_RANKED,
+    known=shapes.KNOWN,
+    anchors=shapes.ANCHORS,
+    returns=shapes.ANCHORED,
+)
 def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> DataFrame:
     """Return the shift from ranks to numbers for each persistence id and tag among the events read.
 
@@ -112,12 +122,6 @@ def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> 
     A series is contradicted if its progress row disagrees with the messages: another number at its
     event, or an event beyond the last. This shows only where 1 or 2 applies. A progress behind the
     events read may lag, since Pekko writes it later than the rows.
-
-    Columns in: those of `ranked`; `known` has persistence_id, known_to (bigint, 0 when nothing is
-    known), numbers (map of tag to bigint) and is_whole (boolean: they name every tag that the id
-    had up to known_to); those of `anchors`.
-    Columns out: persistence_id, tag, shift, progress_sequence_nr (bigint), contradiction (text,
-    null when there is none).
     """
     highest = Window.partitionBy("persistence_id")
     series = (
@@ -149,16 +153,14 @@ def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> 
     )
 
 
+@shaped(progress=PROGRESS, last_rows=shapes.PROGRESS_ROWS, returns=shapes.ANCHORS)
 def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
     """Return the latest known number of each persistence id and tag: of its progress or its row.
 
     A row of a tag view gives a number and nothing else: it does not prove that the events before
     it are written, nor can the actor recover from it. So the progress must still be written.
 
-    Columns in: those of `journal.frames.write_progress`; `last_rows` those of `last_of_series`,
-    of persistence ids and tags whose progress does not tell.
-    Columns out: persistence_id, tag, anchor_sequence_nr, anchor_number, progress_sequence_nr (null
-    without progress).
+    `last_rows` are those of the series that progress does not anchor.
     """
     at = F.col("progress_sequence_nr")
     known = progress.select(
@@ -181,15 +183,19 @@ def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
     )
 
 
+@shaped(
+    ranked_events=shapes.ANY_RANKED,
+    spans_read=shapes.SPANS,
+    known=shapes.KNOWN,
+    progress=PROGRESS,
+    returns=shapes.UNANCHORED,
+)
 def unanchored(
     ranked_events: DataFrame, spans_read: DataFrame, known: DataFrame, progress: DataFrame
 ) -> DataFrame:
     """Return the series that neither `known` nor progress anchors: their rows must be read.
 
     Progress anchors nothing if there may have been events between it and the first event read.
-
-    Columns in: those of `ranked` and `spans`; else as in `anchored`. Columns out: persistence_id,
-    tag, highest (the last sequence nr that was read of the id).
     """
     beheaded = spans_read.where(F.col("lowest") > 1).join(known, on="persistence_id", how="left")
     at = F.col("progress_sequence_nr")
@@ -205,25 +211,19 @@ def unanchored(
     )
 
 
+@shaped(tag_rows=TAG_ROWS, series=shapes.UNANCHORED, returns=shapes.PROGRESS_ROWS)
 def last_rows(tag_rows: DataFrame, series: DataFrame) -> DataFrame:
     """Return the last row of each series in its tag view, among the events that were read.
 
     Rows are read after messages: rows beyond those belong to events that came meanwhile.
-
-    Columns in: those of `journal.frames.tag_view_keys`, and of `unanchored`. Columns out: those
-    of `last_of_series`.
     """
     series_rows = tag_rows.join(F.broadcast(series), on=SERIES)
     return last_of_series(series_rows.where(F.col("sequence_nr") <= F.col("highest")))
 
 
+@shaped(spans_read=shapes.SPANS, seen=shapes.SEEN, returns=shapes.UNSEEN)
 def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
-    """Count the messages of each persistence id that were deleted before they were tagged.
-
-    Columns in: those of `spans`; `seen` has persistence_id, seen_to (the last sequence nr that a
-    tail, tag_scanning or tag_write_progress speaks of). Columns out: persistence_id, unseen
-    (bigint, above 0).
-    """
+    """Count the messages of each persistence id that were deleted before they were tagged."""
     first = F.coalesce("seen_to", F.lit(0)) + 1
     return (
         spans_read.join(seen, on="persistence_id", how="left")
@@ -232,13 +232,11 @@ def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
     )
 
 
+@shaped(ranked_events=shapes.RANKED, series=shapes.ANCHORED, returns=shapes.NUMBERED)
 def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
     """Turn ranks into numbers, without the events of contradicted persistence ids.
 
     Such an id is left out as a whole: its scanning must not pass a series that is not written.
-
-    Columns in: those of `ranked` and `anchored`. Columns out: those of `ranked` without rank, and
-    tag_pid_sequence_nr (bigint, null when untagged), progress_sequence_nr.
     """
     held = series.where(F.col("contradiction").isNotNull()).select("persistence_id").distinct()
     plain = series.select(*SERIES, "shift", "progress_sequence_nr")
@@ -250,12 +248,9 @@ def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
     )
 
 
+@shaped(rows=shapes.NUMBERED_ROWS, returns=shapes.PROGRESS_ROWS)
 def last_of_series(rows: DataFrame) -> DataFrame:
-    """Return the rows of tag_write_progress for events that are all written.
-
-    Columns in: persistence_id, tag, sequence_nr, ticks, timestamp, tag_pid_sequence_nr. Columns
-    out: persistence_id, tag, sequence_nr, tag_pid_sequence_nr, offset: of each series' last event.
-    """
+    """Return the rows of tag_write_progress for events that are all written."""
     last = F.max(F.struct(*EVENT_ORDER, "tag_pid_sequence_nr", "timestamp")).alias("last")
     return (
         rows.groupBy(*SERIES)

@@ -18,8 +18,9 @@ from tidemark.context import RunContext
 from tidemark.journal import frames, increments, tables
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
+from tidemark.spark.shapes import shaped
 from tidemark.spark.shuffle import shuffled_once
-from tidemark.tagging import completeness, events, numbering, plan, rules
+from tidemark.tagging import completeness, events, numbering, plan, rules, shapes
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
@@ -33,8 +34,7 @@ class MessagesToTag:
         why: the reason for the strategy, for people.
         progress: `journal.frames.write_progress`, in memory.
         known: `completeness.known`, empty when all events are read.
-        messages: all messages, or the new ones in memory; columns of
-            `journal.frames.message_index` and the whole payload.
+        messages: all messages, or the new ones in memory, with the whole payload.
         seen: how far each persistence id was seen before, as `numbering.unseen` takes it.
     """
 
@@ -98,6 +98,7 @@ def _scan(
     return MessagesToTag(Strategy.SCAN, why, progress, known.limit(0), messages, seen)
 
 
+@shaped(returns=shapes.TAGGED)
 def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Column) -> DataFrame:
     """Return the tagged events, read once, so that numbers and rows come from the same events.
 
@@ -106,7 +107,7 @@ def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Colu
         tag_rules: the rules that add tags.
         is_needed: whether the payload of a message is kept; may use time_bucket.
 
-    Columns: those of `events.tagged` with the payload; partitioned by persistence id.
+    The events have all payload columns. After a scan they are partitioned by persistence id.
     """
     tagged = events.tagged(read_from.messages, tag_rules)
     if read_from.strategy is not Strategy.SCAN:
@@ -114,14 +115,13 @@ def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Colu
     return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
 
 
+@shaped(index=shapes.INDEX)
 def ranked(run: RunContext, read_from: MessagesToTag, index: DataFrame) -> Numbered:
     """Rank the events and find the anchors of their numbers.
 
     A series without another anchor is anchored by the last row of its tag view. Otherwise, once
     the progress is lost, the events of an id whose first messages are deleted would be counted
     from 1 again, beside the rows that exist.
-
-    Columns in: those of `events.index_of`.
     """
     # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
     # run spends most of its time on planning.
@@ -162,8 +162,9 @@ def _anchors(
     return numbering.anchors(progress, numbering.last_rows(rows, open_series))
 
 
+@shaped(returns=shapes.SEEN)
 def _seen(run: RunContext, progress: DataFrame, known: DataFrame) -> DataFrame:
-    """Return how far any writer has seen each persistence id: persistence_id, seen_to (bigint)."""
+    """Return how far any writer has seen each persistence id."""
     parts = [
         known.select("persistence_id", F.col("known_to").alias("seen_to")),
         progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),

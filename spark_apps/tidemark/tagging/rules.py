@@ -28,6 +28,8 @@ from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.journal import tables
 from tidemark.settings import Settings
 from tidemark.spark.determinism import unrepeatable
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import shapes
 
 COLUMNS = (
     "persistence_id",
@@ -132,11 +134,9 @@ def check(spark: SparkSession, rules: Sequence[TagRule]) -> None:
             )
 
 
+@shaped(messages=shapes.READ, returns=shapes.READ)
 def with_rule_tags(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
-    """Return the messages with the tags of the rules added to `tags`, distinct and sorted.
-
-    Columns in: those of `journal.frames.message_index` and `events.READ`. Columns out: the same.
-    """
+    """Return the messages with the tags of the rules added to `tags`, distinct and sorted."""
     if not rules:
         return messages
     marked = messages.withColumn("rule_tags", F.array().cast("array<string>"))

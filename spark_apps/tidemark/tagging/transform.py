@@ -13,21 +13,17 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.journal.messages_by_key import MESSAGE
+from tidemark.journal.shapes import EVENT, MESSAGE_KEYS, SCANNING, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import shapes
 from tidemark.tagging.numbering import SERIES, follows_known, last_of_series
 
-EVENT = ["persistence_id", "sequence_nr", "timestamp"]
-"""The key of a message."""
 
-
+@shaped(numbered_events=shapes.NUMBERED, buckets=shapes.BUCKETS, returns=shapes.MARKED)
 def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Mark the events whose time bucket is covered or planned, and those that are open.
-
-    Columns in: those of `numbered`; `buckets` has time_bucket (bigint, unique) and
-    is_planned (boolean): the buckets of this run, and those done before.
-    Columns out: those of `numbered`, is_covered (the bucket is in `buckets`), is_planned (the
-    bucket belongs to this run), is_open (a tagged event neither covered nor behind its progress).
-    """
+    """Mark the events whose time bucket is covered or planned, and those that are open."""
     marked = numbered_events.join(F.broadcast(buckets), on="time_bucket", how="left").withColumn(
         "is_covered", F.col("is_planned").isNotNull()
     )
@@ -37,30 +33,30 @@ def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
     )
 
 
+@shaped(marked=shapes.MARKED, returns=shapes.MARKED)
 def to_write(marked: DataFrame) -> DataFrame:
     """Return the (event, tag) rows to write: those of planned buckets, and late ones of covered.
 
-    A late event became visible after its bucket was done: it lies beyond the progress. Columns:
-    those of `mark_covered`.
+    A late event became visible after its bucket was done: it lies beyond the progress.
     """
     is_late = F.col("is_covered") & ~_is_written()
     return marked.where(F.col("tag").isNotNull() & (F.col("is_planned") | is_late))
 
 
+@shaped(rows=MESSAGE_KEYS, events=WHOLE_MESSAGES, returns=MESSAGE_KEYS)
 def with_payload(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Join the rows to write with the payload of their events.
 
-    Columns in: those of `mark_covered`; of the events `EVENT` and the payload columns. Columns
-    out: those of `mark_covered`, and the payload columns.
+    All columns of the rows are kept.
     """
-    return rows.join(events.select(*EVENT, *PAYLOAD_COLUMNS), on=EVENT)
+    return rows.join(events.select(*MESSAGE, *PAYLOAD_COLUMNS), on=MESSAGE)
 
 
+@shaped(rows=shapes.TO_PLACE, returns=shapes.VIEW_ROWS)
 def tag_view_rows(rows: DataFrame) -> DataFrame:
     """Return the rows of tag_views, column by column as Pekko's TagWriter writes them.
 
-    Columns in: those of `numbered`, with the payload columns. Columns out: tag_name, timebucket,
-    timestamp, persistence_id, tag_pid_sequence_nr, sequence_nr and the payload columns.
+    The payload columns pass through.
     """
     return rows.select(
         F.col("tag").alias("tag_name"),
@@ -73,26 +69,24 @@ def tag_view_rows(rows: DataFrame) -> DataFrame:
     )
 
 
+@shaped(marked=shapes.MARKED, returns=shapes.PROGRESS_ROWS)
 def progress_rows(marked: DataFrame) -> DataFrame:
     """Return the rows of tag_write_progress that move forward.
 
-    Columns in: those of `mark_covered`. Columns out: persistence_id, tag, sequence_nr,
-    tag_pid_sequence_nr, offset: the last event before the first open one of that id and tag.
+    Each is of the last event before the first open one of that id and tag.
     """
     tagged = marked.where(F.col("tag").isNotNull())
     return last_of_series(_before_first_open(tagged, SERIES).where(~_is_written()))
 
 
+@shaped(events=shapes.INDEX, returns=shapes.WHOLE_SERIES)
 def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
     """Return the lengths of series whose first event is present, and those of untagged events.
 
     The events are not numbered: counts and highest sequence nrs need no sort.
 
-    Columns in: those of `events.tagged`, partitioned by persistence id. Columns out:
-    persistence_id, tag (null for the untagged events of an id), sequence_nr (the highest),
-    tag_pid_sequence_nr (bigint; meaningless without a tag), first_time_bucket and
-    last_time_bucket (of any of its events), and each of the columns `counted` (bigint: how many of
-    the series' events have a value there).
+    The events are partitioned by persistence id. Each of the columns `counted` is added (bigint:
+    the number of the series' events that have a value there).
     """
     kept = ["persistence_id", "sequence_nr", "time_bucket", *counted]
     return (
@@ -108,10 +102,11 @@ def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
     )
 
 
+@shaped(series=shapes.WHOLE_SERIES, events=shapes.INDEX, returns=shapes.PROGRESS_ROWS)
 def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
     """Return `last_of_series` of series whose first event is present.
 
-    Columns in: those of `whole_series`, and of `events.tagged`, both partitioned by persistence id.
+    Both frames are partitioned by persistence id.
     """
     last = events.select("persistence_id", "sequence_nr", "tags", "ticks", "timestamp").join(
         series.hint("shuffle_hash"), on=["persistence_id", "sequence_nr"]
@@ -119,12 +114,9 @@ def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
     return last_of_series(last.where(F.array_contains("tags", F.col("tag"))))
 
 
+@shaped(marked=shapes.MARKED, returns=shapes.COVERED)
 def covered_rows(marked: DataFrame) -> DataFrame:
-    """Return how far each persistence id is complete.
-
-    Columns in: those of `mark_covered`. Columns out: persistence_id, sequence_nr: the highest
-    covered event, tagged or not, before the first open one of that id.
-    """
+    """Return how far each persistence id is complete."""
     return (
         _before_first_open(marked, ["persistence_id"])
         .groupBy("persistence_id")
@@ -132,12 +124,9 @@ def covered_rows(marked: DataFrame) -> DataFrame:
     )
 
 
+@shaped(covered=shapes.COVERED, scanning=SCANNING, returns=EVENT)
 def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
-    """Return the rows of tag_scanning that move forward.
-
-    Columns in: those of `covered_rows` and `journal.frames.scanning`. Columns out:
-    persistence_id, sequence_nr.
-    """
+    """Return the rows of tag_scanning that move forward."""
     is_ahead = F.col("scanned_to").isNull() | (F.col("sequence_nr") > F.col("scanned_to"))
     return (
         covered.join(scanning, on="persistence_id", how="left")
@@ -146,15 +135,12 @@ def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
     )
 
 
+@shaped(marked=shapes.MARKED, covered=shapes.COVERED, known=shapes.KNOWN, returns=shapes.TAILS)
 def tail_rows(marked: DataFrame, covered: DataFrame, known: DataFrame) -> DataFrame:
     """Return where the next run can begin to read and to count each persistence id.
 
     Ids of which nothing is complete have a row, too: a later run looks at them even if
     all_persistence_ids does not list them.
-
-    Columns in: those of `mark_covered`, `covered_rows`, and `known` as in `anchored`. Columns
-    out: persistence_id, sequence_nr (of the last complete event, or 0), numbers (map of tag to the
-    number that its last complete event has), is_whole (as in `known`).
     """
     tagged = marked.where(F.col("tag").isNotNull()).select(
         "persistence_id", "tag", F.col("sequence_nr").alias("at"), "tag_pid_sequence_nr"
@@ -188,13 +174,39 @@ def tail_rows(marked: DataFrame, covered: DataFrame, known: DataFrame) -> DataFr
     )
 
 
-def counts_by_bucket(marked: DataFrame) -> DataFrame:
-    """Count the events to read and the rows to write in each covered bucket that has any.
+@shaped(
+    ranked_events=shapes.RANKED, series=shapes.ANCHORED, buckets=shapes.BUCKETS, returns=shapes.HELD
+)
+def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Return the time buckets to hold until the contradiction is repaired.
 
-    Columns in: those of `mark_covered`. Columns out: time_bucket, events_read, tag_rows_written,
-    late_tag_rows (the rows written outside this run's buckets), tags (the approximate number of
-    distinct tags of its rows).
+    A bucket of this run is held if it has any event of a contradicted id. A bucket that was done
+    before is held if it has such events beyond the progress: their rows are missing. Events that
+    the progress wrongly reaches look like written ones, so the bucket of the id's newest event is
+    always held; otherwise the next run would have nothing to do and succeed.
     """
+    bad = series.where(F.col("contradiction").isNotNull()).select("persistence_id").distinct()
+    reached = series.select(*SERIES, F.col("progress_sequence_nr").alias("reached"))
+    covered = (
+        ranked_events.select(*SERIES, "sequence_nr", "time_bucket")
+        .join(F.broadcast(bad), on="persistence_id", how="left_semi")
+        .join(F.broadcast(buckets), on="time_bucket")
+        .join(reached, on=SERIES, how="left")
+    )
+    newest = F.max("sequence_nr").over(Window.partitionBy("persistence_id"))
+    is_beyond = F.col("sequence_nr") > F.coalesce("reached", F.lit(0))
+    is_held = F.col("is_planned") | (F.col("tag").isNotNull() & is_beyond)
+    return (
+        covered.withColumn("newest", newest)
+        .where(is_held | (F.col("sequence_nr") == F.col("newest")))
+        .select("time_bucket")
+        .distinct()
+    )
+
+
+@shaped(marked=shapes.MARKED, returns=shapes.BUCKET_COUNTS)
+def counts_by_bucket(marked: DataFrame) -> DataFrame:
+    """Count the events to read and the rows to write in each covered bucket that has any."""
     has_row = F.col("tag").isNotNull() & (F.col("is_planned") | ~_is_written())
     is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
     return (

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding, sequence, tag_sequence, unwritable
 from tidemark.ledger.purged import Removed
+from tidemark.spark.shapes import shaped
 
 
 @dataclass(frozen=True)
@@ -35,29 +37,28 @@ class JournalKeys:
     unwritable: DataFrame
 
 
+@shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
 def all_findings(
     keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
 ) -> DataFrame:
     """Return every finding in the time buckets (epoch ms), one for each KEY.
 
     `keys` must cover the whole history: an event's predecessor may lie in any time bucket.
-
-    Columns in: those of `JournalKeys`, and of `tag_sequence.absent_events`. Columns out: those of
-    `finding.findings_of`.
     """
     numbers = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
     return finding.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
 
 
+@shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
 def suspicions(
     keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
 ) -> DataFrame:
-    """Return a superset of the findings in the time buckets, from the keys that `news` has read.
+    """Return a superset of the findings in the time buckets, from what `incremental` has read.
 
     It has whatever `all_findings` would find by the whole history, and may have more. Nothing
     excuses a missing row here, since the rows and events that could are not read.
 
-    Columns in and out: those of `all_findings`; `keys` holds the new events and their neighbours.
+    `keys` holds the new events and their neighbours.
     """
     none = F.lit(False)
     numbers = tag_sequence.tag_sequence_findings(

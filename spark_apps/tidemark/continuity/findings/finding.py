@@ -9,7 +9,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.continuity import shapes
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 
 SCHEMA = (
     "time_bucket bigint, check_name string, persistence_id string, tag string, number bigint,"
@@ -37,13 +39,9 @@ class FindingRule:
     detail: Column
 
 
+@shaped(rows=shapes.CHECKED, returns=shapes.FINDINGS)
 def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
-    """Return a finding for each rule that a row breaks, in one pass over the rows.
-
-    Columns in: time_bucket (bigint, epoch ms), persistence_id, and tag where a tag is concerned.
-    Columns out: KEY (tag is "" where none is concerned, number is bigint), expected (bigint, may
-    be null), detail.
-    """
+    """Return a finding for each rule that a row breaks, in one pass over the rows."""
     broken = [
         F.when(
             rule.is_broken,
@@ -65,11 +63,9 @@ def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
     ).select("time_bucket", "persistence_id", "tag", "finding.*")
 
 
+@shaped(returns=shapes.FINDINGS)
 def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
-    """Return all findings of the time buckets, one for each KEY.
-
-    Columns in and out: those of `findings_of`.
-    """
+    """Return all findings of the time buckets, one for each KEY."""
     findings = reduce(DataFrame.unionByName, parts)
     spark = findings.sparkSession
     wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
@@ -81,11 +77,9 @@ def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     )
 
 
+@shaped(findings=shapes.FINDINGS)
 def counts(findings: DataFrame) -> dict[tuple[int, str], int]:
-    """Count the findings by time bucket and check, without zeros.
-
-    Columns in: those of `findings_of`.
-    """
+    """Count the findings by time bucket and check, without zeros."""
     rows = (
         findings.groupBy("time_bucket", "check_name").agg(F.count("*").alias("findings")).collect()
     )

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
+from tidemark.journal.shapes import DELETED, ID, PLACED_EVENTS, PLACED_PROGRESS, SCANNING
+from tidemark.spark.shapes import shaped
 
 
+@shaped(index=shapes.NUMBERED_EVENTS, deleted=DELETED, returns=shapes.FINDINGS)
 def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     """Find gaps, missing heads and duplicates, each in the time bucket of the event that shows it.
 
-    Columns in: persistence_id, sequence_nr, ticks, time_bucket of all messages; `deleted` is
-    unique in persistence_id and has deleted_to. Columns out: those of `finding.findings_of`;
-    number is the sequence nr found, expected the lowest one missing (in a duplicate: the same).
+    `index` holds all messages. In a finding, number is the sequence nr found, expected the lowest
+    one missing (in a duplicate: the same).
     """
     in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
     followed = (
@@ -41,6 +44,14 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     )
 
 
+@shaped(
+    index=PLACED_EVENTS,
+    progress=PLACED_PROGRESS,
+    scanning=SCANNING,
+    deleted=DELETED,
+    listed=ID,
+    returns=shapes.FINDINGS,
+)
 def lost_tails(
     index: DataFrame,
     progress: DataFrame,
@@ -57,10 +68,7 @@ def lost_tails(
     persistence id without any event, metadata or entry in all_persistence_ids was cleaned up for
     good ("never use again") and has lost nothing.
 
-    Columns in: those of `placed_progress`, `scanning` and `deleted` in `journal.frames`, of
-    `journal_keys.listed`, and of `index` persistence_id, sequence_nr, time_bucket. Columns out:
-    those of `finding.findings_of`; number is the highest sequence nr of messages, expected the
-    known one.
+    In a finding, number is the highest sequence nr of messages, expected the known one.
     """
     held = index.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("highest"), F.max("time_bucket").alias("newest_bucket")

@@ -18,22 +18,21 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.plan import Owed
+from tidemark.journal.shapes import DELETED, MESSAGES, PLACED_PROGRESS, TAG_ROWS
 from tidemark.ledger.purged import Removed
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 
 _TAGGED = ["persistence_id", "tag"]
 
 
+@shaped(index=MESSAGES, rows=TAG_ROWS, returns=shapes.ABSENT)
 def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owed) -> DataFrame:
-    """Return the (event, tag) pairs of messages without a row in tag_views.
-
-    Columns in: persistence_id, sequence_nr, timestamp, time_bucket, tags of all messages; those
-    of `journal.frames.tag_view_keys`. Columns out: persistence_id, tag, sequence_nr, timestamp,
-    time_bucket, is_removed (its row may be removed on purpose), is_owed (its row is yet to come).
-    """
+    """Return the (event, tag) pairs of messages without a row in tag_views."""
     tagged = index.select(
         "persistence_id", "sequence_nr", "timestamp", "time_bucket", F.explode("tags").alias("tag")
     )
@@ -43,13 +42,11 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owe
     return _with_is_owed(with_is_removed(absent, "time_bucket", removed), owed)
 
 
+@shaped(absent=shapes.ABSENT, unwritable=shapes.UNWRITABLE, returns=shapes.FINDINGS)
 def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
     """Return a finding for each event that no reader of its tag sees; number is its sequence nr.
 
     Unwritable events have findings of their own and are left out here.
-
-    Columns in: those of `absent_events` and of `unwritable.unwritable_events`.
-    Columns out: those of `finding.findings_of`.
     """
     detail = F.format_string(
         "the event with sequence nr %d and timestamp %s has no row in tag_views",
@@ -63,14 +60,14 @@ def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
     return findings_of(writable, [rule])
 
 
+@shaped(rows=TAG_ROWS, absent=shapes.ABSENT, deleted=DELETED, returns=shapes.FINDINGS)
 def tag_sequence_findings(
     rows: DataFrame, absent: DataFrame, deleted: DataFrame, removed: Removed
 ) -> DataFrame:
     """Find gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
 
-    Columns in: those of `tag_view_keys` and `deleted` in `journal.frames`, of `absent_events`.
-    Columns out: those of `finding.findings_of`; number is the tag pid sequence nr found, expected
-    the lowest one missing (in a duplicate: the same, or the event's other number).
+    In a finding, number is the tag pid sequence nr found, expected the lowest one missing (in a
+    duplicate: the same, or the event's other number).
     """
     number, expected, previous = (
         F.col("tag_pid_sequence_nr"),
@@ -105,6 +102,7 @@ def tag_sequence_findings(
     )
 
 
+@shaped(rows=TAG_ROWS, progress=PLACED_PROGRESS, deleted=DELETED, returns=shapes.FINDINGS)
 def lost_tag_tails(
     rows: DataFrame, progress: DataFrame, deleted: DataFrame, removed: Removed
 ) -> DataFrame:
@@ -113,9 +111,8 @@ def lost_tag_tails(
     Each finding lies in the time bucket of the progress's offset, where the last row should be;
     when that bucket is removed, or the last event deleted, the row is rightly absent.
 
-    Columns in: those of `tag_view_keys`, `deleted` and `placed_progress` in `journal.frames`.
-    Columns out: those of `finding.findings_of`; number is the highest of the rows (0 without a
-    row), expected that of the progress.
+    In a finding, number is the highest of the rows (0 without a row), expected the one of the
+    progress.
     """
     held = rows.groupBy(*_TAGGED).agg(F.max("tag_pid_sequence_nr").alias("highest"))
     known = with_is_removed(progress, "progress_bucket", removed)

@@ -9,11 +9,14 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.journal import frames, increments
+from tidemark.journal.shapes import MESSAGE_KEYS
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 from tidemark.tagging import events
 from tidemark.tagging import rules as tag_rules
 
@@ -21,6 +24,7 @@ SETTLED = "settled_event"
 _EVENT = ["persistence_id", "sequence_nr", "timestamp"]
 
 
+@shaped(absent=shapes.ABSENT, settled=MESSAGE_KEYS, returns=shapes.UNWRITABLE)
 def unwritable_events(
     absent: DataFrame,
     buckets: Collection[int],
@@ -37,7 +41,7 @@ def unwritable_events(
         rules: the tag rules.
         settled: `settled_events`.
 
-    Columns: persistence_id, sequence_nr, timestamp, time_bucket, cause, is_settled. In memory.
+    The rows are in memory.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -65,17 +69,16 @@ def unwritable_events(
     )
 
 
+@shaped(returns=shapes.UNWRITABLE)
 def none(absent: DataFrame) -> DataFrame:
-    """Return an empty frame with the columns of `unwritable_events`."""
+    """Return an empty frame of the shape of `unwritable_events`."""
     schema = "persistence_id string, sequence_nr bigint, timestamp string, time_bucket bigint"
     return local_rows(absent.sparkSession, [], f"{schema}, cause string, is_settled boolean")
 
 
+@shaped(unwritable=shapes.UNWRITABLE, returns=shapes.FINDINGS)
 def unwritable_findings(unwritable: DataFrame) -> DataFrame:
-    """Return one finding for each event, whatever its tags; number is its sequence nr.
-
-    Columns in: those of `unwritable_events`. Columns out: those of `finding.findings_of`.
-    """
+    """Return one finding for each event, whatever its tags; number is its sequence nr."""
     detail = F.format_string(
         "the event with sequence nr %d and timestamp %s cannot be written: %s",
         F.col("sequence_nr"),
@@ -88,11 +91,9 @@ def unwritable_findings(unwritable: DataFrame) -> DataFrame:
     return findings_of(unwritable, [rule])
 
 
+@shaped(returns=MESSAGE_KEYS)
 def settled_events(absent: DataFrame, control: Control, settings: Settings) -> DataFrame:
-    """Read the events that operators have settled; they are few, since each is settled by hand.
-
-    Columns: persistence_id, sequence_nr, timestamp (timeuuid text).
-    """
+    """Read the events that operators have settled; they are few, since each is settled by hand."""
     rows = control.execute(
         "SELECT persistence_id, sequence_nr, timestamp FROM"
         f" {table(settings.keyspace, SETTLED)} WHERE journal_keyspace = ?",

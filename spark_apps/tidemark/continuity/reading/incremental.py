@@ -21,17 +21,29 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
+from tidemark.continuity import shapes
 from tidemark.continuity.findings import tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, suspicions
 from tidemark.continuity.findings.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
 from tidemark.journal import frames, increments, tables
+from tidemark.journal.shapes import (
+    DELETED,
+    EVENT,
+    ID,
+    MESSAGES,
+    PLACED_PROGRESS,
+    SCANNING,
+    TAG_ROWS,
+    VIEW_PARTITIONS,
+)
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.ledger.purged import Removed, removed
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 from tidemark.tagging import events, rules
 from tidemark.tagging.plan import FEW_EVENTS
 from tidemark.text import counted
@@ -47,8 +59,8 @@ class IncrementalInspection:
     """The result of an inspection of new time buckets; its frames are in memory.
 
     Attributes:
-        events: the events of the time buckets, columns of `journal.frames.message_index`.
-        rows: the rows of the time buckets, columns of `journal.frames.tag_view_keys`.
+        events: the events of the time buckets, of shape MESSAGES.
+        rows: the rows of the time buckets, of shape TAG_ROWS.
         doubt: why everything must be looked at, for people; empty if the buckets are whole.
     """
 
@@ -83,7 +95,7 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Coll
 def inspect(
     run: RunContext, buckets: Sequence[int], tag_rules: Sequence[rules.TagRule], owed: Owed
 ) -> IncrementalInspection:
-    """Read the new time buckets, in the order of `read`, and decide whether they are whole.
+    """Read the new time buckets, in the order of `journal_keys`, and decide if they are whole.
 
     Args:
         run: the context of the run.
@@ -116,32 +128,27 @@ def inspect(
     return IncrementalInspection(new, rows, _doubt(suspected, overlapping(first, known)))
 
 
+@shaped(progress=PLACED_PROGRESS, scanning=SCANNING, returns=EVENT)
 def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) -> DataFrame:
-    """Return the events that scanning, and progress in the time buckets, name.
-
-    Columns in: those of `journal.frames.placed_progress` and `scanning`. Columns out:
-    persistence_id, sequence_nr.
-    """
+    """Return the events that scanning, and progress in the time buckets, name."""
     counts = _of_buckets(progress.withColumnRenamed("progress_bucket", "time_bucket"), buckets)
     return counts.select(
         "persistence_id", F.col("progress_sequence_nr").alias("sequence_nr")
     ).unionByName(scanning.select("persistence_id", F.col("scanned_to").alias("sequence_nr")))
 
 
+@shaped(new=EVENT, told=EVENT, returns=EVENT)
 def asked_for(new: DataFrame, told: DataFrame) -> DataFrame:
-    """Return the keys to read: of `told`, of new events and of the events before them.
-
-    Columns: persistence_id, sequence_nr.
-    """
+    """Return the keys to read: of `told`, of new events and of the events before them."""
     both = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
     return new.select("persistence_id", both.alias("sequence_nr")).unionByName(told).distinct()
 
 
+@shaped(told=EVENT, present=EVENT, deleted=DELETED, returns=ID)
 def unreached(told: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the persistence ids with a named event beyond those present or deleted.
 
     All events of such an id must be read, to know where they end and whether there are any.
-    Columns: persistence_id.
     """
     highest = present.groupBy("persistence_id").agg(F.max("sequence_nr").alias("highest"))
     reached = F.greatest(F.coalesce("highest", F.lit(0)), F.coalesce("deleted_to", F.lit(0)))
@@ -154,8 +161,9 @@ def unreached(told: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFr
     )
 
 
+@shaped(new=MESSAGES, progress=PLACED_PROGRESS, returns=VIEW_PARTITIONS)
 def partitions(new: DataFrame, progress: DataFrame, buckets: Collection[int]) -> DataFrame:
-    """Return the tag-view partitions of the time buckets: tag_name, timebucket.
+    """Return the tag-view partitions of the time buckets.
 
     The tags are all those of progress and of the new events; no row can have another tag.
     """
@@ -164,24 +172,24 @@ def partitions(new: DataFrame, progress: DataFrame, buckets: Collection[int]) ->
     return tags.withColumnRenamed("tag", "tag_name").crossJoin(F.broadcast(times))
 
 
+@shaped(rows=TAG_ROWS, returns=shapes.FIRST_ROWS)
 def first_rows(rows: DataFrame) -> DataFrame:
-    """Return where the new rows of each series begin.
-
-    Columns: persistence_id, tag, first_number, first_nr (the lowest sequence nr of the rows).
-    """
+    """Return where the new rows of each series begin."""
     return rows.groupBy(*_SERIES).agg(
         F.min("tag_pid_sequence_nr").alias("first_number"), F.min("sequence_nr").alias("first_nr")
     )
 
 
+@shaped(first=shapes.FIRST_ROWS, known=shapes.TAILS, returns=shapes.TAILS)
 def preceding(first: DataFrame, known: DataFrame) -> DataFrame:
-    """Return the tails just before the first new row. Columns: those of `tails.known`."""
+    """Return the tails just before the first new row."""
     is_before = F.col("tag_pid_sequence_nr") == F.col("first_number") - 1
     return known.join(first, on=_SERIES).where(is_before).drop("first_number", "first_nr")
 
 
+@shaped(first=shapes.FIRST_ROWS, known=shapes.TAILS, returns=shapes.TAILS)
 def overlapping(first: DataFrame, known: DataFrame) -> DataFrame:
-    """Return the tails that do not precede all new rows. Columns: those of `tails.known`."""
+    """Return the tails that do not precede all new rows."""
     is_overlapped = (F.col("tag_pid_sequence_nr") >= F.col("first_number")) | (
         F.col("sequence_nr") >= F.col("first_nr")
     )

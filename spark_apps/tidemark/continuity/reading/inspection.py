@@ -12,15 +12,18 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
 from tidemark.context import RunContext
+from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings
 from tidemark.continuity.findings.checks import UNTAGGED_EVENT
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
 from tidemark.journal import frames, tables
+from tidemark.journal.shapes import SCANNING
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
 from tidemark.window import to_millis
 
@@ -35,9 +38,9 @@ class Inspection:
     Attributes:
         scope: what was looked at.
         why: the reason for looking at everything; empty if only new events were looked at.
-        findings: columns of `finding.findings_of`.
+        findings: of shape FINDINGS.
         read_counts: number of rows by READ_COUNTS and time bucket.
-        tails: the tails that have moved, columns of `tails.known`; None if no run would read them.
+        tails: the tails that have moved, of shape TAILS; None if no run would read them.
     """
 
     scope: ValidationScope
@@ -157,12 +160,11 @@ def _everything(
     return Inspection(ValidationScope.ALL, why, keep(findings), counts, moved)
 
 
+@shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)
 def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
     """Drop findings of untagged events that reached passed buckets after tag-write's last run.
 
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
-
-    Columns in and out: those of `finding.findings_of`; `scanning` as `journal.frames` has it.
     """
     is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
     is_untagged = F.col("check_name") == UNTAGGED_EVENT

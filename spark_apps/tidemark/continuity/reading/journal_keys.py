@@ -17,39 +17,41 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.journal import frames
+from tidemark.journal.shapes import ID, MESSAGES
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 from tidemark.tagging import events, rules
+from tidemark.tagging.shapes import READ
 
 
+@shaped(returns=ID)
 def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFrame:
-    """Read persistence_id from all_persistence_ids; without that table the frame is empty."""
+    """Read the persistence ids in all_persistence_ids; without that table the frame is empty."""
     name = settings.all_persistence_ids_table
     if control.table_columns(settings.journal_keyspace, name) is None:
         return local_rows(spark, [], "persistence_id string")
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
+@shaped(returns=MESSAGES)
 def index(run: RunContext, tag_rules: Sequence[rules.TagRule]) -> DataFrame:
-    """Read every message with the tags under which it should have rows, see `with_rule_tags`.
-
-    Columns: those of `journal.frames.message_index`.
-    """
+    """Read every message with the tags under which it should have rows, see `with_rule_tags`."""
     if not tag_rules:
         return frames.message_index(run.spark, run.settings)
     messages = frames.message_index(run.spark, run.settings, *events.READ)
     return with_rule_tags(run, messages, tag_rules)
 
 
+@shaped(messages=READ, returns=MESSAGES)
 def with_rule_tags(
     run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.TagRule]
 ) -> DataFrame:
     """Add the tags of the rules where tag-write has applied these rules; elsewhere keep the stored.
 
-    Columns in: those of `journal.frames.message_index` and `events.READ`. Columns out: those of
-    `journal.frames.message_index`.
+    The payload columns that the rules read are dropped.
     """
     settings = run.settings
     ledger = Pieces.of(

@@ -9,31 +9,33 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
+from tidemark.continuity import shapes
+from tidemark.journal.shapes import TAG_ROWS
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+from tidemark.tagging.shapes import SERIES
 
 TABLE = "validate_tail"
 _SERIES = ("persistence_id", "tag")
 _ROW = ("sequence_nr", "tag_pid_sequence_nr", "timestamp")
 
 
+@shaped(returns=shapes.TAILS)
 def known(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read all tails of the journal.
-
-    Columns: persistence_id, tag, sequence_nr, tag_pid_sequence_nr (bigint), timestamp (timeuuid
-    text).
-    """
+    """Read all tails of the journal."""
     stored = connector.read(
         spark, settings.keyspace, TABLE, "journal_keyspace", *_SERIES, *_ROW
     ).where(F.col("journal_keyspace") == settings.journal_keyspace)
     return stored.select(*_SERIES, *_ROW)
 
 
+@shaped(series=SERIES, returns=shapes.TAILS)
 def known_of(series: DataFrame, settings: Settings) -> DataFrame:
-    """Read the tails of some series by direct join; columns as in `known`.
+    """Read the tails of some series by direct join.
 
     Args:
-        series: persistence_id, tag; unique.
+        series: unique.
         settings: where the journal is.
 
     Raises:
@@ -47,17 +49,16 @@ def known_of(series: DataFrame, settings: Settings) -> DataFrame:
     return connector.read_partitions(keys, settings.keyspace, TABLE, *_SERIES, *_ROW)
 
 
+@shaped(rows=TAG_ROWS, returns=shapes.TAILS)
 def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
-    """Return the row with the highest number of each series, up to a time bucket.
-
-    Columns in: those of `journal.frames.tag_view_keys`. Columns out: those of `known`.
-    """
+    """Return the row with the highest number of each series, up to a time bucket."""
     highest = F.max_by(F.struct(*_ROW), F.struct("tag_pid_sequence_nr", "ticks")).alias("row")
     up_to = rows.where(F.col("time_bucket") <= last_bucket)
     return up_to.groupBy(*_SERIES).agg(highest).select(*_SERIES, "row.*")
 
 
+@shaped(tails=shapes.TAILS)
 def write(tails: DataFrame, settings: Settings) -> None:
-    """Upsert tails. Columns in: those of `known`."""
+    """Upsert tails."""
     rows = tails.withColumn("journal_keyspace", F.lit(settings.journal_keyspace))
     connector.write(rows, settings.keyspace, TABLE)

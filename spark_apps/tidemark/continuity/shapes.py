@@ -1,0 +1,51 @@
+"""The shapes of the frames of validate."""
+
+from __future__ import annotations
+
+from tidemark.journal.shapes import ID, MESSAGE_KEYS
+from tidemark.spark.shapes import Shape
+
+FINDINGS: Shape = {
+    "time_bucket": "bigint",
+    "persistence_id": "string",
+    "tag": "string",
+    "check_name": "string",
+    "number": "bigint",
+    "expected": "bigint",
+    "detail": "string",
+}
+"""`tag` is "" where none is concerned, `expected` may be null, `detail` is a clause for reports."""
+CHECKED: Shape = {"time_bucket": "bigint", "persistence_id": "string"}
+"""Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
+NUMBERED_EVENTS: Shape = {
+    **ID,
+    "sequence_nr": "bigint",
+    "ticks": "bigint",
+    "time_bucket": "bigint",
+}
+ABSENT: Shape = {
+    **MESSAGE_KEYS,
+    "tag": "string",
+    "time_bucket": "bigint",
+    "is_removed": "boolean",
+    "is_owed": "boolean",
+}
+"""The (event, tag) pairs of messages without a row in the tag views.
+
+`is_removed`: the row may be removed on purpose. `is_owed`: the row is yet to come.
+"""
+UNWRITABLE: Shape = {
+    **MESSAGE_KEYS,
+    "time_bucket": "bigint",
+    "cause": "string",
+    "is_settled": "boolean",
+}
+"""Events that no reader could read, and whether an operator has settled them."""
+TAILS: Shape = {
+    **MESSAGE_KEYS,
+    "tag": "string",
+    "tag_pid_sequence_nr": "bigint",
+}
+"""The last row of each series that a run has read."""
+FIRST_ROWS: Shape = {**ID, "tag": "string", "first_number": "bigint", "first_nr": "bigint"}
+"""Where the new rows of each series begin; `first_nr` is their lowest sequence nr."""

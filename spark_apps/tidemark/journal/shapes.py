@@ -1,0 +1,83 @@
+"""The shapes of the frames that are read from a journal's tables.
+
+Columns keep the names of the tables. `timestamp` is the text of an event's timeuuid; `ticks` is the
+time in it (100 ns since 1582), and `time_bucket` the bucket of that time (epoch ms).
+"""
+
+from __future__ import annotations
+
+from tidemark.spark.shapes import Shape
+
+ID: Shape = {"persistence_id": "string"}
+EVENT: Shape = {**ID, "sequence_nr": "bigint"}
+MESSAGE_KEYS: Shape = {**EVENT, "timestamp": "string"}
+"""The event, told from others of its sequence nr that a second writer may have written."""
+PLACED_EVENTS: Shape = {**EVENT, "time_bucket": "bigint"}
+PLACED_MESSAGE_KEYS: Shape = {**MESSAGE_KEYS, "time_bucket": "bigint"}
+MESSAGES: Shape = {
+    **MESSAGE_KEYS,
+    "ticks": "bigint",
+    "time_bucket": "bigint",
+    "tags": "array<string>",
+}
+"""Messages, with the payload columns that were asked for. `tags` is null when untagged."""
+PAYLOAD: Shape = {"ser_id": "int", "ser_manifest": "string", "event": "binary"}
+WHOLE_MESSAGES: Shape = {
+    **MESSAGES,
+    **PAYLOAD,
+    "event_manifest": "string",
+    "writer_uuid": "string",
+    "meta_ser_id": "int",
+    "meta_ser_manifest": "string",
+    "meta": "binary",
+}
+"""MESSAGES with all payload columns (`tables.PAYLOAD_COLUMNS`)."""
+TAG_ROWS: Shape = {
+    **MESSAGE_KEYS,
+    "tag": "string",
+    "tag_pid_sequence_nr": "bigint",
+    "ticks": "bigint",
+    "time_bucket": "bigint",
+}
+"""Rows of the tag views without payload. `time_bucket` is the one in the row's partition key."""
+VIEW_PARTITIONS: Shape = {"tag_name": "string", "timebucket": "bigint"}
+"""Keys of the tag views, optionally with further columns of the primary key in its order."""
+TAG_ROW_KEYS: Shape = {
+    "tag": "string",
+    "time_bucket": "bigint",
+    "timestamp": "string",
+    "persistence_id": "string",
+    "tag_pid_sequence_nr": "bigint",
+}
+"""The whole primary key of the tag views, under the names of TAG_ROWS."""
+PROGRESS: Shape = {
+    **ID,
+    "tag": "string",
+    "progress_sequence_nr": "bigint",
+    "progress_number": "bigint",
+}
+"""The last event of each persistence id and tag that tag_write_progress names, and its number."""
+WRITE_PROGRESS: Shape = {**PROGRESS, "progress_offset": "string"}
+"""PROGRESS with the timeuuid text of the last event."""
+PLACED_PROGRESS: Shape = {**PROGRESS, "progress_bucket": "bigint"}
+"""PROGRESS with the time bucket of the last event (epoch ms)."""
+SCANNING: Shape = {**ID, "scanned_to": "bigint"}
+DELETED: Shape = {**ID, "deleted_to": "bigint"}
+STARTS: Shape = {**ID, "first_nr": "bigint"}
+"""Where a read begins: `first_nr` is the first sequence nr that may be new and is not deleted."""
+KNOWN_IDS: Shape = {**ID, "known_to": "bigint"}
+KNOWN_STARTS: Shape = {**STARTS, "known_to": "bigint"}
+"""STARTS with the last sequence nr known before, 0 when unknown."""
+PARTITIONS: Shape = {**ID, "partition_nr": "bigint"}
+PARTITIONED_EVENTS: Shape = {**PARTITIONS, "sequence_nr": "bigint"}
+"""Keys of `messages` up to the sequence nr."""
+SNAPSHOTS: Shape = {**ID, "snapshot_nr": "bigint", "epoch_ms": "bigint"}
+"""`snapshot_nr`: sequence nr of the last event in the snapshot. `epoch_ms`: when it was taken."""
+SNAPSHOT_PAYLOADS: Shape = {
+    **MESSAGE_KEYS,
+    "ticks": "bigint",
+    "time_bucket": "bigint",
+    **PAYLOAD,
+}
+"""Whole snapshots. `timestamp` is the first timeuuid of the snapshot's millisecond, with clock
+sequence and node 0; `event` is null if only the older column `snapshot` holds the payload."""
