@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.support import wait_until
 from tidemark.cassandra.control import Control, Row
-from tidemark.errors import LockHeld, LockLost
+from tidemark.errors import CassandraUnavailable, LockHeld, LockLost
 from tidemark.ledger.locks import Locks
 
 LATENCY_S = 0.012
@@ -100,3 +100,21 @@ def test_lock_that_expired_while_the_machine_slept_is_lost(monkeypatch: pytest.M
         asleep = 61.0
         with pytest.raises(LockLost, match="could not be renewed before they expired"):
             held.check()
+
+
+def test_locks_that_cannot_be_released_do_not_hide_how_the_work_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The locks expire; a report of what went wrong, or of work that is done, must not."""
+
+    class Lost(FarAway):
+        def _applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
+            if cql.startswith("DELETE"):
+                raise CassandraUnavailable("lost", where="127.0.0.1", do="wait")
+            return super()._applied(cql, values)
+
+    with pytest.raises(LockLost, match="the work's own"), locks(Lost(0), "a"):
+        raise LockLost("the work's own", where="here", do="again")
+    with locks(Lost(0), "a", ttl=60):
+        caplog.clear()
+    assert "could not be released and expire within 60 s: lost" in caplog.text

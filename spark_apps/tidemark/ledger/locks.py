@@ -11,6 +11,7 @@ whatever consistency level is set, so runs in different data centres see each ot
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -25,6 +26,7 @@ from tidemark.context import RunContext
 from tidemark.errors import LockHeld, LockLost, TidemarkError
 from tidemark.window import iso, to_millis
 
+_log = logging.getLogger(__name__)
 _TOGETHER = 32
 """The most locks that are renewed at once."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -226,7 +228,11 @@ class Locks:
         self._stop.set()
         self._thread.join()
         # Release every resource: a lock whose answer never arrived may be held as well.
-        self._control.applied_everywhere(
-            self._release_cql,
-            [(resource, self._owner, self._taken_at) for resource in self._resources],
-        )
+        releases = [(resource, self._owner, self._taken_at) for resource in self._resources]
+        try:
+            self._control.applied_everywhere(self._release_cql, releases)
+        except TidemarkError as error:
+            # The block's own end is what must be reported; the locks expire by themselves.
+            _log.warning(
+                "the locks could not be released and expire within %d s: %s", self._ttl, error
+            )
