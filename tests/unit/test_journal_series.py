@@ -9,6 +9,7 @@ from uuid import UUID, uuid1
 import pytest
 
 from tidemark.cassandra.control import Control, Row
+from tidemark.errors import HistoryPurged
 from tidemark.journal.ids_by_key import read_entities
 from tidemark.journal.series import Series, SeriesReader
 from tidemark.settings import Settings
@@ -96,3 +97,16 @@ def test_events_up_to_a_number_are_looked_for_in_its_two_partitions_at_most() ->
     journal = Journal({0: ONE_TO_TEN, 2: GROUP})
     assert [one.number for one in reader(journal).event_refs(9, 12)] == [9, 10, 11, 12]
     assert journal.asked == [0, 1, 2]
+
+
+def test_event_that_is_deleted_before_its_payload_is_read_is_named() -> None:
+    """Purge, or its actor, may delete an event between two reads."""
+    journal = Journal({0: [1, 2, 3]})
+    [_, second, _] = reader(journal).event_refs(1)
+    journal.partitions.clear()
+    gone = "sequence nr 2 of p was deleted while it was read"
+    with pytest.raises(HistoryPurged, match=f"{gone}.*; run again"):
+        reader(journal).payload(second)
+    tagged = SeriesReader(cast(Control, journal), settings(), Series("p", "red"))
+    with pytest.raises(HistoryPurged, match=f"{gone}.*; run again"):
+        tagged.payload(second)

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
+from tidemark.errors import HistoryPurged
 from tidemark.journal import partitions, tables
 from tidemark.partitioning import keys
 from tidemark.settings import Settings
@@ -115,12 +116,27 @@ class SeriesReader:
                     yield event
 
     def payload(self, event: EventRef) -> dict[str, object]:
-        """Read ser_id, ser_manifest and event of an event that `event_refs` returned."""
+        """Read ser_id, ser_manifest and event of an event that `event_refs` returned.
+
+        Raises:
+            HistoryPurged: the event was deleted since.
+        """
+        rows = [row for place in self._payload_rows(event) for row in place]
+        if not rows:
+            raise HistoryPurged(
+                f"the event with sequence nr {event.sequence_nr} of {self._series.persistence_id}"
+                " was deleted while it was read",
+                where=self._settings.journal_keyspace,
+                do="run again",
+            )
+        return rows[0]
+
+    def _payload_rows(self, event: EventRef) -> list[list[Row]]:
         payload_columns, series = "ser_id, ser_manifest, event", self._series
         if series.tag != NO_TAG:
             cql = f"SELECT {payload_columns} FROM {self._tag_views} WHERE {_TAG_ROW}"
             values = (series.tag, event.time_bucket, event.timestamp, series.persistence_id)
-            return self._control.execute(cql, values)[0]
+            return [self._control.execute(cql, values)]
         size = self._settings.target_partition_size
         cql = (
             f"SELECT {payload_columns} FROM {self._messages} WHERE persistence_id = ?"
@@ -130,7 +146,7 @@ class SeriesReader:
             (series.persistence_id, nr, event.sequence_nr, event.timestamp)
             for nr in keys.message_partitions(event.sequence_nr, size)
         ]
-        return next(rows[0] for rows in self._control.execute_many(cql, places) if rows)
+        return self._control.execute_many(cql, places)
 
     @property
     def _messages(self) -> str:
