@@ -52,7 +52,6 @@ def with_other_sizes(
                 state=rolled_up.state,
                 reason=rolled_up.reason,
                 error=rolled_up.error,
-                counts=own_row.counts,
             )
     return [by_bucket[bucket] for bucket in sorted(by_bucket)]
 
