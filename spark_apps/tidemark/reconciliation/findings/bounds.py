@@ -9,9 +9,12 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
+from tidemark.journal.shapes import DELETED
 from tidemark.ledger.purged import emptied_buckets, time_to_live
 from tidemark.partitioning import keys
+from tidemark.reconciliation.findings import shapes
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
 from tidemark.window import Window, to_millis
 
 PROGRESS_GRACE_MS = 60_000
@@ -54,11 +57,9 @@ class Bounds:
             window,
         )
 
+    @shaped(expected=shapes.EXPECTED, deleted=DELETED, returns=shapes.REQUIRED)
     def mark_required(self, expected: DataFrame, deleted: DataFrame) -> DataFrame:
-        """Add is_required: the (event, tag) must have a row, and deleted_to.
-
-        Columns in: those of `expected.expected_rows` and `journal.frames.deleted`.
-        """
+        """Add is_required: the (event, tag) must have a row, and deleted_to."""
         is_required = (
             (F.col("ticks") < self.written_before)
             & (F.col("ticks") >= self.expired_before)

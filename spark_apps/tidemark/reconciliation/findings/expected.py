@@ -21,21 +21,22 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
+from tidemark.journal.shapes import DELETED, EVENT, MESSAGES, TAG_ROWS, WRITE_PROGRESS
+from tidemark.reconciliation.findings import shapes
+from tidemark.spark.shapes import shaped
 
-EVENT = [*SERIES, "sequence_nr", "timestamp"]
+TAGGED_EVENT = [*SERIES, "sequence_nr", "timestamp"]
 REMOVED = 2**63 - 1
 """deleted_to of a persistence id that was removed for good; no sequence nr is as high."""
 
 
+@shaped(
+    index=MESSAGES, rows=TAG_ROWS, progress=WRITE_PROGRESS, gone=TAG_ROWS, returns=shapes.EXPECTED
+)
 def expected_rows(
     index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame
 ) -> DataFrame:
-    """One row for each (event, tag) of messages.
-
-    Columns in: those of `message_index`, `tag_view_keys` and `write_progress` in
-    `journal.frames`, and of `rows_of_deleted_events`.
-    Columns out: EVENT, ticks, expected_time_bucket, expected_number (bigint, 1 or more).
-    """
+    """One row for each (event, tag) of messages."""
     order = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
     ranked = index.select(
         "persistence_id",
@@ -50,13 +51,14 @@ def expected_rows(
         ranked.join(headless, on="persistence_id", how="left_semi"), rows, progress, gone
     )
     return ranked.join(bases, on=[*SERIES], how="left").select(
-        *EVENT,
+        *TAGGED_EVENT,
         "ticks",
         "expected_time_bucket",
         (F.coalesce("base", F.lit(0)) + F.col("rank")).alias("expected_number"),
     )
 
 
+@shaped(index=EVENT, returns=shapes.SEQUENCE_ENDS)
 def sequence_ends(index: DataFrame) -> DataFrame:
     """persistence_id, lowest_sequence_nr, highest_sequence_nr of the messages of each id."""
     return index.groupBy("persistence_id").agg(
@@ -65,6 +67,7 @@ def sequence_ends(index: DataFrame) -> DataFrame:
     )
 
 
+@shaped(returns=DELETED)
 def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> DataFrame:
     """The persistence ids of which the tag tables are all that is left, as if deleted to the end.
 
@@ -75,9 +78,6 @@ def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> Data
     Args:
         tagged: frames of the tag tables, read before the others; of each its persistence_id counts.
         known: frames of messages and metadata.
-
-    Returns:
-        persistence_id, deleted_to (bigint).
     """
     named = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged))
     held = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
@@ -85,12 +85,9 @@ def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> Data
     return removed.withColumn("deleted_to", F.lit(REMOVED))
 
 
+@shaped(rows=TAG_ROWS, index=EVENT, deleted=DELETED, returns=TAG_ROWS)
 def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """The tag-view rows whose events were deleted from the front; Pekko leaves them there.
-
-    Columns in: those of `tag_view_keys`, `message_index` and `deleted` in `journal.frames`.
-    Columns out: those of `tag_view_keys`.
-    """
+    """The tag-view rows whose events were deleted from the front; Pekko leaves them there."""
     is_before_messages = F.col("lowest_sequence_nr").isNull() | (
         F.col("sequence_nr") < F.col("lowest_sequence_nr")
     )
@@ -124,7 +121,7 @@ def _base_that_most_rows_agree_on(ranked: DataFrame, rows: DataFrame) -> DataFra
     base = F.col("tag_pid_sequence_nr") - F.col("rank")
     most = F.min(F.struct((-F.col("count")).alias("votes"), "agreed_base"))
     return (
-        ranked.join(rows.select(*EVENT, "tag_pid_sequence_nr"), on=EVENT, how="inner")
+        ranked.join(rows.select(*TAGGED_EVENT, "tag_pid_sequence_nr"), on=TAGGED_EVENT, how="inner")
         .groupBy(*SERIES, base.alias("agreed_base"))
         .count()
         .groupBy(*SERIES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.spark.shapes import shaped
+
 MISSING_ROW = "missing_row"
 EXTRA_ROW = "extra_row"
 DOUBLED_ROW = "doubled_row"
@@ -56,6 +58,7 @@ finding about tag_scanning as a whole. Nothing expected: the row must go.
 """
 
 
+@shaped(returns=COLUMNS)
 def finding(rows: DataFrame, **values: Column) -> DataFrame:
     """COLUMNS of each row: the values given, its own persistence_id, and null for the rest."""
     values = {

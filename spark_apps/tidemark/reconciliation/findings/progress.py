@@ -12,11 +12,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
-from tidemark.reconciliation.findings import kinds
+from tidemark.journal.shapes import DELETED, EVENT, SCANNING, TAG_ROWS, WRITE_PROGRESS
+from tidemark.reconciliation.findings import kinds, shapes
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import REMOVED, sequence_ends
+from tidemark.spark.shapes import shaped
 
 
+@shaped(
+    expected=shapes.EXPECTED,
+    progress=WRITE_PROGRESS,
+    gone=TAG_ROWS,
+    deleted=DELETED,
+    returns=kinds.COLUMNS,
+)
 def progress_findings(
     expected: DataFrame, progress: DataFrame, gone: DataFrame, deleted: DataFrame, bounds: Bounds
 ) -> DataFrame:
@@ -25,9 +34,6 @@ def progress_findings(
     It must stand at an event that carries the tag, with that event's number and timeuuid, and not
     before the last settled one. Once all events of a tag are deleted, their rows are what is left
     to compare with: the next event must get a higher number.
-
-    Columns in: those of `expected.expected_rows` and `expected.rows_of_deleted_events`, of
-    `write_progress` and `deleted` in `journal.frames`. Columns out: `kinds.COLUMNS`.
     """
     highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
     compared = (
@@ -57,12 +63,9 @@ def progress_findings(
     )
 
 
+@shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, returns=kinds.COLUMNS)
 def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame) -> DataFrame:
-    """tag_scanning beyond every event that there is or was.
-
-    Columns in: those of `message_index` and `scanning` in `journal.frames`, and of `Keys.deleted`.
-    Columns out: `kinds.COLUMNS`.
-    """
+    """tag_scanning beyond every event that there is or was."""
     last = F.greatest("highest_sequence_nr", "deleted_to")
     ahead = (
         scanning.join(sequence_ends(index), on="persistence_id", how="left")
@@ -73,6 +76,9 @@ def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame)
     return _of_scanning(ahead, F.lit(""))
 
 
+@shaped(
+    row_findings=kinds.COLUMNS, progress=WRITE_PROGRESS, scanning=SCANNING, returns=kinds.COLUMNS
+)
 def skipped_findings(
     row_findings: DataFrame, progress: DataFrame, scanning: DataFrame
 ) -> DataFrame:
@@ -81,8 +87,7 @@ def skipped_findings(
     With a snapshot behind it, a recovery would never tag that event. Putting the row right puts
     this right.
 
-    Columns in: those of `compare.row_findings`, of `write_progress` and `scanning` in
-    `journal.frames`. Columns out: `kinds.COLUMNS`; expected_sequence_nr is the first such event.
+    In a finding, expected_sequence_nr is that of the first such event.
     """
     skipped = (
         row_findings.where(F.col("kind") == kinds.MISSING_ROW)

@@ -24,7 +24,7 @@ from tidemark.tagging import events, numbering, rules
 
 @dataclass(frozen=True)
 class ScopedKeys:
-    """What messages and tag views hold, without payloads; the columns are those of `frames`.
+    """What messages and tag views hold, without payloads; all in memory.
 
     Attributes:
         index: `tagging.events.index_of`; of the tags only those of the scope.

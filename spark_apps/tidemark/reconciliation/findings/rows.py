@@ -8,13 +8,21 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.reconciliation.findings import kinds
+from tidemark.journal.shapes import DELETED, TAG_ROWS
+from tidemark.reconciliation.findings import kinds, shapes
 from tidemark.reconciliation.findings import progress as compare_progress
 from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.expected import EVENT, expected_rows, rows_of_deleted_events
+from tidemark.reconciliation.findings.expected import (
+    TAGGED_EVENT,
+    expected_rows,
+    rows_of_deleted_events,
+)
 from tidemark.reconciliation.findings.read import ScopedKeys
+from tidemark.spark.shapes import shaped
+from tidemark.tagging.shapes import INDEX
 
 
+@shaped(returns=kinds.COLUMNS)
 def all_findings(
     keys: ScopedKeys,
     bounds: Bounds,
@@ -29,8 +37,6 @@ def all_findings(
         bounds: what is spoken of; with a window, progress and scanning are left out.
         of_ids: also compare tag_scanning, which belongs to a persistence id and not to a tag.
         keep: keeps in memory what is used more than once.
-
-    Columns out: `kinds.COLUMNS`.
     """
     gone = keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted))
     expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone))
@@ -49,6 +55,7 @@ def all_findings(
     return reduce(DataFrame.unionByName, parts)
 
 
+@shaped(expected=shapes.EXPECTED, rows=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
 def row_findings(
     expected: DataFrame, rows: DataFrame, deleted: DataFrame, bounds: Bounds
 ) -> DataFrame:
@@ -56,24 +63,21 @@ def row_findings(
 
     A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
     without a right one, the first (by time bucket and number) is wrong and the others are doubled.
-
-    Columns in: those of `expected.expected_rows`, of `tag_view_keys` and `deleted` in
-    `journal.frames`. Columns out: `kinds.COLUMNS`.
     """
     required = bounds.mark_required(expected, deleted)
     events = required.select(
-        *EVENT,
+        *TAGGED_EVENT,
         "ticks",
         F.struct("expected_time_bucket", "expected_number", "is_required").alias("event"),
     )
     stored = rows.select(
-        *EVENT,
+        *TAGGED_EVENT,
         "ticks",
         F.struct("time_bucket", F.col("tag_pid_sequence_nr").alias("number")).alias("row"),
     )
     grouped = (
         events.unionByName(stored, allowMissingColumns=True)
-        .groupBy(*EVENT)
+        .groupBy(*TAGGED_EVENT)
         .agg(
             F.first("ticks").alias("ticks"),
             F.first("event", ignorenulls=True).alias("event"),
@@ -96,10 +100,11 @@ def row_findings(
     return _classified(exploded, bounds)
 
 
+@shaped(index=INDEX, returns=kinds.COLUMNS)
 def unwritable_findings(index: DataFrame, bounds: Bounds) -> DataFrame:
     """Tagged events that cannot be written.
 
-    Columns in: those of `tagging.events.index_of`. Columns out: `kinds.COLUMNS`, tag is "".
+    In a finding, tag is "".
     """
     found = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket"))
     return kinds.finding(
@@ -127,7 +132,7 @@ def _classified(exploded: DataFrame, bounds: Bounds) -> DataFrame:
     return (
         exploded.select(
             kind.alias("kind"),
-            *EVENT,
+            *TAGGED_EVENT,
             "row.time_bucket",
             "row.number",
             F.when(is_event, F.col("sequence_nr")).alias("expected_sequence_nr"),

@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.reconciliation.findings import kinds
 from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
 from tidemark.window import from_millis
 
 TABLE = "tag_view_finding"
@@ -15,11 +16,9 @@ EXAMPLES = 10
 _NO_TIMEUUID = "00000000-0000-1000-8000-000000000000"
 
 
+@shaped(findings=kinds.COLUMNS)
 def store(findings: DataFrame, settings: Settings, run_id: str) -> None:
-    """Write them under the run's id; they expire by the table's TTL.
-
-    Columns in: `kinds.COLUMNS`.
-    """
+    """Write them under the run's id; they expire by the table's TTL."""
     rows = findings.withColumns(
         {
             "run_id": F.lit(run_id),
@@ -33,11 +32,9 @@ def store(findings: DataFrame, settings: Settings, run_id: str) -> None:
     connector.write(rows, settings.keyspace, TABLE)
 
 
+@shaped(findings=kinds.COLUMNS)
 def examples(findings: DataFrame) -> list[str]:
-    """The first findings, one line each.
-
-    Columns in: `kinds.COLUMNS`.
-    """
+    """The first findings, one line each."""
     order = ["kind", "persistence_id", "tag", "sequence_nr", "number"]
     return [_line(row.asDict()) for row in findings.orderBy(*order).limit(EXAMPLES).collect()]
 

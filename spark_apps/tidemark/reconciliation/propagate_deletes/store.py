@@ -12,7 +12,7 @@ def delete_rows(rows: DataFrame, settings: Settings) -> None:
     """Delete rows of the tag views, those with low numbers first.
 
     In that order a reader that passes by meets no gap, as far as writes that are in flight
-    together allow. Columns: those of `journal.frames.tag_view_keys`.
+    together allow.
     """
     in_order = rows.repartition("persistence_id", "tag").sortWithinPartitions(
         "persistence_id", "tag", "tag_pid_sequence_nr"

@@ -13,7 +13,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
+from tidemark.journal.shapes import DELETED, MESSAGE_KEYS, TAG_ROWS, WRITE_PROGRESS
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import Shape, shaped
 
 MAX_MISSING_TO_SEARCH = 5000
 """`events-by-tag.max-missing-to-search`: a reader without an offset fails at once if the first
@@ -27,13 +29,23 @@ GOES, YOUNG, NEEDED, BEHIND, NO_PROGRESS, BEYOND = (
     "beyond_search_limit",
 )
 """The verdicts on the row of a deleted event; all but the first keep it."""
+ROWS_OF_IDS: Shape = {**TAG_ROWS, "is_deleted": "boolean"}
+VERDICTS: Shape = {**TAG_ROWS, "verdict": "string", "first_left": "bigint"}
+"""`first_left`: the number that a reader of this id and tag would meet first."""
+VERDICT_COUNTS: Shape = {
+    "verdict": "string",
+    "persistence_id": "string",
+    "tag": "string",
+    "rows": "bigint",
+    "first_left": "bigint",
+}
 
 
+@shaped(rows=TAG_ROWS, index=MESSAGE_KEYS, deleted=DELETED, returns=ROWS_OF_IDS)
 def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
     """Every row of a persistence id of which something is deleted, and whether its event is.
 
-    Columns in: those of `journal.frames.tag_view_keys`, `message_index` and `deleted`. Columns
-    out: those of `tag_view_keys` and is_deleted: the event is deleted, and its message is gone.
+    `is_deleted` in the result: the event is deleted, and its message is gone.
     """
     some = F.broadcast(deleted.where(F.col("deleted_to") > 0))
     front = (
@@ -54,6 +66,7 @@ def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> Da
     )
 
 
+@shaped(rows=ROWS_OF_IDS, progress=WRITE_PROGRESS, returns=VERDICTS)
 def judged(
     rows: DataFrame,
     progress: DataFrame,
@@ -63,10 +76,6 @@ def judged(
     beyond_search_limit: bool,
 ) -> DataFrame:
     """The rows of deleted events, each with its verdict.
-
-    Columns in: those of `with_is_deleted` and of `journal.frames.write_progress`. Columns
-    out: those of `tag_view_keys`, verdict (one of the constants above), first_left (the number
-    that a reader of this id and tag would meet first).
 
     Args:
         rows: the rows.
@@ -106,11 +115,9 @@ def judged(
     )
 
 
+@shaped(rows=VERDICTS, returns=VERDICT_COUNTS)
 def series(rows: DataFrame) -> DataFrame:
-    """One row for each verdict on an id and tag, largest first.
-
-    Columns in: those of `judged`. Columns out: verdict, persistence_id, tag, rows, first_left.
-    """
+    """One row for each verdict on an id and tag, largest first."""
     return (
         rows.groupBy("verdict", *SERIES)
         .agg(F.count("*").alias("rows"), F.first("first_left").alias("first_left"))

@@ -12,9 +12,11 @@ from pyspark.storagelevel import StorageLevel
 from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
+from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
+from tidemark.spark.shapes import shaped
 from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import events, numbering, rules, store, transform
 from tidemark.tagging.rules import TagRule
@@ -24,6 +26,7 @@ YOUNG, PURGED = "young", "purged"
 COUNTED = ("cause", YOUNG, PURGED, *PAYLOAD_COLUMNS)
 
 
+@shaped(messages=WHOLE_MESSAGES)
 def write_series(
     run: RunContext,
     messages: DataFrame,
@@ -40,7 +43,7 @@ def write_series(
 
     Args:
         run: the application's frame.
-        messages: those of `journal.frames.message_index` with the payload columns.
+        messages: whole messages.
         tag_rules: the rules that add tags.
         tags: only these, or None. With tags named, tag_scanning is left as it is: it speaks of
             all tags of a persistence id.
@@ -92,10 +95,11 @@ def write_series(
     }
 
 
+@shaped(events_read=EVENT, returns=EVENT)
 def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
     """Of each persistence id what comes before the first event for which a condition holds.
 
-    Columns in and out: persistence_id, sequence_nr, and more.
+    All columns are kept.
     """
     first = (
         events_read.where(condition)

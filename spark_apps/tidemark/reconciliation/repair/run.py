@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.journal import bucket_size, messages_by_key
+from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.findings import kinds
@@ -23,7 +24,9 @@ from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.repair import store as repair_store
+from tidemark.spark.shapes import shaped
 from tidemark.tagging import completeness, events, rules, store, transform
+from tidemark.tagging.shapes import PROGRESS_ROWS, VIEW_ROWS
 
 FORGOTTEN_BY_ID = 1000
 """Up to so many persistence ids are forgotten one by one, more as a whole."""
@@ -53,12 +56,9 @@ def operation(scope: Scope) -> Operation:
     return Operation("repair", str(scope), lambda run: _plan(run, scope))
 
 
+@shaped(found=kinds.COLUMNS, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
 def view_rows(found: DataFrame, messages: DataFrame) -> DataFrame:
-    """The rows of the tag views that findings ask for.
-
-    Columns in: `kinds.COLUMNS`, and those of `payload.messages_of`. Columns out: those of
-    `tagging.transform.tag_view_rows`.
-    """
+    """The rows of the tag views that findings ask for."""
     rows = found.select(
         *messages_by_key.MESSAGE,
         "tag",
@@ -69,8 +69,9 @@ def view_rows(found: DataFrame, messages: DataFrame) -> DataFrame:
     return transform.tag_view_rows(rows.join(whole, on=messages_by_key.MESSAGE, how="inner"))
 
 
+@shaped(found=kinds.COLUMNS, returns=PROGRESS_ROWS)
 def progress_rows(found: DataFrame) -> DataFrame:
-    """The rows of tag_write_progress that findings ask for. Columns in: `kinds.COLUMNS`."""
+    """The rows of tag_write_progress that findings ask for."""
     return found.select(
         "persistence_id",
         "tag",
@@ -80,8 +81,9 @@ def progress_rows(found: DataFrame) -> DataFrame:
     )
 
 
+@shaped(found=kinds.COLUMNS, returns=EVENT)
 def scanning_rows(found: DataFrame) -> DataFrame:
-    """The rows of tag_scanning that findings ask for. Columns in: `kinds.COLUMNS`."""
+    """The rows of tag_scanning that findings ask for."""
     return found.select("persistence_id", F.col("expected_sequence_nr").alias("sequence_nr"))
 
 
