@@ -6,23 +6,44 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
+from tidemark.journal import shapes
 from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import Shape, shaped
 
 SERIALIZER_ID = 0
 """The serializer id of every event; its manifest is the payload type, empty without a payload."""
+HEADS: Shape = {
+    **shapes.DELETED,
+    "topic": "string",
+    "segment_size": "int",
+    "written_to": "bigint",
+}
+"""The heads of journals. `persistence_id` is the key's id; `deleted_to` is 0 if nothing is deleted.
+
+`written_to`: journal holds every appended event up to this seq_nr, since the replicator writes
+events before the head (docs/real-systems.md, "Order of writes").
+"""
+EVENTS: Shape = {**shapes.MESSAGES, **shapes.PAYLOAD}
+STORED: Shape = {
+    "id": "string",
+    "seq_nr": "bigint",
+    "timestamp": "timestamp",
+    "tags": "array<string>",
+    "payload_type": "string",
+    "payload_txt": "string",
+    "payload_bin": "binary",
+}
+"""Rows of journal, under the table's names."""
 _KEY = ("id", "topic", "seq_nr", "timestamp")
 _PAYLOAD = ("tags", "payload_type", "payload_txt", "payload_bin")
 
 
+@shaped(returns=HEADS)
 def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
     """Read the heads of a topic's journals, by direct join on its segments of metajournal.
-
-    Columns: persistence_id (the key's id), topic, segment_size (int), deleted_to (bigint, 0 if
-    nothing is deleted), written_to (bigint: journal holds every appended event up to this seq_nr,
-    since the replicator writes events before the head; docs/real-systems.md, "Order of writes").
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -51,6 +72,7 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
     )
 
 
+@shaped(heads=HEADS, returns=EVENTS)
 def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
     """Read the events of a topic by a scan of journal.
 
@@ -58,12 +80,9 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
     delete: no reader sees it (docs/real-systems.md, "Order of writes").
 
     Args:
-        heads: the frame that the function `heads` returns.
+        heads: the heads of the topic.
         settings: where the tables are.
         topic: the topic of the heads.
-
-    Columns: persistence_id, sequence_nr (bigint), timestamp (timeuuid text), ticks, time_bucket
-    (bigint, epoch ms), tags, ser_id, ser_manifest, event (binary).
     """
     stored = connector.read(
         heads.sparkSession,
@@ -78,15 +97,14 @@ def events(heads: DataFrame, settings: Settings, topic: str) -> DataFrame:
     return alive.where(F.col("sequence_nr") > F.col("deleted_to")).drop("deleted_to")
 
 
+@shaped(numbers=shapes.EVENT, heads=HEADS, returns=EVENTS)
 def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataFrame:
     """Read the events of the keys by direct join; a key without an event or a head has no row.
 
     Args:
-        numbers: persistence_id, sequence_nr.
-        heads: the frame that the function `heads` returns.
+        numbers: the keys.
+        heads: the heads of the topic.
         settings: where the tables are.
-
-    Columns: those of `events`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -108,12 +126,9 @@ def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataF
     return enveloped(stored, settings)
 
 
+@shaped(stored=STORED, returns=EVENTS)
 def enveloped(stored: DataFrame, settings: Settings) -> DataFrame:
-    """Turn rows of journal into events; equal timestamps become equal timeuuids.
-
-    Columns in: id, seq_nr, timestamp, tags, payload_type, payload_txt, payload_bin. Columns out:
-    those of `events`.
-    """
+    """Turn rows of journal into events; equal timestamps become equal timeuuids."""
     epoch_ms = F.unix_millis("timestamp")
     is_text = F.col("payload_type").isin("json", "text")
     payload = F.when(is_text, F.encode("payload_txt", "UTF-8")).otherwise(F.col("payload_bin"))
