@@ -1,9 +1,7 @@
-"""What each shortcut saves that reaches behind Spark's or the JVM's public form.
+"""Measures what each shortcut saves that reaches behind the JVM's public form.
 
-The same applications run as they are, and without one shortcut after the other, in turns on one
-fresh Cassandra: over a small journal, where the start counts, and over a large one, where the work
-does. `BENCH_ROUNDS` (default 5) and `BENCH_EVENTS_PER_ID` (default 500, of the larger journal)
-choose the sizes; `BENCH_PARTS` (default `small,large`) what is measured.
+The same application runs as it is, and without one shortcut after the other, in turns on one fresh
+Cassandra, over a small journal, where the start counts. `BENCH_ROUNDS` (default 5) sets the rounds.
 """
 
 from __future__ import annotations
@@ -22,54 +20,38 @@ from embedded import class_archive, defaults
 from embedded.cassandra import Endpoint
 from embedded.spark import LATE_OPTIMIZING
 
-SMALL = 20
-"""Events of each persistence id of the smaller journal."""
+EVENTS = 20
+"""Events of each persistence id."""
 AS_IT_IS = "as it is"
 ARCHIVE, JIT = "without the class archive", "without the JIT thresholds"
-SHUFFLE = "without shuffled_once"
 WORTH_IT = 0.05
 """Of a whole run: a shortcut that saves less is not worth what it hides."""
 
 
 def main() -> None:
-    """Measure and print the tables of benchmarks/README.md."""
+    """Measure and print the table of benchmarks/README.md."""
     rounds = int(os.environ.get("BENCH_ROUNDS", "5"))
-    events = int(os.environ.get("BENCH_EVENTS_PER_ID", "500"))
-    parts = os.environ.get("BENCH_PARTS", "small,large").split(",")
     with fresh_server() as (endpoint, server):
-        if "small" in parts:
-            script = ("spark_apps/tag_write.py", "--force", *window(*HISTORY))
-            bench = _filled(endpoint, server, "small", SMALL)
-            title = f"tag-write of {IDS * SMALL:,} events, {rounds} rounds"
-            _print(_measured(bench, script, (ARCHIVE, JIT), rounds, title))
-        if "large" in parts:
-            script = ("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
-            bench = _filled(endpoint, server, "large", events)
-            title = f"rebuild of {IDS * events * 2:,} tag rows, {rounds} rounds"
-            _print(_measured(bench, script, (SHUFFLE,), rounds, title))
+        script = ("spark_apps/tag_write.py", "--force", *window(*HISTORY))
+        title = f"tag-write of {IDS * EVENTS:,} events, {rounds} rounds"
+        _print(_measured(_filled(endpoint, server), script, rounds, title))
 
 
-def _filled(endpoint: Endpoint, server: psutil.Process, keyspace: str, events: int) -> Bench:
-    bench = Bench(endpoint, server, keyspace)
+def _filled(endpoint: Endpoint, server: psutil.Process) -> Bench:
+    bench = Bench(endpoint, server, "small")
     bench.create()
-    bench.fill(1, events, BUCKETS)
+    bench.fill(1, EVENTS, BUCKETS)
     # The first run makes tables, and what it writes is new to Cassandra.
     bench.run("spark_apps/tag_write.py", *window(*HISTORY))
     return bench
 
 
-def _measured(
-    bench: Bench, script: Sequence[str], without: Sequence[str], rounds: int, title: str
-) -> Table:
-    variants = {
-        name: variant
-        for name, variant in _variants(bench, script).items()
-        if name in (AS_IT_IS, *without)
-    }
+def _measured(bench: Bench, script: Sequence[str], rounds: int, title: str) -> Table:
+    variants = _variants(bench)
     costs: dict[str, list[Cost]] = {name: [] for name in variants}
     for _ in range(rounds):
-        for name, (command, environment) in variants.items():
-            cost = bench.run(*command, **environment)
+        for name, environment in variants.items():
+            cost = bench.run(*script, **environment)
             costs[name].append(cost)
             print(f"{name}: {cost.wall_s:.1f} s, CPU {_cpu(cost):.1f} s", flush=True)
     table = table_of(f"{title}; medians", "s", "s saved", "CPU s", "CPU saved", "worth it")
@@ -83,18 +65,14 @@ def _measured(
     return table
 
 
-def _variants(
-    bench: Bench, script: Sequence[str]
-) -> Mapping[str, tuple[Sequence[str], Mapping[str, str]]]:
-    """Of each variant its command, and the variables that differ."""
+def _variants(bench: Bench) -> Mapping[str, Mapping[str, str]]:
+    """Return the environment variables in which each variant differs."""
     options = defaults.environment(bench.endpoint)["SPARK_SUBMIT_OPTS"]
-    without_jit = " ".join(one for one in options.split() if one not in LATE_OPTIMIZING)
-    without_archive = options.replace(class_archive.options(), "")
+    without_jit = " ".join(option for option in options.split() if option not in LATE_OPTIMIZING)
     return {
-        AS_IT_IS: (script, {}),
-        ARCHIVE: (script, {"SPARK_SUBMIT_OPTS": without_archive}),
-        JIT: (script, {"SPARK_SUBMIT_OPTS": without_jit}),
-        SHUFFLE: (("benchmarks/persisted.py", *script), {}),
+        AS_IT_IS: {},
+        ARCHIVE: {"SPARK_SUBMIT_OPTS": options.replace(class_archive.options(), "")},
+        JIT: {"SPARK_SUBMIT_OPTS": without_jit},
     }
 
 

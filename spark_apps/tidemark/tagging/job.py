@@ -112,9 +112,15 @@ class TagWriteJob:
             LockLost: the run must not write any more.
             TidemarkError: events were deleted before their rows were written.
         """
-        run = self._run
-        source = read.source(run, self._claimed.pieces, self._rules, self._strategy)
+        source = read.source(self._run, self._claimed.pieces, self._rules, self._strategy)
         kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
+        try:
+            return self._write(source, kept)
+        finally:
+            kept.unpersist()
+
+    def _write(self, source: read.MessagesToTag, kept: DataFrame) -> TagWriteResult:
+        run = self._run
         seen = Observation("events")
         index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
         ranking = read.ranked(run, source, index)

@@ -6,6 +6,7 @@ Progress and scanning stay as they are: the numbers before and after the window 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -39,14 +40,15 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
     ]
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        rows = _rows(run, scope)
-        ensure_locked()
-        tag_views.delete_partitions(run.control, run.settings, doomed)
-        ensure_locked()
-        stamp = run.control.write_time()
-        store.write_tag_views(
-            transform.tag_view_rows(rows), run.settings, len(doomed), write_time=stamp
-        )
+        with ExitStack() as in_memory:
+            rows = _rows(run, scope, in_memory)
+            ensure_locked()
+            tag_views.delete_partitions(run.control, run.settings, doomed)
+            ensure_locked()
+            stamp = run.control.write_time()
+            store.write_tag_views(
+                transform.tag_view_rows(rows), run.settings, len(doomed), write_time=stamp
+            )
         return counts
 
     return Plan(counts, lines, apply)
@@ -66,7 +68,7 @@ def _partitions(run: RunContext, scope: Scope) -> list[tuple[str, int]]:
     ]
 
 
-def _rows(run: RunContext, scope: Scope) -> DataFrame:
+def _rows(run: RunContext, scope: Scope, in_memory: ExitStack) -> DataFrame:
     """The rows of the window, numbered as tag-write numbers them.
 
     Raises:
@@ -78,6 +80,7 @@ def _rows(run: RunContext, scope: Scope) -> DataFrame:
     source = read.all_of(run, tag_rules)
     in_window = (F.col("time_bucket") >= first) & (F.col("time_bucket") < end)
     kept = read.kept(source, tag_rules, in_window)
+    in_memory.callback(kept.unpersist)
     found = read.ranked(run, source, kept.drop(*PAYLOAD_COLUMNS))
     series = numbering.anchored(found.ranked, source.known, found.anchors).localCheckpoint()
     bad = series.where(F.col("contradiction").isNotNull()).limit(1).collect()

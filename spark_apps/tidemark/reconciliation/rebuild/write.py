@@ -57,6 +57,37 @@ def write_series(
     tagged = _needed(events.tagged(messages, tag_rules), tags)
     marks = {YOUNG: F.when(_is_young(run), True), PURGED: F.when(_is_purged(purged), True)}
     kept = shuffled_once(tagged.withColumns(marks), "persistence_id")
+    try:
+        return _write(run, kept, tag_rules, tags, ensure_locked)
+    finally:
+        kept.unpersist()
+
+
+@shaped(events_read=EVENT, returns=EVENT)
+def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
+    """Of each persistence id what comes before the first event for which a condition holds.
+
+    All columns are kept.
+    """
+    first = (
+        events_read.where(condition)
+        .groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("first_nr"))
+    )
+    return (
+        events_read.join(F.broadcast(first), on="persistence_id", how="left")
+        .where(F.col("first_nr").isNull() | (F.col("sequence_nr") < F.col("first_nr")))
+        .select(*events_read.columns)
+    )
+
+
+def _write(
+    run: RunContext,
+    kept: DataFrame,
+    tag_rules: Sequence[TagRule],
+    tags: frozenset[str] | None,
+    ensure_locked: EnsureLocked,
+) -> Mapping[str, int]:
     series, found = _counted(kept)
     if found[YOUNG]:
         series.unpersist()
@@ -93,24 +124,6 @@ def write_series(
         "progress_rows_written": found.series,
         "quarantined": found.cause,
     }
-
-
-@shaped(events_read=EVENT, returns=EVENT)
-def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
-    """Of each persistence id what comes before the first event for which a condition holds.
-
-    All columns are kept.
-    """
-    first = (
-        events_read.where(condition)
-        .groupBy("persistence_id")
-        .agg(F.min("sequence_nr").alias("first_nr"))
-    )
-    return (
-        events_read.join(F.broadcast(first), on="persistence_id", how="left")
-        .where(F.col("first_nr").isNull() | (F.col("sequence_nr") < F.col("first_nr")))
-        .select(*events_read.columns)
-    )
 
 
 def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
