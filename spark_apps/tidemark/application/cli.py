@@ -128,10 +128,13 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
             )
 
     own = inspect.signature(command, eval_str=True).parameters.values()
-    parameters = [*(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own), *_OF_EVERY_RUN]
+    parameters = [
+        *(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own),
+        *_OF_EVERY_RUN,
+    ]
     # Typer reads both the signature and the annotations.
     run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 

@@ -127,17 +127,17 @@ def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
     Raises:
         InvalidInput: the keyspace is not an identifier.
     """
-    found = {}
+    tables = {}
     for statement in schema_statements(file, keyspace):
         if match := _TABLE.match(statement):
             columns = _COLUMN.findall(match[2])
             inline = [name for name, _, is_key in columns if is_key]
             key = _KEY.search(match[2])
             names = re.findall(r"\w+", key[1]) if key else inline
-            found[match[1]] = StatedTable(
+            tables[match[1]] = StatedTable(
                 {name: kind for name, kind, _ in columns}, frozenset(names)
             )
-    return found
+    return tables
 
 
 def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
@@ -159,10 +159,10 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
         f"{name} has no key column {column}"
         if column not in actual[name]
         else f"{name}.{column} is {actual[name][column]}, expected {kind}"
-        for name, one in stated.items()
+        for name, stated_table in stated.items()
         if name in actual
-        for column, kind in one.columns.items()
-        if actual[name].get(column, "" if column in one.key else kind) != kind
+        for column, kind in stated_table.columns.items()
+        if actual[name].get(column, "" if column in stated_table.key else kind) != kind
     ]
     if problems:
         raise SchemaMismatch(
@@ -171,12 +171,12 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
             do="these tables are not Tidemark's, or of a version that is too old; set another"
             " TIDEMARK_KEYSPACE, or move them away",
         )
-    for name, one in stated.items():
-        for column in one.columns.keys() - actual.get(name, one.columns).keys():
+    for name, stated_table in stated.items():
+        for column in stated_table.columns.keys() - actual.get(name, stated_table.columns).keys():
             # IF NOT EXISTS, because two runs may find the column missing at once.
             control.execute_ddl(
                 f"ALTER TABLE {table(keyspace, name)}"
-                f" ADD IF NOT EXISTS {identifier(column)} {one.columns[column]}"
+                f" ADD IF NOT EXISTS {identifier(column)} {stated_table.columns[column]}"
             )
 
 

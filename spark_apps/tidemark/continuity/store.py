@@ -19,9 +19,9 @@ from tidemark.settings import Settings
 FINDING = "finding"
 
 
-def write_findings(found: DataFrame, settings: Settings, run_id: str, write_time: int) -> None:
+def write_findings(findings: DataFrame, settings: Settings, run_id: str, write_time: int) -> None:
     """Write the rows of `finding.of_buckets` at `write_time` (microseconds), the first write."""
-    rows = found.withColumns(
+    rows = findings.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
             "run_id": F.lit(run_id),

@@ -158,5 +158,5 @@ def _spelled(key: str, is_python: bool) -> str:
 
 def _with_underscores(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_spelled(key, True): _with_underscores(each) for key, each in value.items()}
-    return [_with_underscores(each) for each in value] if isinstance(value, list) else value
+        return {_spelled(key, True): _with_underscores(item) for key, item in value.items()}
+    return [_with_underscores(item) for item in value] if isinstance(value, list) else value

@@ -104,7 +104,10 @@ class Header:
         except ValidationError as error:
             problems = error.errors(include_url=False)
         # Refused items make a list too short, so another error comes before `too_short`.
-        problem = min(problems, key=lambda each: (each["type"] == "too_short", self._place(each)))
+        problem = min(
+            problems,
+            key=lambda candidate: (candidate["type"] == "too_short", self._place(candidate)),
+        )
         name = self._found(problem["loc"])[1]
         what, do = describe(form, problem, name, is_python=self.is_python)
         raise error_in(self.file, what, do, *self._place(problem))

@@ -98,7 +98,7 @@ def _source(text: str) -> Any:
     for kind, key in _SOURCES.items():
         if text.startswith(f"{kind} "):
             names = _parts(text.removeprefix(kind))
-            return {key: [_unquoted(each) if key == "persistence-ids" else each for each in names]}
+            return {key: [_unquoted(name) if key == "persistence-ids" else name for name in names]}
     kind, _, topic = text.partition(" ")
     return {kind: topic.strip()} if kind == "kafka-journal" else text
 

@@ -60,22 +60,22 @@ def read_python_file(file: Path) -> PythonFile:
         line = getattr(error, "lineno", None) or 1
         what = f"not Python: {getattr(error, 'msg', error)}"
         raise error_in(file, what, "correct it", line) from None
-    found = [
+    definitions = [
         (function, decorator)
         for function in tree.body
         if isinstance(function, ast.FunctionDef)
         for decorator in function.decorator_list
         if _is_ours(decorator)
     ]
-    if len(found) != 1:
-        line = found[1][1].lineno if found else 1
-        what = "there is more than one projection" if found else "there is no projection"
+    if len(definitions) != 1:
+        line = definitions[1][1].lineno if definitions else 1
+        what = "there is more than one projection" if definitions else "there is no projection"
         raise error_in(file, what, f"{_FORM} of this file", line)
-    function, decorator = found[0]
+    function, decorator = definitions[0]
     if not isinstance(decorator, ast.Call) or decorator.args:
         raise error_in(file, "the arguments have no names", _FORM, decorator.lineno)
     lines = _lines(text)
-    arguments = [(each.arg, each, each.value) for each in decorator.keywords]
+    arguments = [(keyword.arg, keyword, keyword.value) for keyword in decorator.keywords]
     return PythonFile(
         Header(file, _Literals(file, text).mapping(decorator, arguments), is_python=True),
         "".join([*lines[: decorator.lineno - 1], *lines[decorator.end_lineno :]]),
@@ -130,7 +130,7 @@ class _Literals:
                 ],
             )
         if isinstance(node, ast.List | ast.Tuple):
-            return Node([self._node(each) for each in node.elts], self._place(node))
+            return Node([self._node(item) for item in node.elts], self._place(node))
         try:
             value = ast.literal_eval(node)
         except (ValueError, TypeError):

@@ -59,16 +59,16 @@ def read_sql_file(file: Path) -> SqlFile:
             header needs; the message names file, line, column and remedy.
     """
     text = utf8_text(file)
-    found = _FRONT_MATTER.match(text)
-    if found is None:
+    front_matter = _FRONT_MATTER.match(text)
+    if front_matter is None:
         old_header.refuse(file, text)
         line = len(text) - len(text.lstrip())
         what = (
             "the front matter does not end" if _OPENED.match(text) else "there is no front matter"
         )
         raise error_in(file, what, FORM, text.count("\n", 0, line) + 1, 1)
-    padded = "\n" * text.count("\n", 0, found.start(1)) + found[1]
-    body = "\n" * text.count("\n", 0, found.end()) + text[found.end() :]
+    padded = "\n" * text.count("\n", 0, front_matter.start(1)) + front_matter[1]
+    body = "\n" * text.count("\n", 0, front_matter.end()) + text[front_matter.end() :]
     return SqlFile(Header(file, _Yaml(file, padded).root()), body)
 
 
@@ -118,7 +118,7 @@ class _Yaml:
             return Node(event.value, place, padded=self._padded(event))
         if isinstance(event, MappingStartEvent):
             return self._mapping(place, depth)
-        items = [self._node(each, depth - 1) for each in self._until(SequenceEndEvent)]
+        items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]
         return Node(items, place)
 
     def _mapping(self, place: Place, depth: int) -> Node:

@@ -78,7 +78,7 @@ def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    found = connector.read_partitions(
+    snapshots = connector.read_partitions(
         wanted,
         settings.snapshot_keyspace,
         settings.snapshot_table,
@@ -88,7 +88,7 @@ def payloads(wanted: DataFrame, settings: Settings) -> DataFrame:
         "snapshot_data",
     )
     epoch_ms = F.col("epoch_ms")
-    return found.withColumnRenamed("timestamp", "epoch_ms").select(
+    return snapshots.withColumnRenamed("timestamp", "epoch_ms").select(
         "persistence_id",
         "sequence_nr",
         columns.epoch_ms_timeuuid(epoch_ms).alias("timestamp"),

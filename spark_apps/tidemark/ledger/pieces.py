@@ -305,7 +305,7 @@ class Pieces:
             # For a deleted row the answer has no columns.
             attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
             taken = next(
-                one for one in pieces[part] if attempts.get(one.time_bucket) != one.attempt
+                own for own in pieces[part] if attempts.get(own.time_bucket) != own.attempt
             )
             raise LockLost(
                 f"another run has taken the piece {from_millis(taken.time_bucket)}",

@@ -99,12 +99,12 @@ def _together(
     )
 
 
-def _was_opened_since(mine: PieceRow, says: PieceRow) -> bool:
+def _was_opened_since(own_row: PieceRow, rolled_up: PieceRow) -> bool:
     """Return whether another bucket size has work begun and not ended since `mine` was done."""
     return (
-        mine.state is State.DONE
-        and says.state is not State.DONE
-        and (mine.finished_at or _NEVER) < _last_touched([says])
+        own_row.state is State.DONE
+        and rolled_up.state is not State.DONE
+        and (own_row.finished_at or _NEVER) < _last_touched([rolled_up])
     )
 
 

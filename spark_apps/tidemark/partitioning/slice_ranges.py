@@ -77,12 +77,12 @@ def locked(slices: SliceRange, resource: str) -> list[str]:
 def missing(slices: SliceRange, done: Iterable[SliceRange]) -> list[SliceRange]:
     """Return the parts of `slices` that are in none of the done ranges, ascending."""
     left, first = [], slices.first
-    for one in sorted(done):
-        if one.first > slices.last:
+    for done_range in sorted(done):
+        if done_range.first > slices.last:
             break
-        if one.first > first:
-            left.append(SliceRange(first, one.first - 1))
-        first = max(first, one.last + 1)
+        if done_range.first > first:
+            left.append(SliceRange(first, done_range.first - 1))
+        first = max(first, done_range.last + 1)
     if first <= slices.last:
         left.append(SliceRange(first, slices.last))
     return left
@@ -98,7 +98,12 @@ def portions(
         done: done ranges by time bucket (epoch ms).
     """
     left: list[Portion] = []
-    edges = {edge for each in done.values() for one in each for edge in (one.first, one.last + 1)}
+    edges = {
+        edge
+        for done_ranges in done.values()
+        for done_range in done_ranges
+        for edge in (done_range.first, done_range.last + 1)
+    }
     for slices in ranges:
         starts = sorted({slices.first, *(edge for edge in edges if edge in _inside(slices))})
         ends = [start - 1 for start in starts[1:]] + [slices.last]
@@ -120,7 +125,7 @@ def _inside(slices: SliceRange) -> range:
 
 
 def _left(slices: SliceRange, done: Mapping[int, Sequence[SliceRange]]) -> frozenset[int]:
-    return frozenset(bucket for bucket, each in done.items() if missing(slices, each))
+    return frozenset(bucket for bucket, ranges in done.items() if missing(slices, ranges))
 
 
 def cut(events: Mapping[int, int], slices: SliceRange, ranges: int) -> list[SliceRange]:

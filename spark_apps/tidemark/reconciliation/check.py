@@ -8,7 +8,7 @@ from tidemark.errors import WrongData
 from tidemark.ledger import audit
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
-from tidemark.reconciliation.findings.find import Found, find
+from tidemark.reconciliation.findings.find import Comparison, find
 from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import audited_subject
@@ -28,32 +28,37 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     require_known(run, scope)
     kept = FrameCache()
     try:
-        found = find(run, scope, kept)
-        if found.by_kind:
-            findings.store(found.findings, run.settings, run.run_id)
-        lines = [*describe(found), *(findings.examples(found.findings) if found.by_kind else [])]
+        comparison = find(run, scope, kept)
+        if comparison.by_kind:
+            findings.store(comparison.findings, run.settings, run.run_id)
+        lines = [
+            *describe(comparison),
+            *(findings.examples(comparison.findings) if comparison.by_kind else []),
+        ]
     finally:
         kept.release()
-    counts = {**found.read, "findings": sum(found.by_kind.values()), **found.by_kind}
+    counts = {**comparison.read, "findings": sum(comparison.by_kind.values()), **comparison.by_kind}
     audit.record(run, "check", audited_subject(run, scope), lines, counts, dry_run=True)
-    if not found.by_kind:
+    if not comparison.by_kind:
         return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
     return Outcome(
-        RunState.FAILED, PieceCounts(planned=1, failed=1), counts, lines, _error(run, found)
+        RunState.FAILED, PieceCounts(planned=1, failed=1), counts, lines, _error(run, comparison)
     )
 
 
-def describe(found: Found) -> list[str]:
+def describe(comparison: Comparison) -> list[str]:
     """How many of each kind, and what the kind means."""
-    if not found.by_kind:
+    if not comparison.by_kind:
         return ["the tag views are what the messages say they should be"]
-    return [f"{kind} {count:,}: {kinds.MEANINGS[kind]}" for kind, count in found.by_kind.items()]
+    return [
+        f"{kind} {count:,}: {kinds.MEANINGS[kind]}" for kind, count in comparison.by_kind.items()
+    ]
 
 
-def _error(run: RunContext, found: Found) -> WrongData:
-    of_each = ", ".join(f"{count:,} {kind}" for kind, count in found.by_kind.items())
+def _error(run: RunContext, comparison: Comparison) -> WrongData:
+    of_each = ", ".join(f"{count:,} {kind}" for kind, count in comparison.by_kind.items())
     return WrongData(
-        f"{sum(found.by_kind.values()):,} findings ({of_each})",
+        f"{sum(comparison.by_kind.values()):,} findings ({of_each})",
         where=run.settings.journal_keyspace,
         do=f"see {run.settings.keyspace}.{findings.TABLE} for run_id {run.run_id};"
         " run reconcile repair",

@@ -44,7 +44,7 @@ class _Settle:
 
     def plan(self, run: RunContext) -> Plan:
         settled = self._settled(run)
-        open_events = [one for one in self._unwritable(run) if one[0] not in settled]
+        open_events = [event for event in self._unwritable(run) if event[0] not in settled]
         counts = {"events_settled": len(open_events)}
         if not open_events:
             return Plan(counts, ["it is settled already"], None)
@@ -94,13 +94,13 @@ class _Settle:
         if messages.isEmpty():
             raise self._refused("there is no such event in messages", "check both, see `finding`")
         tagged = events.tagged(messages, rules.load(settings.tagging_dir))
-        found = events.unwritable(tagged).collect()
-        if not found:
+        rows = events.unwritable(tagged).collect()
+        if not rows:
             raise self._refused(
                 "this event can be read, or carries no tag",
                 "nothing is to be settled: a row that it lacks is written by `reconcile.py repair`",
             )
-        return [(row.timestamp, row.cause) for row in found]
+        return [(row.timestamp, row.cause) for row in rows]
 
     def _refused(self, what: str, do: str) -> InvalidInput:
         where = f"--persistence-id {self.persistence_id} --sequence-nr {self.sequence_nr}"

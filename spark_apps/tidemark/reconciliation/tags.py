@@ -32,12 +32,12 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     try:
         run.say("reading messages, tag views and progress")
         read, _ = read_keys(run, scope, kept)
-        found, number = kept.now(by_tag(read))
-        [totals] = found.agg(
+        tags, number = kept.now(by_tag(read))
+        [totals] = tags.agg(
             F.count_if(F.col("events") == 0).alias("tags_without_events"),
             F.coalesce(F.sum("ids_without_progress"), F.lit(0)).alias("ids_without_progress"),
         ).collect()
-        lines = [_line(row.asDict()) for row in found.orderBy("tag").limit(limit).collect()]
+        lines = [_line(row.asDict()) for row in tags.orderBy("tag").limit(limit).collect()]
     finally:
         kept.release()
     if number > limit:

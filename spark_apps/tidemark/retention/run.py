@@ -192,7 +192,7 @@ def _purge(
 ) -> Mapping[str, int]:
     for subject in sorted(given_up):
         Pieces.of(run.control, run.settings, applications.PROJECT, subject).forget()
-    places = ((tag, one.time_bucket) for one in doomed.values() for tag in one.tags)
+    places = ((tag, bucket.time_bucket) for bucket in doomed.values() for tag in bucket.tags)
     while part := list(islice(places, _DELETED_AT_ONCE)):
         # What was lost meanwhile may be written by others now.
         ensure_locked()

@@ -6,6 +6,7 @@ test (`tests/shapes.py`), so that frames have the columns that docstrings name.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,9 +27,15 @@ class Shapes:
 
 
 def shaped(*, returns: Shape | None = None, **takes: Shape) -> Callable[[F], F]:
-    """State the shapes of a function's frames; a parameter that is None has none."""
+    """State the shapes of a function's frames; a parameter that is None has none.
+
+    Raises:
+        TypeError: the function has no parameter of that name, so that nothing would be checked.
+    """
 
     def state(function: F) -> F:
+        if unknown := takes.keys() - inspect.signature(function).parameters:
+            raise TypeError(f"{function.__qualname__} has no parameter {sorted(unknown)}")
         setattr(function, SHAPES, Shapes(takes, returns))
         return function
 

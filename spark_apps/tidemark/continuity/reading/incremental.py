@@ -137,15 +137,15 @@ def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) 
     ).unionByName(scanning.select("persistence_id", F.col("scanned_to").alias("sequence_nr")))
 
 
-@shaped(new=EVENT, told=EVENT, returns=EVENT)
-def asked_for(new: DataFrame, told: DataFrame) -> DataFrame:
+@shaped(new=EVENT, named=EVENT, returns=EVENT)
+def asked_for(new: DataFrame, named: DataFrame) -> DataFrame:
     """Return the keys to read: of `told`, of new events and of the events before them."""
     both = F.explode(F.array(F.col("sequence_nr") - 1, "sequence_nr"))
-    return new.select("persistence_id", both.alias("sequence_nr")).unionByName(told).distinct()
+    return new.select("persistence_id", both.alias("sequence_nr")).unionByName(named).distinct()
 
 
-@shaped(told=EVENT, present=EVENT, deleted=DELETED, returns=ID)
-def unreached(told: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFrame:
+@shaped(named=EVENT, present=EVENT, deleted=DELETED, returns=ID)
+def unreached(named: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the persistence ids with a named event beyond those present or deleted.
 
     All events of such an id must be read, to know where they end and whether there are any.
@@ -153,7 +153,7 @@ def unreached(told: DataFrame, present: DataFrame, deleted: DataFrame) -> DataFr
     highest = present.groupBy("persistence_id").agg(F.max("sequence_nr").alias("highest"))
     reached = F.greatest(F.coalesce("highest", F.lit(0)), F.coalesce("deleted_to", F.lit(0)))
     return (
-        told.join(highest, on="persistence_id", how="left")
+        named.join(highest, on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .where(F.col("sequence_nr") > reached)
         .select("persistence_id")
@@ -207,12 +207,12 @@ def _events(
     return journal_keys.with_rule_tags(run, new, tag_rules) if tag_rules else new
 
 
-def _around(new: DataFrame, told: DataFrame, settings: Settings) -> DataFrame:
+def _around(new: DataFrame, named: DataFrame, settings: Settings) -> DataFrame:
     """Read the events of `asked_for`, and all events of the ids that are `unreached`."""
-    keys = increments.keys_of(asked_for(new, told), settings)
+    keys = increments.keys_of(asked_for(new, named), settings)
     messages = frames.messages_of(keys, settings).localCheckpoint()
     deleted = frames.deleted(new.sparkSession, settings)
-    ids = unreached(told, messages, deleted).localCheckpoint()
+    ids = unreached(named, messages, deleted).localCheckpoint()
     if ids.isEmpty():
         return messages
     others = messages.join(ids, on="persistence_id", how="left_anti")

@@ -44,13 +44,13 @@ def rows_of_events(
         if tags is None or tag in tags
         for start in range(0, len(timestamps), KEYS_PER_QUERY)
     ]
-    found = control.execute_many(
+    rows_by_event = control.execute_many(
         "SELECT timestamp, tag_pid_sequence_nr FROM"
         f" {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ? AND timestamp IN ? AND persistence_id = ?",
         wanted,
     )
-    for (tag, bucket, _, persistence_id), rows in zip(wanted, found, strict=True):
+    for (tag, bucket, _, persistence_id), rows in zip(wanted, rows_by_event, strict=True):
         for row in rows:
             number = row["tag_pid_sequence_nr"]
             yield ViewRow(tag, bucket, row["timestamp"], persistence_id, number)
@@ -69,14 +69,14 @@ def rows_in_partitions(
         for partition in partitions
         for start in range(0, len(ids), KEYS_PER_QUERY)
     ]
-    found = control.execute_many(
+    rows_by_partition = control.execute_many(
         "SELECT timestamp, persistence_id, tag_pid_sequence_nr FROM"
         f" {table(settings.journal_keyspace, settings.events_by_tag_table)}"
         " WHERE tag_name = ? AND timebucket = ? AND persistence_id IN ? ALLOW FILTERING",
         wanted,
         concurrency=SEARCHES_IN_FLIGHT,
     )
-    for (tag, bucket, _), rows in zip(wanted, found, strict=True):
+    for (tag, bucket, _), rows in zip(wanted, rows_by_partition, strict=True):
         for row in rows:
             number = row["tag_pid_sequence_nr"]
             yield ViewRow(tag, bucket, row["timestamp"], row["persistence_id"], number)
@@ -86,8 +86,8 @@ def partitions_of(
     control: Control, settings: Settings, tags: Collection[str] | None
 ) -> list[tuple[str, int]]:
     """The partitions (tag, time bucket) that have rows, of all tags or only those, in order."""
-    found = tag_views.partitions(control, settings)
-    return sorted(one for one in found if tags is None or one[0] in tags)
+    partitions = tag_views.partitions(control, settings)
+    return sorted(partition for partition in partitions if tags is None or partition[0] in tags)
 
 
 def ids_with_progress(control: Control, settings: Settings, tag: str) -> list[str]:
@@ -104,7 +104,7 @@ def ids_in_partitions(
     control: Control, settings: Settings, partitions: Iterable[tuple[str, int]]
 ) -> set[str]:
     """The persistence ids with a row in one of those partitions."""
-    found: set[str] = set()
+    ids: set[str] = set()
     for partition in partitions:
         rows = control.stream(
             "SELECT persistence_id FROM"
@@ -112,8 +112,8 @@ def ids_in_partitions(
             " WHERE tag_name = ? AND timebucket = ?",
             partition,
         )
-        found.update(row["persistence_id"] for row in rows)
-    return found
+        ids.update(row["persistence_id"] for row in rows)
+    return ids
 
 
 def ids_with_scanning(
@@ -121,5 +121,5 @@ def ids_with_scanning(
 ) -> list[str]:
     """Those with a row in tag_scanning, in order."""
     ids = sorted(persistence_ids)
-    found = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
-    return [one for one in ids if found[one]]
+    rows_by_id = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
+    return [persistence_id for persistence_id in ids if rows_by_id[persistence_id]]

@@ -80,13 +80,15 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
     control, settings = run.control, run.settings
     entities = read_entities(control, settings, scope.persistence_ids or ())
     rows = set(delete_find.rows_of_events(control, settings, entities, scope.tags))
-    searched = entities if thorough else [one for one in entities if one.has_lost_its_front]
+    searched = (
+        entities if thorough else [entity for entity in entities if entity.has_lost_its_front]
+    )
     lines = []
     if searched:
         partitions = delete_find.partitions_of(control, settings, scope.tags)
         if not thorough:
             partitions = _up_to_the_first_events(run, partitions, searched)
-        names = [one.persistence_id for one in searched]
+        names = [entity.persistence_id for entity in searched]
         rows.update(delete_find.rows_in_partitions(control, settings, partitions, names))
         why = "asked for" if thorough else "their first events are deleted from messages"
         lines.append(
@@ -95,9 +97,9 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
         )
     _require_known(run, scope, entities, rows)
     progress = [
-        (one.persistence_id, tag)
-        for one in entities
-        for tag in sorted(one.progress_tags)
+        (entity.persistence_id, tag)
+        for entity in entities
+        for tag in sorted(entity.progress_tags)
         if scope.tags is None or tag in scope.tags
     ]
     touched = {row.persistence_id for row in rows} | {name for name, _ in progress}
@@ -105,9 +107,9 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
         {"tag_rows_deleted": len(rows)},
         [*_lines_of_rows(rows), *lines],
         [
-            one.persistence_id
-            for one in entities
-            if one.is_scanned and one.persistence_id in touched
+            entity.persistence_id
+            for entity in entities
+            if entity.is_scanned and entity.persistence_id in touched
         ],
         progress,
         rows,
@@ -130,8 +132,8 @@ def of_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Doomed
         for tag in sorted(tags)
         for persistence_id in delete_find.ids_with_progress(control, settings, tag)
     ]
-    found = {tag for tag, _ in partitions} | {tag for _, tag in progress}
-    require_known(run, Scope(tags=(frozenset(tags) - found) or None))
+    known_tags = {tag for tag, _ in partitions} | {tag for _, tag in progress}
+    require_known(run, Scope(tags=(frozenset(tags) - known_tags) or None))
     ids = {persistence_id for persistence_id, _ in progress}
     if thorough:
         ids |= delete_find.ids_in_partitions(control, settings, partitions)
@@ -155,9 +157,9 @@ def _require_known(
 ) -> None:
     """Search only for what was not met on the way."""
     tags = {row.tag for row in rows}
-    for one in entities:
-        tags |= one.progress_tags | {tag for tag, _ in one.timestamps}
-    unknown_ids = frozenset(one.persistence_id for one in entities if not one.is_known)
+    for entity in entities:
+        tags |= entity.progress_tags | {tag for tag, _ in entity.timestamps}
+    unknown_ids = frozenset(entity.persistence_id for entity in entities if not entity.is_known)
     unknown_tags = (scope.tags or frozenset()) - tags
     require_known(run, Scope(unknown_ids or None, unknown_tags or None))
 
@@ -170,7 +172,7 @@ def _up_to_the_first_events(
     Those may disagree, by less than a time bucket: no reader would find such a row otherwise
     (docs/real-systems.md, "How a reader reads").
     """
-    first_buckets = [one.first_bucket for one in entities]
+    first_buckets = [entity.first_bucket for entity in entities]
     if None in first_buckets:
         return list(partitions)
     last = max(bucket for bucket in first_buckets if bucket is not None)

@@ -71,7 +71,7 @@ class Bounds:
             return marked.withColumn("is_required", is_required)
         emptied = local_rows(
             expected.sparkSession,
-            [(one, True) for one in sorted(self.emptied_buckets)],
+            [(bucket, True) for bucket in sorted(self.emptied_buckets)],
             "expected_time_bucket bigint, is_emptied boolean",
         )
         return (

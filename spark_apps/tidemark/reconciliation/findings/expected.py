@@ -102,15 +102,15 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
 
 def _bases(ranked: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame) -> DataFrame:
     """SERIES, base for the (persistence id, tag) whose front was deleted."""
-    agreed = _base_that_most_rows_agree_on(ranked, rows)
-    told = _base_that_progress_tells(ranked, progress)
+    by_rows = _base_that_most_rows_agree_on(ranked, rows)
+    by_progress = _base_that_progress_tells(ranked, progress)
     highest_gone = gone.groupBy(*SERIES).agg(F.max("tag_pid_sequence_nr").alias("gone_number"))
     known = F.coalesce("agreed_base", "progress_base", F.lit(0))
     return (
         ranked.select(*SERIES)
         .distinct()
-        .join(agreed, on=[*SERIES], how="left")
-        .join(told, on=[*SERIES], how="left")
+        .join(by_rows, on=[*SERIES], how="left")
+        .join(by_progress, on=[*SERIES], how="left")
         .join(highest_gone, on=[*SERIES], how="left")
         .select(*SERIES, F.greatest(known, "gone_number", F.lit(0)).alias("base"))
     )

@@ -16,7 +16,7 @@ from tidemark.reconciliation.findings.scope import Scope
 
 
 @dataclass(frozen=True)
-class Found:
+class Comparison:
     """What a comparison found.
 
     Attributes:
@@ -30,7 +30,7 @@ class Found:
     read: dict[str, int]
 
 
-def find(run: RunContext, scope: Scope, kept: FrameCache) -> Found:
+def find(run: RunContext, scope: Scope, kept: FrameCache) -> Comparison:
     """Compare; nothing is written.
 
     Raises:
@@ -47,4 +47,4 @@ def find(run: RunContext, scope: Scope, kept: FrameCache) -> Found:
     )
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     by_kind = {kind: counted[kind] for kind in kinds.MEANINGS if kind in counted}
-    return Found(findings, by_kind, {**read, "rows_of_deleted_events": gone})
+    return Comparison(findings, by_kind, {**read, "rows_of_deleted_events": gone})

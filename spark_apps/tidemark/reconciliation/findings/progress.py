@@ -163,9 +163,9 @@ def _target(name: str) -> Column:
     return F.coalesce(f"due.{name}", f"gone.{name}")
 
 
-def _of_scanning(found: DataFrame, tag: Column) -> DataFrame:
+def _of_scanning(rows: DataFrame, tag: Column) -> DataFrame:
     return kinds.finding(
-        found,
+        rows,
         kind=F.lit(kinds.SCANNING_AHEAD),
         tag=tag,
         sequence_nr=F.col("scanned_to"),

@@ -106,9 +106,9 @@ def unwritable_findings(index: DataFrame, bounds: Bounds) -> DataFrame:
 
     In a finding, tag is "".
     """
-    found = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket"))
+    unwritable = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket"))
     return kinds.finding(
-        found,
+        unwritable,
         kind=F.lit(kinds.UNWRITABLE_EVENT),
         tag=F.lit(""),
         sequence_nr=F.col("sequence_nr"),

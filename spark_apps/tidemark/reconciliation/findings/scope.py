@@ -117,9 +117,15 @@ def _unknown_ids(run: RunContext, ids: Iterable[str]) -> list[str]:
     ]
     unknown = sorted(ids)
     for probe in probes:
-        found = run.control.execute_many(probe, [(one,) for one in unknown])
-        unknown = [one for one, rows in zip(unknown, found, strict=True) if not rows]
-    return [one for one in unknown if not _has_tag_view_rows(run, one)]
+        answers = run.control.execute_many(probe, [(persistence_id,) for persistence_id in unknown])
+        unknown = [
+            persistence_id
+            for persistence_id, rows in zip(unknown, answers, strict=True)
+            if not rows
+        ]
+    return [
+        persistence_id for persistence_id in unknown if not _has_tag_view_rows(run, persistence_id)
+    ]
 
 
 def _has_tag_view_rows(run: RunContext, persistence_id: str) -> bool:
@@ -128,7 +134,10 @@ def _has_tag_view_rows(run: RunContext, persistence_id: str) -> bool:
         f"SELECT persistence_id FROM {views} WHERE tag_name = ? AND timebucket = ?"
         " AND persistence_id = ? LIMIT 1 ALLOW FILTERING"
     )
-    places = ((*one, persistence_id) for one in tag_views.partitions(run.control, run.settings))
+    places = (
+        (*partition, persistence_id)
+        for partition in tag_views.partitions(run.control, run.settings)
+    )
     while part := list(islice(places, _TOGETHER)):
         if any(run.control.execute_many(probe, part)):
             return True

@@ -147,13 +147,13 @@ def _lines(judged: DataFrame, counts: Mapping[str, int]) -> list[str]:
 
 
 def _examples(judged: DataFrame) -> Sequence[str]:
-    found = verdicts.series(judged).head(EXAMPLES + 1)
+    series = verdicts.series(judged).head(EXAMPLES + 1)
     lines = [
         f"  {row.persistence_id}, tag {row.tag}: {row['rows']:,} rows;"
         f" first number left: {_number(row.first_left)}"
-        for row in found[:EXAMPLES]
+        for row in series[:EXAMPLES]
     ]
-    return lines + (["  and more"] if len(found) > EXAMPLES else [])
+    return lines + (["  and more"] if len(series) > EXAMPLES else [])
 
 
 def _number(number: int | None) -> str:

@@ -62,8 +62,8 @@ def before(end_ms: int) -> Column:
 
 def newest_ticks(rows: DataFrame) -> int:
     """The time of the newest event, in ticks (100 ns since 1582); 0 without rows."""
-    [found] = rows.agg(F.max(columns.timeuuid_ticks(F.col("timestamp"))).alias("last")).collect()
-    return found["last"] or 0
+    [row] = rows.agg(F.max(columns.timeuuid_ticks(F.col("timestamp"))).alias("last")).collect()
+    return row["last"] or 0
 
 
 def compare(source: DataFrame, target: DataFrame) -> Difference:
@@ -88,8 +88,8 @@ def compare(source: DataFrame, target: DataFrame) -> Difference:
     # Counted while the differing rows are collected, so that both tables are read only once.
     observation = Observation()
     counts = [
-        F.count(F.when(F.col("verdict") == one, True)).alias(one)
-        for one in (EQUAL, MISSING, EXTRA, DIFFERENT)
+        F.count(F.when(F.col("verdict") == counted_verdict, True)).alias(counted_verdict)
+        for counted_verdict in (EQUAL, MISSING, EXTRA, DIFFERENT)
     ]
     observed = judged.observe(observation, *counts)
     differing = observed.where(F.col("verdict") != EQUAL).localCheckpoint()

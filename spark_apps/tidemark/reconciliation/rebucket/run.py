@@ -66,26 +66,26 @@ def _plan(run: RunContext, to: BucketSize, table_name: str | None, *, thorough: 
         first_ms = None if thorough else _compare_from(source, target, state)
         tables = _Tables(run, target, first_ms, end_ms)
         _require_not_used(run, target)
-        found = tables.compare()
-        _require_no_newer_rows(tables, found)
-        totals = found.totals
+        difference = tables.compare()
+        _require_no_newer_rows(tables, difference)
+        totals = difference.totals
     else:
         run.say(f"counting the rows of {source.events_by_tag_table}")
         rows = rebucket_read.keys(run, source).where(rebucket_rows.before(end_ms))
-        tables, found = _Tables(run, target, None, end_ms), None
+        tables, difference = _Tables(run, target, None, end_ms), None
         totals = Totals(equal=0, missing=rows.count(), extra=0, different=0)
     counts = _counts(totals)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         done = Counter(counts)
-        differing = found
+        differing = difference
         if differing is None:
             differing = _copy(tables, counts["rows_copied"], ensure_locked)
             done.update(_counts(differing.totals))
         return _put_all_right(tables, differing, done, ensure_locked)
 
     is_verified = state is not None and state.verified_to is not None
-    is_up_to_date = found is not None and is_verified and not totals.differing
+    is_up_to_date = difference is not None and is_verified and not totals.differing
     lines = _lines(source, target, totals, tables.first_ms) + _how_to_switch(source, target)
     return Plan(counts, lines, None if is_up_to_date else apply)
 
@@ -133,7 +133,7 @@ def _copy(tables: _Tables, rows: int, ensure_locked: EnsureLocked) -> Difference
 
 
 def _put_all_right(
-    tables: _Tables, found: Difference, done: Counter[str], ensure_locked: EnsureLocked
+    tables: _Tables, difference: Difference, done: Counter[str], ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
     """Put right what differs and compare again, until nothing differs.
 
@@ -142,41 +142,41 @@ def _put_all_right(
     """
     run, target = tables.run, tables.target
     for _ in range(ROUNDS):
-        if not found.totals.differing:
+        if not difference.totals.differing:
             ensure_locked()
             rebucket_store.write_verified(run.control, target, from_millis(tables.end_ms))
-            return {**done, "rows_verified": found.totals.equal}
-        _put_right(tables, found, ensure_locked)
-        found = tables.compare()
-        done.update(_counts(found.totals))
+            return {**done, "rows_verified": difference.totals.equal}
+        _put_right(tables, difference, ensure_locked)
+        difference = tables.compare()
+        done.update(_counts(difference.totals))
     raise TidemarkError(
         f"after {ROUNDS} rounds {run.settings.events_by_tag_table} and"
-        f" {target.events_by_tag_table} still differ in {found.totals.differing:,} rows",
+        f" {target.events_by_tag_table} still differ in {difference.totals.differing:,} rows",
         where=run.settings.journal_keyspace,
         do="stop the writers and run again; if that does not help, run `reconcile check`",
     )
 
 
-def _put_right(tables: _Tables, found: Difference, ensure_locked: EnsureLocked) -> None:
+def _put_right(tables: _Tables, difference: Difference, ensure_locked: EnsureLocked) -> None:
     verdict = F.col("verdict")
-    tables.run.say(f"putting {found.totals.differing:,} rows right")
+    tables.run.say(f"putting {difference.totals.differing:,} rows right")
     ensure_locked()
-    rebucket_store.delete_rows(found.rows.where(verdict.isin(EXTRA, DIFFERENT)), tables.target)
+    rebucket_store.delete_rows(difference.rows.where(verdict.isin(EXTRA, DIFFERENT)), tables.target)
     ensure_locked()
-    wanted = found.rows.where(verdict.isin(MISSING, DIFFERENT)).drop("verdict")
+    wanted = difference.rows.where(verdict.isin(MISSING, DIFFERENT)).drop("verdict")
     rows = tables.source_rows().join(wanted, on=rebucket_rows.KEY, how="left_semi")
     rebucket_store.copy_rows(rows, tables.target)
 
 
-def _require_no_newer_rows(tables: _Tables, found: Difference) -> None:
+def _require_no_newer_rows(tables: _Tables, difference: Difference) -> None:
     """Refuse to delete rows that came after the last of the source.
 
     Raises:
         WrongData: somebody writes the target.
     """
-    if not found.totals.extra:
+    if not difference.totals.extra:
         return
-    of_target = found.rows.where(F.col("verdict") == EXTRA)
+    of_target = difference.rows.where(F.col("verdict") == EXTRA)
     newest = rebucket_rows.newest_ticks(of_target)
     if newest > rebucket_rows.newest_ticks(tables.source_rows()):
         raise _in_use(tables.run, tables.target, "it has rows that are newer than all of")
@@ -247,21 +247,21 @@ def _exists(run: RunContext, target: Settings) -> bool:
     return columns is not None
 
 
-def _counts(found: Totals) -> dict[str, int]:
+def _counts(totals: Totals) -> dict[str, int]:
     return {
-        "rows_copied": found.missing + found.different,
-        "rows_deleted": found.extra + found.different,
-        "rows_verified": found.equal,
+        "rows_copied": totals.missing + totals.different,
+        "rows_deleted": totals.extra + totals.different,
+        "rows_verified": totals.equal,
     }
 
 
-def _lines(source: Settings, target: Settings, found: Totals, first_ms: int | None) -> list[str]:
+def _lines(source: Settings, target: Settings, totals: Totals, first_ms: int | None) -> list[str]:
     old, new = source.events_by_tag_table, target.events_by_tag_table
     compared = "all rows" if first_ms is None else f"rows from {iso(from_millis(first_ms))} on"
     return [
         f"{old} ({source.bucket_size.value}) to {new} ({target.bucket_size.value}), {compared}:"
-        f" {found.missing:,} to copy, {found.different:,} to replace, {found.extra:,} to delete,"
-        f" {found.equal:,} equal",
+        f" {totals.missing:,} to copy, {totals.different:,} to replace, {totals.extra:,} to delete,"
+        f" {totals.equal:,} equal",
     ]
 
 

@@ -105,5 +105,9 @@ def _messages(run: RunContext, scope: Scope) -> DataFrame:
     spark, settings = run.spark, run.settings
     if scope.persistence_ids is None:
         return frames.message_index(spark, settings, *PAYLOAD_COLUMNS)
-    ids = local_rows(spark, [(one,) for one in scope.persistence_ids], "persistence_id string")
+    ids = local_rows(
+        spark,
+        [(persistence_id,) for persistence_id in scope.persistence_ids],
+        "persistence_id string",
+    )
     return frames.messages_of_ids(ids, settings, *PAYLOAD_COLUMNS)

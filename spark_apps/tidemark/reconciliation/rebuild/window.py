@@ -81,8 +81,8 @@ def _rows(run: RunContext, scope: Scope, in_memory: ExitStack) -> DataFrame:
     in_window = (F.col("time_bucket") >= first) & (F.col("time_bucket") < end)
     kept = read.kept(source, tag_rules, in_window)
     in_memory.callback(kept.unpersist)
-    found = read.ranked(run, source, kept.drop(*PAYLOAD_COLUMNS))
-    series = numbering.anchored(found.ranked, source.known, found.anchors).localCheckpoint()
+    ranking = read.ranked(run, source, kept.drop(*PAYLOAD_COLUMNS))
+    series = numbering.anchored(ranking.ranked, source.known, ranking.anchors).localCheckpoint()
     bad = series.where(F.col("contradiction").isNotNull()).limit(1).collect()
     if bad:
         raise JournalDamaged(
@@ -93,5 +93,5 @@ def _rows(run: RunContext, scope: Scope, in_memory: ExitStack) -> DataFrame:
     purged = emptied_buckets(run.control, settings)
     is_wanted = in_window & ~F.col("time_bucket").isin(*purged) if purged else in_window
     of_tags = F.lit(True) if scope.tags is None else F.col("tag").isin(*sorted(scope.tags))
-    rows = numbering.numbered(found.ranked, series)
+    rows = numbering.numbered(ranking.ranked, series)
     return transform.with_payload(rows.where(F.col("tag").isNotNull() & is_wanted & of_tags), kept)

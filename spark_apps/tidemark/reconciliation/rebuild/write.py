@@ -88,20 +88,20 @@ def _write(
     tags: frozenset[str] | None,
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    series, found = _counted(kept)
-    if found[YOUNG]:
+    series, totals = _counted(kept)
+    if totals[YOUNG]:
         series.unpersist()
         kept = before_first(kept, F.col(YOUNG).isNotNull())
-        series, found = _counted(kept)
-    if found.cause:
+        series, totals = _counted(kept)
+    if totals.cause:
         ensure_locked()
         store.quarantine_unwritable(run, kept)
     run.say("numbering, writing the tag views")
     rows = numbering.ranked(kept).where(F.col("tag").isNotNull() & F.col(PURGED).isNull())
     rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
     # Columns that no event has would cost as much as the others, to leave them unset.
-    absent = [name for name in PAYLOAD_COLUMNS if not found[name]]
-    span = (found.last or 0) - (found.first or 0)
+    absent = [name for name in PAYLOAD_COLUMNS if not totals[name]]
+    span = (totals.last or 0) - (totals.first or 0)
     time_buckets = span // run.settings.bucket_size.milliseconds + 1
     # The deletes came from here, the rows come from wherever a task runs: clocks may disagree.
     stamp = run.control.write_time()
@@ -109,7 +109,7 @@ def _write(
     store.write_tag_views(
         transform.tag_view_rows(rows).drop(*absent),
         run.settings,
-        found.tags * time_buckets,
+        totals.tags * time_buckets,
         write_time=stamp,
     )
     run.say("writing tag_write_progress and tag_scanning")
@@ -120,9 +120,9 @@ def _write(
         _write_scanning(run, series, rules.version(tag_rules), stamp, ensure_locked)
     series.unpersist()
     return {
-        "tag_rows_written": (found.rows or 0) - found[PURGED],
-        "progress_rows_written": found.series,
-        "quarantined": found.cause,
+        "tag_rows_written": (totals.rows or 0) - totals[PURGED],
+        "progress_rows_written": totals.series,
+        "quarantined": totals.cause,
     }
 
 

@@ -19,7 +19,7 @@ from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
-from tidemark.reconciliation.findings.find import Found, find
+from tidemark.reconciliation.findings.find import Comparison, find
 from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
@@ -56,10 +56,10 @@ def operation(scope: Scope) -> Operation:
     return Operation("repair", str(scope), lambda run: _plan(run, scope))
 
 
-@shaped(found=kinds.COLUMNS, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
-def view_rows(found: DataFrame, messages: DataFrame) -> DataFrame:
+@shaped(findings_of_rows=kinds.COLUMNS, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
+def view_rows(findings_of_rows: DataFrame, messages: DataFrame) -> DataFrame:
     """The rows of the tag views that findings ask for."""
-    rows = found.select(
+    rows = findings_of_rows.select(
         *messages_by_key.MESSAGE,
         "tag",
         F.col("expected_number").alias("tag_pid_sequence_nr"),
@@ -69,10 +69,10 @@ def view_rows(found: DataFrame, messages: DataFrame) -> DataFrame:
     return transform.tag_view_rows(rows.join(whole, on=messages_by_key.MESSAGE, how="inner"))
 
 
-@shaped(found=kinds.COLUMNS, returns=PROGRESS_ROWS)
-def progress_rows(found: DataFrame) -> DataFrame:
+@shaped(findings_of_progress=kinds.COLUMNS, returns=PROGRESS_ROWS)
+def progress_rows(findings_of_progress: DataFrame) -> DataFrame:
     """The rows of tag_write_progress that findings ask for."""
-    return found.select(
+    return findings_of_progress.select(
         "persistence_id",
         "tag",
         F.col("expected_sequence_nr").alias("sequence_nr"),
@@ -81,42 +81,44 @@ def progress_rows(found: DataFrame) -> DataFrame:
     )
 
 
-@shaped(found=kinds.COLUMNS, returns=EVENT)
-def scanning_rows(found: DataFrame) -> DataFrame:
+@shaped(findings_of_scanning=kinds.COLUMNS, returns=EVENT)
+def scanning_rows(findings_of_scanning: DataFrame) -> DataFrame:
     """The rows of tag_scanning that findings ask for."""
-    return found.select("persistence_id", F.col("expected_sequence_nr").alias("sequence_nr"))
+    return findings_of_scanning.select(
+        "persistence_id", F.col("expected_sequence_nr").alias("sequence_nr")
+    )
 
 
 def _plan(run: RunContext, scope: Scope) -> Plan:
     require_known(run, scope)
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     kept = FrameCache()
-    found = find(run, scope, kept)
-    [of_actions] = found.findings.agg(
+    comparison = find(run, scope, kept)
+    [of_actions] = comparison.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
     counts = of_actions.asDict()
-    examples = findings.examples(found.findings) if found.by_kind else []
+    examples = findings.examples(comparison.findings) if comparison.by_kind else []
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        _put_right(run, found, counts, ensure_locked)
+        _put_right(run, comparison, counts, ensure_locked)
         kept.release()
         return counts
 
-    return Plan(counts, [*describe(found), *examples], apply if found.by_kind else None)
+    return Plan(counts, [*describe(comparison), *examples], apply if comparison.by_kind else None)
 
 
 def _put_right(
-    run: RunContext, found: Found, counts: Mapping[str, int], ensure_locked: EnsureLocked
+    run: RunContext, comparison: Comparison, counts: Mapping[str, int], ensure_locked: EnsureLocked
 ) -> None:
     settings = run.settings
     tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
         "events_quarantined": lambda part: store.quarantine_unwritable(
-            run, events.tagged(_messages(run, found, part), tag_rules)
+            run, events.tagged(_messages(run, comparison, part), tag_rules)
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
-            view_rows(part, _messages(run, found, part)), settings, counts["tag_rows_written"]
+            view_rows(part, _messages(run, comparison, part)), settings, counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
         "progress_rows_written": lambda part: store.write_progress(progress_rows(part), settings),
@@ -124,24 +126,24 @@ def _put_right(
         "scanning_rows_written": lambda part: store.write_scanning(scanning_rows(part), settings),
     }
     ensure_locked()
-    _forget(run, found.findings)
+    _forget(run, comparison.findings)
     bucket_size.record_bucket_size(run.control, settings)
     rules.record(run.control, settings, tag_rules)
     for name, condition in ACTIONS.items():
         if counts[name]:
             run.say(f"{counts[name]:,} {name.replace('_', ' ')}")
             ensure_locked()
-            actions[name](found.findings.where(condition))
+            actions[name](comparison.findings.where(condition))
 
 
-def _forget(run: RunContext, found: DataFrame) -> None:
-    ids = found.select("persistence_id").distinct().limit(FORGOTTEN_BY_ID + 1).collect()
+def _forget(run: RunContext, repaired: DataFrame) -> None:
+    ids = repaired.select("persistence_id").distinct().limit(FORGOTTEN_BY_ID + 1).collect()
     names = frozenset(row["persistence_id"] for row in ids)
     completeness.forget(run.control, run.settings, names if len(names) <= FORGOTTEN_BY_ID else None)
 
 
-def _messages(run: RunContext, found: Found, part: DataFrame) -> DataFrame:
+def _messages(run: RunContext, comparison: Comparison, part: DataFrame) -> DataFrame:
     wanted = part.select(
         *messages_by_key.MESSAGE, F.col("expected_time_bucket").alias("time_bucket")
     )
-    return messages_by_key.messages_of(run, wanted, found.read["messages_checked"])
+    return messages_by_key.messages_of(run, wanted, comparison.read["messages_checked"])
