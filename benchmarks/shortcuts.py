@@ -81,7 +81,9 @@ def _medians(whole: Sequence[float], without: Sequence[float]) -> tuple[float, f
 
     Of the differences of the same round: a machine is never quiet for all of them.
     """
-    saved = statistics.median(1 - one / other for one, other in zip(whole, without, strict=True))
+    saved = statistics.median(
+        1 - with_it / other for with_it, other in zip(whole, without, strict=True)
+    )
     return statistics.median(without), saved
 
 

@@ -57,8 +57,8 @@ def main() -> None:
         bench.fill(1, events, BUCKETS)
         define(bench, DEFINITIONS, WHOLE, SESSIONS)
         whole = [_project(bench, WHOLE)]
-        ranges = [slice_ranges.text(each) for each in keys.slice_ranges(number)]
-        many = [_project(bench, SESSIONS, "--slices", each) for each in ranges]
+        ranges = [slice_ranges.text(slice_range) for slice_range in keys.slice_ranges(number)]
+        many = [_project(bench, SESSIONS, "--slices", slice_range) for slice_range in ranges]
     for what, costs in (
         ("all slices at once, one process", whole),
         (f"{number} ranges, {number} processes", many),

@@ -73,13 +73,13 @@ def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
     pekko = statistics.median(by_pekko)
     table.add_row("Pekko Reconciliation, JVM included", *_figures(pekko, rows, None, 1.0))
     for master, of_master in costs.items():
-        cost = sorted(of_master, key=lambda each: each.wall_s)[ROUNDS // 2]
+        cost = sorted(of_master, key=lambda measured: measured.wall_s)[ROUNDS // 2]
         figures = _figures(cost.wall_s, rows, cost, pekko / cost.wall_s)
         table.add_row(f"Tidemark, {master}, start-up included", *figures)
         cpu = f"{cost.client_cpu_s:.0f} s Tidemark, {cost.server_cpu_s:.0f} s Cassandra"
         table.add_row(f"  CPU: {cpu}", "", "", "", "")
     turns = zip(by_pekko, costs["local[2]"], strict=True)
-    ratios = ", ".join(f"{one / cost.wall_s:.2f}" for one, cost in turns)
+    ratios = ", ".join(f"{of_master_s / cost.wall_s:.2f}" for of_master_s, cost in turns)
     table.add_row(f"  ratio of local[2] in each round: {ratios}", "", "", "", "")
     ceiling = _ceiling(bench, events, jmx_port)
     seconds = ceiling.write_s + ceiling.import_s
@@ -106,8 +106,8 @@ def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
     measured = sstables.measure(HOME.parent, target.keyspace, jmx_port, IDS, events, BUCKETS)
     settings = settings_of(target.environment())
     with Control(settings) as control:
-        one = control.execute("SELECT tag_name FROM ceiling.tag_views LIMIT 1")
-    if not one:
+        first_row = control.execute("SELECT tag_name FROM ceiling.tag_views LIMIT 1")
+    if not first_row:
         raise RuntimeError("nothing was imported")
     return measured
 

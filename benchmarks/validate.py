@@ -74,7 +74,9 @@ def _table(events: int, *looks: dict[int, list[Cost]]) -> Table:
     for what, costs in zip(("what is new", "everything"), looks, strict=True):
         base = statistics.median(cost.wall_s for cost in costs[TIMES[0]])
         for times in TIMES:
-            cost = sorted(costs[times], key=lambda each: each.wall_s)[len(costs[times]) // 2]
+            cost = sorted(costs[times], key=lambda cost_of_round: cost_of_round.wall_s)[
+                len(costs[times]) // 2
+            ]
             figures = (cost.client_cpu_s, cost.server_cpu_s, cost.peak_mib)
             table.add_row(
                 what,

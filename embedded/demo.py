@@ -161,8 +161,8 @@ class Steps:
         )
 
     def _known(self, dags: tuple[str, ...]) -> bool | None:
-        found = rest.call(self.client, "GET", "dags?limit=100")["dags"]
-        return set(dags) <= {dag["dag_id"] for dag in found} or None
+        present = rest.call(self.client, "GET", "dags?limit=100")["dags"]
+        return set(dags) <= {dag["dag_id"] for dag in present} or None
 
     def _started_by_asset(self, dag_id: str) -> str:
         """The run that the asset before started: the newest one, which must appear soon."""

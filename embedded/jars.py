@@ -148,10 +148,10 @@ def _read_lock(lock_file: Path) -> dict[str, list[Jar]]:
 def _checked(path: Path, jar: Jar) -> bool:
     if not path.exists():
         return False
-    found = _sha256(path)
-    if found != jar.sha256:
+    actual = _sha256(path)
+    if actual != jar.sha256:
         raise EmbeddedError(
-            f"checksum of {jar.coordinate} is {found[:12]}..., the lock says {jar.sha256[:12]}...",
+            f"checksum of {jar.coordinate} is {actual[:12]}..., the lock says {jar.sha256[:12]}...",
             str(path),
             "delete the file and run again",
         )
@@ -184,9 +184,9 @@ def _fetch_one(context: MavenContext, jar: Jar, directory: Path) -> str:
         raise EmbeddedError(
             f"cannot fetch {jar.coordinate}", cause, "check the network and run again"
         ) from error
-    if (found := _sha256(path)) != jar.sha256:
+    if (actual := _sha256(path)) != jar.sha256:
         raise EmbeddedError(
-            f"checksum of {jar.coordinate} is {found[:12]}..., the lock says {jar.sha256[:12]}...",
+            f"checksum of {jar.coordinate} is {actual[:12]}..., the lock says {jar.sha256[:12]}...",
             "refused the download",
             "run again; if it stays, the repository served another file: do not use it",
         )

@@ -28,8 +28,8 @@ def _candidates() -> list[Path]:
     homes = []
     if configured := os.environ.get("JAVA_HOME"):
         homes.append(Path(configured))
-    if found := shutil.which("java"):
-        homes.append(Path(found).resolve().parent.parent)
+    if command := shutil.which("java"):
+        homes.append(Path(command).resolve().parent.parent)
     return homes
 
 
@@ -41,5 +41,5 @@ def _major(home: Path) -> int | None:
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(\d+)', output)
-    return int(found.group(1)) if found else None
+    version = re.search(r'version "(\d+)', output)
+    return int(version.group(1)) if version else None

@@ -104,8 +104,8 @@ def recorded(name: str, run_directory: Path) -> Recorded | None:
 
 def running(name: str, run_directory: Path) -> psutil.Process | None:
     """Return the recorded process if it still runs."""
-    found = recorded(name, run_directory)
-    return found.find() if found else None
+    record = recorded(name, run_directory)
+    return record.find() if record else None
 
 
 def all_recorded(state: Path) -> dict[Path, list[str]]:
@@ -113,10 +113,10 @@ def all_recorded(state: Path) -> dict[Path, list[str]]:
 
     Airflow comes before the Cassandra that its tasks may still write to.
     """
-    found: dict[Path, list[str]] = {}
+    names: dict[Path, list[str]] = {}
     for path in sorted(state.glob("*/run/*.json")):
-        found.setdefault(path.parent, []).append(path.stem)
-    return found
+        names.setdefault(path.parent, []).append(path.stem)
+    return names
 
 
 def stop(names: Sequence[str], run_directory: Path, *, patience: float = 60.0) -> list[str]:
@@ -131,22 +131,22 @@ def stop(names: Sequence[str], run_directory: Path, *, patience: float = 60.0) -
     Returns:
         The names that were still running.
     """
-    found = {name: process for name in names if (process := running(name, run_directory))}
-    roots = list(found.values())
+    processes = {name: process for name in names if (process := running(name, run_directory))}
+    roots = list(processes.values())
     family = _family(roots, {_mark(name, run_directory) for name in names})
     _terminate([*roots, *family])
     _kill(_wait(family, patience / 4))
     _kill(_wait(roots, patience))
     for name in names:
         (run_directory / f"{name}.json").unlink(missing_ok=True)
-    return list(found)
+    return list(processes)
 
 
 def forget(name: str, run_directory: Path) -> int:
     """Drop the record of a child of this process that has ended; return its exit status."""
-    found = recorded(name, run_directory)
+    record = recorded(name, run_directory)
     (run_directory / f"{name}.json").unlink(missing_ok=True)
-    child = _children.pop(found.pid, None) if found else None
+    child = _children.pop(record.pid, None) if record else None
     return child.wait() if child else 0
 
 
@@ -175,13 +175,13 @@ def _mark(name: str, run_directory: Path) -> str:
 
 def _family(roots: list[psutil.Process], marks: set[str]) -> list[psutil.Process]:
     """Find what the roots started, directly or not, and what is left of roots that have ended."""
-    found = {process.pid: process for process in _marked(marks)}
+    members = {process.pid: process for process in _marked(marks)}
     for root in roots:
         with contextlib.suppress(psutil.NoSuchProcess):
-            found.update({child.pid: child for child in root.children(recursive=True)})
+            members.update({child.pid: child for child in root.children(recursive=True)})
     for root in roots:
-        found.pop(root.pid, None)
-    return list(found.values())
+        members.pop(root.pid, None)
+    return list(members.values())
 
 
 def _marked(marks: set[str]) -> Iterator[psutil.Process]:

@@ -62,8 +62,8 @@ def trigger(
 def runs(client: httpx.Client, dag_id: str) -> list[dict[str, Any]]:
     """Every run of a DAG, in the order in which they were started."""
     path = f"dags/{dag_id}/dagRuns?limit=100&order_by=start_date"
-    found: list[dict[str, Any]] = call(client, "GET", path)["dag_runs"]
-    return found
+    dag_runs: list[dict[str, Any]] = call(client, "GET", path)["dag_runs"]
+    return dag_runs
 
 
 def wait_for_run(
@@ -84,9 +84,9 @@ def wait_for_runs(
     """`count` runs of a type once all of them are over, in the order in which they were started."""
 
     def probe() -> list[dict[str, Any]] | None:
-        found = [run for run in runs(client, dag_id) if run["run_type"] == run_type]
-        over = [run for run in found if run["state"] in OVER]
-        return found if len(found) == len(over) >= count else None
+        of_type = [run for run in runs(client, dag_id) if run["run_type"] == run_type]
+        over = [run for run in of_type if run["state"] in OVER]
+        return of_type if len(of_type) == len(over) >= count else None
 
     return wait_until(f"{count} {run_type} runs of {dag_id} to be over", deadline_s, probe)
 

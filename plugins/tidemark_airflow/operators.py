@@ -161,7 +161,7 @@ def _as_option(option: str, value: object) -> list[str]:
     if value is True:
         return [option]
     values = value if isinstance(value, list) else [value]
-    return [word for one in values for word in (option, str(one))]
+    return [word for part in values for word in (option, str(part))]
 
 
 def default_retry_delay() -> timedelta:

@@ -188,10 +188,10 @@ class _Search:
         """Whether no series lacks anything: what most runs find, by one look at each series."""
         is_hole = F.col("highest_number") > F.col("reached_number")
         known = self.reached.join(self._reachable_progress(), on=[*SERIES], how="full")
-        found = known.agg(
+        totals = known.agg(
             F.bool_or(is_hole).alias("holes"), F.bool_or(_is_lost()).alias("lost")
         ).collect()[0]
-        return not (found.holes or found.lost)
+        return not (totals.holes or totals.lost)
 
     def _reachable_progress(self) -> DataFrame:
         progress = _with_place(self._run, self._batch, self._progress)
@@ -206,7 +206,7 @@ class _Search:
         beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
         holes = beyond.where(F.col("number") > F.col("reached_number"))
         lost = self._reachable_progress().join(limits, on=[*SERIES], how="left").where(_is_lost())
-        found = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
+        present = self.rows.join(limits, on=[*SERIES]).where(F.col("number") == _next())
         bucket = F.col("time_bucket").alias("progress_bucket")
         nowhere = F.lit(None).cast("bigint").alias("progress_bucket")
         return (
@@ -214,7 +214,7 @@ class _Search:
             .unionByName(holes.select(*SERIES, nowhere))
             .groupBy(*SERIES)
             .agg(F.max("progress_bucket").alias("progress_bucket"))
-            .join(found, on=[*SERIES], how="left_anti")
+            .join(present, on=[*SERIES], how="left_anti")
             .localCheckpoint()
         )
 

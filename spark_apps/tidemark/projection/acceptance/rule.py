@@ -72,7 +72,7 @@ def advance_frontiers(
     )
     is_known = F.col("stored_number").isNotNull()
     constants = ["stored_number", "base", "stored_sequence_nr", "deleted_to"]
-    found = numbered.groupBy(*SERIES).agg(
+    totals = numbered.groupBy(*SERIES).agg(
         *[F.first(name).alias(name) for name in constants],
         F.min(F.when(is_hole, F.struct(number, former.alias("last")))).alias("hole"),
         F.max(F.when(is_new, F.col("event"))).alias("newest"),
@@ -82,7 +82,7 @@ def advance_frontiers(
     )
     last = F.when(F.col("hole").isNull(), F.col("newest")).otherwise(F.col("hole.last"))
     sequence_nr = F.coalesce(F.col("last.sequence_nr"), F.col("stored_sequence_nr"))
-    return found.withColumn("last", last).select(
+    return totals.withColumn("last", last).select(
         *SERIES,
         "stored_number",
         "base",
@@ -193,14 +193,14 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
     last = there.groupBy(*SERIES, F.col("number").alias("limit")).agg(
         F.max(F.struct("event_timeuuid", "sequence_nr")).alias("last")
     )
-    found = limits.join(last, on=[*SERIES, "limit"], how="left")
+    at_limits = limits.join(last, on=[*SERIES, "limit"], how="left")
     is_lowered = F.col("limit").isNotNull()
     is_base = F.col("limit") == F.col("base")
 
     def instead(name: str, lowered: Column) -> Column:
         return F.when(is_lowered, lowered).otherwise(F.col(name)).alias(name)
 
-    return reached.join(found, on=[*SERIES], how="left").select(
+    return reached.join(at_limits, on=[*SERIES], how="left").select(
         *SERIES,
         "stored_number",
         "base",
@@ -247,7 +247,7 @@ def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> Dat
 
 def is_rejected() -> Column:
     """Return whether a validated event is held back."""
-    return F.col(RESULT).isin([str(one) for one in REJECTIONS])
+    return F.col(RESULT).isin([str(rejection) for rejection in REJECTIONS])
 
 
 @shaped(validated={**shapes.EVENT, RESULT: "string"}, returns=shapes.EVENT)

@@ -133,8 +133,8 @@ def from_bases(rows: DataFrame, known: DataFrame) -> DataFrame:
     number = F.col("sequence_nr")
     is_behind = number > F.col("snapshot_nr")
     is_it = (number == F.col("snapshot_nr")) & F.col(IS_SNAPSHOT)
-    found = rows.join(known.select(*BASE), on="persistence_id", how="left")
-    return found.where(F.col("snapshot_nr").isNull() | is_behind | is_it).drop("snapshot_nr")
+    based = rows.join(known.select(*BASE), on="persistence_id", how="left")
+    return based.where(F.col("snapshot_nr").isNull() | is_behind | is_it).drop("snapshot_nr")
 
 
 def as_events(rows: DataFrame) -> DataFrame:
@@ -149,10 +149,14 @@ def rows_of(wanted: DataFrame, settings: Settings) -> DataFrame:
     Columns: EVENTS, and is_snapshot.
     """
     keys = wanted.select("persistence_id", F.col("snapshot_nr").alias("sequence_nr"))
-    found = snapshots.payloads(keys.localCheckpoint(), settings).withColumns(
+    snapshot_rows = snapshots.payloads(keys.localCheckpoint(), settings).withColumns(
         {"tags": F.array().cast("array<string>"), IS_SNAPSHOT: F.lit(True)}
     )
-    return read.numbered(found).select(*read.COLUMNS, *read.PAYLOAD, IS_SNAPSHOT).localCheckpoint()
+    return (
+        read.numbered(snapshot_rows)
+        .select(*read.COLUMNS, *read.PAYLOAD, IS_SNAPSHOT)
+        .localCheckpoint()
+    )
 
 
 @shaped(rows=shapes.EVENTS, begin=shapes.STARTS, stored=shapes.OFFSETS, returns=shapes.EVENTS)
@@ -192,8 +196,8 @@ def _between(run: RunContext, seen: Candidates, begin: DataFrame) -> DataFrame:
         .distinct()
     )
     keys = increments.keys_of(wanted, run.settings).localCheckpoint()
-    found = frames.messages_of(keys, run.settings, *read.PAYLOAD)
-    return read.numbered(found).select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
+    messages = frames.messages_of(keys, run.settings, *read.PAYLOAD)
+    return read.numbered(messages).select(*read.COLUMNS, *read.PAYLOAD).localCheckpoint()
 
 
 @shaped(begin={**shapes.ID, "reached_number": "bigint"}, returns=shapes.SNAPSHOT_BASES)
@@ -203,7 +207,7 @@ def up_to(begin: DataFrame, settings: Settings) -> DataFrame:
     The persistence ids of `begin` are unique; the result is in memory.
     """
     ids = begin.select("persistence_id").localCheckpoint()
-    found = snapshots.index_of_ids(ids, settings).join(begin, on="persistence_id")
+    candidates = snapshots.index_of_ids(ids, settings).join(begin, on="persistence_id")
     is_taken = F.col("snapshot_nr").between(1, F.col("reached_number"))
     last = F.max("snapshot_nr").alias("snapshot_nr")
-    return found.where(is_taken).groupBy("persistence_id").agg(last).localCheckpoint()
+    return candidates.where(is_taken).groupBy("persistence_id").agg(last).localCheckpoint()

@@ -54,7 +54,7 @@ def require_whole(
     """
     definition = store.definition
     before = made_from.read(store, time_buckets)
-    if not any(one.events for one in before.values()):
+    if not any(made.events for made in before.values()):
         return frozenset()
     is_consumed = F.max(F.col(RESULT) == str(Validation.DUPLICATE))
     by_event = validated.groupBy("time_bucket", "persistence_id", "sequence_nr").agg(
@@ -65,13 +65,18 @@ def require_whole(
     )
     now = {row.time_bucket: (row.consumed, row.new) for row in by_bucket.collect()}
     missing = {}
-    for bucket, one in before.items():
+    for bucket, made in before.items():
         consumed, new = now.get(bucket, (0, 0))
-        missing[bucket] = one.events - consumed - min(one.unsure, new)
+        missing[bucket] = made.events - consumed - min(made.unsure, new)
     cut = {bucket for bucket, number in missing.items() if number > 0}
-    outdated = {each for each in cut if before[each].version != definition.fingerprint}
+    outdated = {
+        cut_bucket for cut_bucket in cut if before[cut_bucket].version != definition.fingerprint
+    }
     if lost := outdated | cut.intersection(to_change):
-        errors = {each: _lost(definition, missing[each], before[each].events) for each in lost}
+        errors = {
+            cut_bucket: _lost(definition, missing[cut_bucket], before[cut_bucket].events)
+            for cut_bucket in lost
+        }
         raise BucketsLost(errors, definition.name)
     return frozenset(cut)
 

@@ -33,22 +33,22 @@ def load(directory: Path) -> list[Definition]:
             where=str(directory),
             do="set TIDEMARK_PROJECTIONS_DIR to the directory of the projection files",
         )
-    found: dict[str, Definition] = {}
+    by_name: dict[str, Definition] = {}
     for file in _files(directory):
         definition = read(file)
-        if definition.name in found:
+        if definition.name in by_name:
             raise definition.error(
-                f"the name {definition.name} is taken by {found[definition.name].file.name}",
+                f"the name {definition.name} is taken by {by_name[definition.name].file.name}",
                 "give each projection a name of its own",
                 definition.header_lines["name"],
             )
-        found[definition.name] = definition
-    return [found[name] for name in sorted(found)]
+        by_name[definition.name] = definition
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _files(directory: Path) -> list[Path]:
     also = [MODULES_DIR] if directory == SHIPPED_DIR else []
-    modules = sorted(file for each in (directory, *also) for file in each.glob("*.py"))
+    modules = sorted(file for place in (directory, *also) for file in place.glob("*.py"))
     return sorted(directory.glob("*.sql")) + [file for file in modules if is_definition(file)]
 
 

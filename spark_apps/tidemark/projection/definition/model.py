@@ -78,7 +78,7 @@ class Key:
     def difference(self, actual: Sequence[str]) -> tuple[int, int]:
         """Return the place of the first column that the real key does not have there."""
         pairs = enumerate(zip(self.columns, actual, strict=False))
-        first = next((number for number, (one, other) in pairs if one != other), len(actual))
+        first = next((number for number, (mine, other) in pairs if mine != other), len(actual))
         return self.places[min(first, len(self.places) - 1)]
 
 

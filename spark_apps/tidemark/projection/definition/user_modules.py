@@ -56,8 +56,8 @@ class ModuleTexts:
 
     def loaded(self) -> list[ModuleType]:
         """Those that are imported at present."""
-        found = [sys.modules[name] for name in self.modules if name in sys.modules]
-        return [module for module in found if isinstance(module.__loader__, _Finder)]
+        modules = [sys.modules[name] for name in self.modules if name in sys.modules]
+        return [module for module in modules if isinstance(module.__loader__, _Finder)]
 
     def place_of(self, error: BaseException) -> tuple[Path, int] | None:
         """File and line of the innermost place in these modules that the error passed."""
@@ -126,7 +126,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
 
 def _install(sources: ModuleTexts) -> None:
     """Make the modules importable, and forget those of other directories or older texts."""
-    for finder in [one for one in sys.meta_path if isinstance(one, _Finder)]:
+    for finder in [installed for installed in sys.meta_path if isinstance(installed, _Finder)]:
         if finder.sources == sources:
             return
         sys.meta_path.remove(finder)

@@ -62,8 +62,17 @@ def note(store: OffsetStore, made: Mapping[int, Made]) -> None:
     write_time = management_state.next_write_time(store)
     made_of = _made_of(store.definition)
     rows = [
-        (store.subject, size, bucket, one.events, one.unsure, made_of, one.version, write_time)
-        for bucket, one in made.items()
+        (
+            store.subject,
+            size,
+            bucket,
+            made_of_bucket.events,
+            made_of_bucket.unsure,
+            made_of,
+            made_of_bucket.version,
+            write_time,
+        )
+        for bucket, made_of_bucket in made.items()
     ]
     store.control.execute_batches(
         f"INSERT INTO {store.table(_TABLE)}"

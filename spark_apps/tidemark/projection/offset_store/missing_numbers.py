@@ -32,7 +32,7 @@ class Missing:
 
 def read(store: OffsetStore, time_buckets: Sequence[int]) -> dict[int, list[Missing]]:
     """What those time buckets wait for; without those that wait for nothing."""
-    found = store.control.execute_many(
+    rows_by_bucket = store.control.execute_many(
         "SELECT persistence_id, tag, first_number, last_number FROM"
         f" {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
         [(store.subject, bucket) for bucket in time_buckets],
@@ -42,7 +42,7 @@ def read(store: OffsetStore, time_buckets: Sequence[int]) -> dict[int, list[Miss
             Missing(row["persistence_id"], row["tag"], row["first_number"], row["last_number"])
             for row in rows
         ]
-        for bucket, rows in zip(time_buckets, found, strict=True)
+        for bucket, rows in zip(time_buckets, rows_by_bucket, strict=True)
         if rows
     }
 
@@ -59,26 +59,26 @@ def replace(
         rows: as `gaps.missing` has them.
     """
     name, now = store.table(_TABLE), clock.now()
-    found = {
+    new = {
         (row.time_bucket, row.persistence_id, row.tag, row.first_number): row.last_number
         for row in rows
     }
     gone = [
         key
         for bucket, before in read(store, former).items()
-        for one in before
-        if slices.first <= slice_of(one.persistence_id) <= slices.last
-        and (key := (bucket, one.persistence_id, one.tag, one.first)) not in found
+        for old in before
+        if slices.first <= slice_of(old.persistence_id) <= slices.last
+        and (key := (bucket, old.persistence_id, old.tag, old.first)) not in new
     ]
-    conditions = " AND ".join(f"{each} = ?" for each in _KEY)
+    conditions = " AND ".join(f"{row_key} = ?" for row_key in _KEY)
     store.control.execute_many(
         f"DELETE FROM {name} WHERE projection = ? AND time_bucket = ? AND {conditions}",
-        [(store.subject, *each) for each in gone],
+        [(store.subject, *row_key) for row_key in gone],
     )
     store.control.execute_many(
         f"INSERT INTO {name} (projection, time_bucket, {', '.join(_KEY)}, last_number, found_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [(store.subject, *each, last, now) for each, last in found.items()],
+        [(store.subject, *row_key, last, now) for row_key, last in new.items()],
     )
 
 

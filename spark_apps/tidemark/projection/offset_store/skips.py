@@ -114,8 +114,8 @@ def _ranges(frame: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
     return local_rows(
         frame.sparkSession,
         [
-            (one.series.persistence_id, one.series.tag, one.first_number, one.last_number)
-            for one in skipped
+            (skip.series.persistence_id, skip.series.tag, skip.first_number, skip.last_number)
+            for skip in skipped
         ],
         "persistence_id string, tag string, first_number bigint, last_number bigint",
     )

@@ -36,7 +36,7 @@ class Part:
 
 def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
     """Every part of some of a projection's pieces, the outdated ones included."""
-    found = store.control.execute_many(
+    rows_by_bucket = store.control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
         f" error, finished_at FROM {store.table(_TABLE)}"
         " WHERE projection = ? AND bucket_size = ? AND time_bucket = ?",
@@ -53,7 +53,7 @@ def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
             row["error"],
             row["finished_at"],
         )
-        for rows in found
+        for rows in rows_by_bucket
         for row in rows
     ]
 
@@ -113,14 +113,14 @@ def counting(
     parts: Iterable[Part], entries: Mapping[int, PieceRow], version: str
 ) -> dict[int, list[Part]]:
     """The parts that count, by time bucket. `entries` are the ledger's, by time bucket."""
-    found: dict[int, list[Part]] = {}
+    by_bucket: dict[int, list[Part]] = {}
     for part in parts:
         entry = entries.get(part.time_bucket)
         if entry is None or not is_open(entry, version):
             continue
         if (part.attempt, part.version) == (entry.attempt, version):
-            found.setdefault(part.time_bucket, []).append(part)
-    return found
+            by_bucket.setdefault(part.time_bucket, []).append(part)
+    return by_bucket
 
 
 def is_open(entry: PieceRow, version: str) -> bool:
@@ -131,8 +131,8 @@ def is_open(entry: PieceRow, version: str) -> bool:
 def done(parts: Mapping[int, Sequence[Part]]) -> dict[int, list[SliceRange]]:
     """The ranges that are done, by time bucket."""
     return {
-        bucket: [part.slices for part in each if part.state is State.DONE]
-        for bucket, each in parts.items()
+        bucket: [part.slices for part in of_bucket if part.state is State.DONE]
+        for bucket, of_bucket in parts.items()
     }
 
 

@@ -88,10 +88,12 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     live_release.require_in_place(run.control, settings, definitions)
     plans = [plan(run, definition, window, force=force) for definition in definitions]
     if saved is not None:
-        plans = [saved.restricted(run, each) for each in plans]
+        plans = [saved.restricted(run, projection) for projection in plans]
     plans = [
-        slices.restricted(run, each, options.slicing, force=force) for each in plans if each.pieces
+        slices.restricted(run, projection, options.slicing, force=force)
+        for projection in plans
+        if projection.pieces
     ]
     if options.max_pieces is not None:
-        plans = [limit_pieces(each, options.max_pieces) for each in plans]
-    return RunPlan(definitions, [each for each in plans if each.pieces], left_out)
+        plans = [limit_pieces(projection, options.max_pieces) for projection in plans]
+    return RunPlan(definitions, [projection for projection in plans if projection.pieces], left_out)

@@ -67,6 +67,6 @@ class Estimates:
     def of(self, time_buckets: Iterable[int], *, is_by_tag: bool) -> Estimate:
         """Of some time buckets together. No I/O."""
         known = self.by_bucket(is_by_tag=is_by_tag)
-        found = [known.get(bucket) for bucket in time_buckets]
-        rows = [number for number in found if number is not None]
-        return Estimate(sum(rows), len(found) - len(rows), is_by_tag)
+        rows_by_bucket = [known.get(bucket) for bucket in time_buckets]
+        rows = [number for number in rows_by_bucket if number is not None]
+        return Estimate(sum(rows), len(rows_by_bucket) - len(rows), is_by_tag)

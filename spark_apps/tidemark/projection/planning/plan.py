@@ -75,7 +75,9 @@ class ProjectionPlan:
     @property
     def purged_to_process(self) -> dict[int, HistoryPurged]:
         """The time buckets to process whose tag views purge has deleted, each with its error."""
-        return {each: self.purged[each] for each in self.time_buckets if each in self.purged}
+        return {
+            bucket: self.purged[bucket] for bucket in self.time_buckets if bucket in self.purged
+        }
 
     def lines(self) -> list[str]:
         """Describe each piece for people: why it is in the plan, and whether it is held."""
@@ -139,7 +141,11 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         is_truncated=definition.source.reads_tag_views and _is_truncated(run, first),
         end=end,
         postponed=scheduled.postponed,
-        purged=purged_buckets(run, definition, [each for each in buckets if each in ready]),
+        purged=purged_buckets(
+            run,
+            definition,
+            [planned_bucket for planned_bucket in buckets if planned_bucket in ready],
+        ),
     )
 
 

@@ -70,7 +70,7 @@ class SavedPlan:
             content = json.loads(file.read_text())
             if content.pop("format") != FORMAT:
                 raise ValueError("another format")
-            works = [_work(one) for one in content.pop("works")]
+            works = [_work(work) for work in content.pop("works")]
             return cls(**content, works=works)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise InvalidInput(
@@ -99,7 +99,7 @@ class SavedPlan:
     @property
     def names(self) -> list[str]:
         """The projections that had something to do."""
-        return [each.name for each in self.works]
+        return [saved.name for saved in self.works]
 
     def require_journal(self, journal_keyspace: str) -> None:
         """Refuse the plan of another journal.
@@ -120,7 +120,7 @@ class SavedPlan:
         Raises:
             TidemarkError: a piece, the definition or the offsets are no longer as planned.
         """
-        saved = next(one for one in self.works if one.name == plan.definition.name)
+        saved = next(work for work in self.works if work.name == plan.definition.name)
         if problem := _difference(saved, saved_projection(run, plan)):
             raise TidemarkError(
                 f"the plan of {self.planned_at} is out of date: {problem}",
@@ -169,11 +169,11 @@ def _difference(saved: SavedProjection, now: SavedProjection) -> str:
     if not changed:
         return ""
     was, moment = changed[0], from_millis(changed[0].time_bucket)
-    found = present.get(was.time_bucket)
+    at_present = present.get(was.time_bucket)
     return (
         f"{counted(len(changed), 'piece')} moved since, the first is"
         f" {moment:%Y-%m-%d %H:%M}, which was {_standing(was)} and is"
-        f" {_standing(found) if found else 'done'}"
+        f" {_standing(at_present) if at_present else 'done'}"
     )
 
 

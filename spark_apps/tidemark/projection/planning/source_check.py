@@ -27,7 +27,9 @@ def require(run: RunContext, definition: Definition) -> None:
     if definition.starts_from_snapshots:
         require_snapshots(run.control, run.settings)
     if isinstance(source, PersistenceIds):
-        unknown = [each for each in source.ids if not _is_known(run, each)]
+        unknown = [
+            persistence_id for persistence_id in source.ids if not _is_known(run, persistence_id)
+        ]
         if unknown:
             more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
             raise definition.error(

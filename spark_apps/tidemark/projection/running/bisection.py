@@ -208,8 +208,8 @@ def leave_out(
     for bucket, error in buckets.items():
         outcome.leave_out(bucket, error)
         by_error.setdefault(reason_of(error), set()).add(bucket)
-    for why, those in by_error.items():
-        claimed.finish_some(those, State.FAILED, {}, why)
+    for why, failed in by_error.items():
+        claimed.finish_some(failed, State.FAILED, {}, why)
 
 
 def is_of_events(error: Exception) -> bool:

@@ -107,10 +107,10 @@ def _planned(
     run: RunContext, plan: RunPlan, analyzed: Mapping[str, AnalyzedDefinition], show: int
 ) -> Outcome:
     projections = plan.projections
-    lines = [line for each in projections for line in each.lines()]
+    lines = [line for projection in projections for line in projection.lines()]
     if show:
-        for each in projections:
-            lines += sample(run, each, analyzed.get(each.definition.name), show)
+        for projection in projections:
+            lines += sample(run, projection, analyzed.get(projection.definition.name), show)
     return Outcome(RunState.PLANNED, plan.pieces, lines=[*plan.left_out, *lines])
 
 

@@ -120,10 +120,14 @@ class SliceSession:
     ) -> None:
         """Process what is left of every time bucket; what came of it goes into `total`."""
         done = slice_records.done(self._parts)
-        wanted = [each for each in self._plan.time_buckets if each in self._pieces]
+        wanted = [
+            planned_bucket
+            for planned_bucket in self._plan.time_buckets
+            if planned_bucket in self._pieces
+        ]
         left = {bucket: done.get(bucket, []) for bucket in wanted}
         portions = slice_ranges.portions([self._plan.slices], left)
-        parts = [self._portion(one, analyzed, policy) for one in portions]
+        parts = [self._portion(portion, analyzed, policy) for portion in portions]
         _together(parts, set(wanted), total)
 
     def _portion(
@@ -132,7 +136,9 @@ class SliceSession:
         self._run.say(f"{self._plan.definition.name}: slices {slice_ranges.text(portion.slices)}")
         done = slice_records.done(self._parts)
         own = portion.slices
-        before = {bucket for bucket, each in done.items() if not slice_ranges.missing(own, each)}
+        before = {
+            bucket for bucket, ranges in done.items() if not slice_ranges.missing(own, ranges)
+        }
         pieces = [self._pieces[bucket] for bucket in sorted(portion.time_buckets)]
         whole = Batch(self._plan, own, pieces, self._plan.done | before)
         recorder = _SliceRecorder(self._run, self._store, self._version, own)
@@ -166,7 +172,7 @@ class SliceSession:
             [*waiting, *rollups],
             owner=self._run.owner,
         )
-        whole = [one.time_bucket for one in rollups if one.state is State.DONE]
+        whole = [rollup.time_bucket for rollup in rollups if rollup.state is State.DONE]
         slice_records.forget_buckets(self._store, whole)
 
 
@@ -180,5 +186,9 @@ def _together(
         total.failed = part.failed | total.failed
         total.statuses |= part.statuses
         total.warnings += part.warnings
-    total.gaps = {each: why for each, why in total.gaps.items() if each not in total.failed}
+    total.gaps = {
+        failed_bucket: why
+        for failed_bucket, why in total.gaps.items()
+        if failed_bucket not in total.failed
+    }
     total.counts = {bucket: {} for bucket in (wanted | total.gaps.keys()) - total.failed.keys()}

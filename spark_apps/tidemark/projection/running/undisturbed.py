@@ -81,7 +81,7 @@ def _require_unlocked(run: RunContext) -> None:
 
 def _operations(run: RunContext, days: set[str]) -> frozenset[UUID]:
     """The audit rows of what reconcile has begun or ended on this journal on those days."""
-    found = [
+    rows = [
         row
         for day in days
         for row in run.control.execute(
@@ -93,7 +93,7 @@ def _operations(run: RunContext, days: set[str]) -> frozenset[UUID]:
     journal = f"{run.settings.journal_keyspace}: "
     return frozenset(
         row["at"]
-        for row in found
+        for row in rows
         if row["application"] == RECONCILE
         and row["subject"].startswith(journal)
         and not row["dry_run"]

@@ -63,4 +63,8 @@ class PersistenceIdsSource(EventSource):
         )
 
     def _id_rows(self) -> DataFrame:
-        return local_rows(self.run.spark, [(each,) for each in self._ids], "persistence_id string")
+        return local_rows(
+            self.run.spark,
+            [(persistence_id,) for persistence_id in self._ids],
+            "persistence_id string",
+        )

@@ -39,10 +39,10 @@ def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
     spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
     ranges = _ranges(set(time_buckets), size)
     if len(ranges) <= _MOST_RANGES and _are_few(run, time_buckets):
-        found = [
+        parts = [
             frames.indexed_between(spark, settings, first, end, *PAYLOAD) for first, end in ranges
         ]
-        return by_sequence_nr(reduce(DataFrame.unionByName, found), time_buckets)
+        return by_sequence_nr(reduce(DataFrame.unionByName, parts), time_buckets)
     end = max(time_buckets) + size
     messages = frames.messages_between(spark, settings, min(time_buckets), end)
     return by_sequence_nr(messages, time_buckets)
@@ -82,8 +82,8 @@ def _are_few(run: RunContext, time_buckets: Sequence[int]) -> bool:
 
 def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
     """First and end of the time buckets that follow each other without a gap."""
-    firsts = sorted(each for each in time_buckets if each - size not in time_buckets)
-    ends = sorted(each + size for each in time_buckets if each + size not in time_buckets)
+    firsts = sorted(bucket for bucket in time_buckets if bucket - size not in time_buckets)
+    ends = sorted(bucket + size for bucket in time_buckets if bucket + size not in time_buckets)
     return list(zip(firsts, ends, strict=True))
 
 

@@ -67,8 +67,8 @@ def rewound_to_restart(
     lowest = lowest.select(
         "persistence_id", (F.coalesce("deleted_to", F.lit(0)) + 1).alias("first_nr")
     ).localCheckpoint()
-    found = read.numbered(fetch(lowest, 1))
-    anew = restarted_ids(found, stored, deleted, after).select("persistence_id")
+    first_events = read.numbered(fetch(lowest, 1))
+    anew = restarted_ids(first_events, stored, deleted, after).select("persistence_id")
     firsts = lowest.join(anew, on="persistence_id", how="left_semi").withColumnRenamed(
         "first_nr", "lowest_nr"
     )

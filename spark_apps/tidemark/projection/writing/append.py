@@ -50,19 +50,19 @@ def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) 
     """
     by_event = rows.groupBy(*_EVENT).agg(F.count(F.lit(1)).alias("rows"))
     is_wrong = (F.col("rows") > 1) | F.col(_EVENT[0]).isNull() | F.col(_EVENT[1]).isNull()
-    found = by_event.agg(
+    totals = by_event.agg(
         F.sum("rows").alias("rows"),
         F.min(F.when(is_wrong, F.struct(*_EVENT, "rows"))).alias("wrong"),
     ).first()
-    assert found is not None  # noqa: S101 - an aggregate without keys has one row
-    if found.wrong is not None:
+    assert totals is not None  # noqa: S101 - an aggregate without keys has one row
+    if totals.wrong is not None:
         raise TidemarkError(
-            f"the result has {found.wrong.rows} rows for the event"
-            f" {found.wrong.persistence_id} {found.wrong.sequence_nr}",
+            f"the result has {totals.wrong.rows} rows for the event"
+            f" {totals.wrong.persistence_id} {totals.wrong.sequence_nr}",
             where=str(definition.file),
             do=ONE_ROW,
         )
-    return Counted(int(found.rows or 0))
+    return Counted(int(totals.rows or 0))
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:

@@ -62,7 +62,7 @@ class Files:
         """The paths in a directory; none if there is no such directory."""
         if not self.system.exists(directory):
             return []
-        return [found.getPath() for found in self.system.listStatus(directory)]
+        return [status.getPath() for status in self.system.listStatus(directory)]
 
 
 def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
@@ -95,7 +95,7 @@ def write_batch(rows: DataFrame, files: Files, name: str) -> None:
     """
     # The default is a type of 96 bits that other readers have given up.
     rows.sparkSession.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
-    order = [one for one in ("persistence_id", "sequence_nr") if one in rows.columns]
+    order = [column for column in ("persistence_id", "sequence_nr") if column in rows.columns]
     (
         rows.repartition("time_bucket")
         .sortWithinPartitions("time_bucket", *order)
@@ -113,10 +113,10 @@ def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
             or Spark's executors do not write to the file system that the driver sees.
     """
     staged = files.hadoop.Path(files.batch(name), _partition(time_bucket))
-    found = [path for path in files.listed(staged) if path.getName().endswith(".parquet")]
-    if len(found) != 1:
+    staged_files = [path for path in files.listed(staged) if path.getName().endswith(".parquet")]
+    if len(staged_files) != 1:
         raise TidemarkError(
-            f"{len(found)} files of time bucket {time_bucket} are there to be put in place,"
+            f"{len(staged_files)} files of time bucket {time_bucket} are there to be put in place,"
             " there must be one",
             where=str(staged.toString()),
             do="see that no other run works on it, and that driver and executors share the"
@@ -125,9 +125,9 @@ def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
     target = files.visible(time_bucket)
     files.system.mkdirs(target.getParent())
     if files.system.getScheme() == LOCAL:
-        _replace_local(_local(found[0]), _local(target))
+        _replace_local(_local(staged_files[0]), _local(target))
     else:
-        _replace_by_rename(files, found[0], target)
+        _replace_by_rename(files, staged_files[0], target)
 
 
 def remove_bucket(files: Files, time_bucket: int) -> None:
@@ -138,9 +138,9 @@ def remove_bucket(files: Files, time_bucket: int) -> None:
 
 def remove_batches(files: Files) -> None:
     """Last, and first for those of dead runs: every batch of this projection."""
-    for found in files.listed(files.beside):
-        if found.getName().startswith(f"{_BATCH}{files.stem}-"):
-            files.system.delete(found, True)
+    for path in files.listed(files.beside):
+        if path.getName().startswith(f"{_BATCH}{files.stem}-"):
+            files.system.delete(path, True)
 
 
 def _partition(time_bucket: int) -> str:

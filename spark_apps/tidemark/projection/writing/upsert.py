@@ -33,18 +33,18 @@ def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) 
     Raises:
         TidemarkError: there is more than one for a persistence id, or a null in a key.
     """
-    found = rows.agg(
+    totals = rows.agg(
         F.count(F.lit(1)).alias("rows"),
         F.countDistinct("persistence_id").alias("ids"),
         F.count("sequence_nr").alias("numbers"),
     ).first()
-    if found is None or not found.rows == found.ids == found.numbers:
+    if totals is None or not totals.rows == totals.ids == totals.numbers:
         raise TidemarkError(
             "the result has more than one row for an event, or a null in its key",
             where=str(definition.file),
             do=ONE_ROW,
         )
-    return Counted(int(found.rows))
+    return Counted(int(totals.rows))
 
 
 def _write(batch: WriteRequest, rows: DataFrame, counted: Counted) -> None:

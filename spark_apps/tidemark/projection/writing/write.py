@@ -42,8 +42,8 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
     try:
         counted = mode.count(rows, batch.definition, batch.time_buckets)
         key = key_columns(batch.run.control, batch.definition)
-        found = result_checks.examine(rows, batch.definition.checks, key)
-        warnings = result_checks.require(batch.definition, found)
+        findings = result_checks.examine(rows, batch.definition.checks, key)
+        warnings = result_checks.require(batch.definition, findings)
         announce()
         mode.store(batch, rows, counted)
     finally:
