@@ -50,7 +50,8 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
 
 def delete_rows(rows: DataFrame, target: Settings) -> None:
     """Second: rows that the source does not have, or has with other cells. Columns: KEY."""
-    frames.delete_tag_view_rows(rows, target)
+    named = rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+    frames.delete_tag_view_rows(named, target)
 
 
 def copy_rows(rows: DataFrame, target: Settings) -> None:
