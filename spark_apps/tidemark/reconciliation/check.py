@@ -47,7 +47,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
 
 
 def describe(comparison: Comparison) -> list[str]:
-    """How many of each kind, and what the kind means."""
+    """Describe each kind of finding, with its number."""
     if not comparison.by_kind:
         return ["the tag views are what the messages say they should be"]
     return [

@@ -141,10 +141,10 @@ def rebuild(
     everything: cli.Everything = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Throw tag views away and write them anew from messages.
+    """Delete tag views and write them anew from messages.
 
-    All of them, or those of persistence ids, of tags, or of a window of time buckets. Readers and
-    actors of what is rebuilt must be stopped.
+    The scope is everything, persistence ids, tags, or a window of time buckets. Readers and actors
+    of what is rebuilt must be stopped.
     """
 
     def operation(run: RunContext) -> Operation:
@@ -185,7 +185,7 @@ def settle(
 def truncate(
     apply: cli.Apply = False,
 ) -> Job:
-    """Empty the tag views, progress and scanning as a whole.
+    """Empty all tag views, progress and scanning.
 
     `rebuild --all` does this and writes them anew. Readers and actors must be stopped.
     """

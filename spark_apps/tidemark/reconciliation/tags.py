@@ -47,9 +47,9 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
 
 
 def by_tag(read: ScopedKeys) -> DataFrame:
-    """One row for each tag that messages, tag views or progress know.
+    """Return one row for each tag that messages, tag views or progress know.
 
-    Columns out: tag, NUMBERS (bigint; events and persistence_ids count those in messages),
+    Columns out: tag, NUMBERS (bigint; events and persistence_ids count what is in messages),
     first_ticks, last_ticks (bigint, 100 ns since 1582; null without events).
     """
     tagged = read.index.select("persistence_id", "ticks", F.explode("tags").alias("tag"))

@@ -14,7 +14,7 @@ from tidemark.tagging import completeness
 
 
 def operation() -> Operation:
-    """Empty the tag tables; `rebuild --all` also writes them anew."""
+    """Return the operation that empties the tag tables; `rebuild --all` also writes them anew."""
     return Operation("truncate", "all tag views", plan)
 
 
@@ -61,5 +61,5 @@ def truncate(run: RunContext, ensure_locked: EnsureLocked) -> None:
 
 
 def empty_table(run: RunContext, name: str) -> None:
-    """One TRUNCATE."""
+    """Truncate one table."""
     run.control.execute_ddl(f"TRUNCATE {table(run.settings.journal_keyspace, name)}")

@@ -107,7 +107,7 @@ def by_sequence_nr(
 def _by_tag_pid_sequence_nr(
     source: TagsSource, batch: Batch, planned: DataFrame, stored: DataFrame
 ) -> Candidates:
-    """Look at planned rows and the look-back, then search for what is missing."""
+    """Collect planned rows and those of the look-back, then search for missing numbers."""
     search = _Search(source, batch, stored)
     search.look(planned, batch.look_back(source.run.settings))
     search.look_further()
@@ -135,7 +135,7 @@ class _Search:
         self._judge()
 
     def look_further(self) -> None:
-        """Where the progress points, then back from the window's end, twice as far each time."""
+        """Search where the progress points, then back from the window's end, in doubling steps."""
         if self._batch.plan.is_truncated:
             self._look_where_events_wait()
         if self._is_complete():
@@ -152,7 +152,7 @@ class _Search:
             end, width = start, 2 * width
 
     def _look_where_events_wait(self) -> None:
-        """For what seems to be purged, in the time buckets that may not be processed yet."""
+        """Search for events that seem purged in time buckets that may not be processed yet."""
         batch, size = self._batch, self._run.settings.bucket_size.milliseconds
         in_plan = range(batch.plan.first, batch.plan.end, size)
         waiting = set(in_plan) - batch.planned - batch.done
@@ -173,7 +173,7 @@ class _Search:
             self._judge()
 
     def _unseen(self, time_buckets: Iterable[int]) -> list[int]:
-        """Those that were not looked at before; they count as seen from now on."""
+        """Return the time buckets not searched before; they count as searched from now on."""
         wanted = sorted(set(time_buckets) - self._seen)
         self._seen.update(wanted)
         return wanted
@@ -185,7 +185,7 @@ class _Search:
         self.reached = reached.localCheckpoint()
 
     def _is_complete(self) -> bool:
-        """Whether no series lacks anything: what most runs find, by one look at each series."""
+        """Return whether no series lacks a number: the usual case, found in one pass."""
         is_hole = F.col("highest_number") > F.col("reached_number")
         known = self.reached.join(self._reachable_progress(), on=[*SERIES], how="full")
         totals = known.agg(
@@ -198,9 +198,9 @@ class _Search:
         return progress.where(F.col("is_there") & ~F.col("is_before"))
 
     def _lacking(self) -> DataFrame:
-        """Series whose next number is not found, though there are higher ones.
+        """Return the series whose next number is not found, though there are higher numbers.
 
-        Columns: SERIES, progress_bucket (that of the last event by the progress; may be null).
+        Columns: SERIES, progress_bucket (of the last event by the progress; may be null).
         """
         limits = self.reached.select(*SERIES, "reached_number", "stored_number", "deleted_to")
         beyond = self.rows.where(F.col("is_there") & ~F.col("is_before")).join(limits, on=[*SERIES])
@@ -220,24 +220,24 @@ class _Search:
 
 
 def _next() -> Column:
-    """The number that a series waits for."""
+    """Return the number that a series waits for."""
     return F.coalesce(F.col("reached_number"), F.lit(0)) + 1
 
 
 def _is_lost() -> Column:
-    """A series whose progress knows more than was found."""
+    """Return whether the progress of a series names more events than were read."""
     return (F.col("progress_number") >= _next()) & ~_is_gone()
 
 
 def _is_gone() -> Column:
-    """A series of which nothing was consumed, and all that the progress knows was deleted."""
+    """Return whether all that a series' progress names was deleted, and none of it consumed."""
     is_deleted = F.col("deleted_to") >= F.col("progress_sequence_nr")
     return F.col("stored_number").isNull() & F.coalesce(is_deleted, F.lit(False))
 
 
 @shaped(planned=shapes.KEYS, elsewhere=shapes.KEYS, returns=shapes.CANDIDATES)
 def _placed(run: RunContext, batch: Batch, planned: DataFrame, elsewhere: DataFrame) -> DataFrame:
-    """Both together; of the planned buckets only what was read to be processed."""
+    """Join planned and other keys; of planned buckets only keys that are to be processed."""
     others = _with_place(run, batch, elsewhere).where(~F.col("is_planned"))
     rows = _with_place(run, batch, planned).unionByName(others)
     return rows.drop("is_planned").localCheckpoint(eager=False)

@@ -178,7 +178,7 @@ class HeldBack:
     events: DataFrame | None = None
 
     def without(self, rows: DataFrame) -> DataFrame:
-        """Leave these events out of rows with their keys."""
+        """Drop these events from rows with their keys."""
         if self.events is None:
             return rows
         return rows.join(self.events, on=["persistence_id", "sequence_nr"], how="left_anti")

@@ -20,7 +20,7 @@ from tidemark.spark.shapes import shaped
 
 @shaped(seen=shapes.SIGHTINGS, restarted=shapes.RESTARTED, returns=shapes.SIGHTINGS)
 def of_present_life(seen: DataFrame, restarted: DataFrame) -> DataFrame:
-    """Leave out the candidates of former lives."""
+    """Drop the candidates that belong to former lives."""
     is_former = columns.timeuuid_ticks(F.col("event_timeuuid")) <= F.col("former_ticks")
     marked = seen.join(restarted, on=[*SERIES], how="left")
     return marked.where(~F.coalesce(is_former, F.lit(False))).drop("former_ticks")

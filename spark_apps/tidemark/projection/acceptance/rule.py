@@ -216,7 +216,7 @@ def _lowered(reached: DataFrame, limits: DataFrame, there: DataFrame) -> DataFra
 
 @shaped(rows=shapes.IN_SERIES, reached=shapes.SERIES)
 def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> DataFrame:
-    """Decide what becomes of each event; one of a series that nothing is known of is rejected.
+    """Decide what becomes of each event; an event of an unknown series is rejected.
 
     Args:
         rows: with `ticks` if `reached` has former_ticks.

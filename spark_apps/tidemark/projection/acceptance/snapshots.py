@@ -129,7 +129,7 @@ def bases(stored: DataFrame, begin: DataFrame) -> DataFrame:
 
 @shaped(rows=shapes.EVENT, known=shapes.SNAPSHOT_BASES, returns=shapes.EVENT)
 def from_bases(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """Leave out of rows with is_snapshot what a snapshot stands for; `known` is unique."""
+    """Drop the rows that a snapshot stands for. Rows have is_snapshot; `known` is unique."""
     number = F.col("sequence_nr")
     is_behind = number > F.col("snapshot_nr")
     is_it = (number == F.col("snapshot_nr")) & F.col(IS_SNAPSHOT)

@@ -102,7 +102,7 @@ def analyze(spark: SparkSession, definition: Definition) -> AnalyzedDefinition:
 
 
 def apply(definition: Definition, events: DataFrame) -> DataFrame:
-    """The result of the definition over `events`; a SELECT replaces the session's view of them.
+    """Apply a definition to `events`; a SELECT replaces the session's view of them.
 
     Not for mode fold, which needs the states as well.
 
@@ -121,7 +121,7 @@ def apply(definition: Definition, events: DataFrame) -> DataFrame:
 def _fields(
     spark: SparkSession, definition: Definition, key: str, ddl: str, reserved: set[str]
 ) -> T.StructType:
-    """The fields that a header states."""
+    """Return the fields that a header states."""
     remedy = "write Spark DDL such as `kind STRING, dep_delay INT`"
     line = definition.header_lines[key]
     try:
@@ -166,7 +166,7 @@ def unresolved(
     line: int,
     column: int | None = None,
 ) -> DefinitionError:
-    """What Spark's analyzer says of `what`; `columns` names those that it may use."""
+    """Return the analyzer's refusal of `what`; `columns` names the columns that it may use."""
     cause = error.getErrorClass() or ""
     parameters = error.getMessageParameters() or {}
     if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
@@ -196,7 +196,7 @@ def refused(
     line: int,
     column: int | None = None,
 ) -> DefinitionError:
-    """What Spark says of `what`, in a line, at the place that it names or else at this one."""
+    """Return Spark's refusal of `what` in a line, at the place that Spark names or at this one."""
     text = f"Spark refuses {what}: {sentence(error)}"
     return _located(definition, text, do, error, line, column)
 

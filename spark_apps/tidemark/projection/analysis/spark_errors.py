@@ -10,7 +10,7 @@ POSITION = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
 
 
 def sentence(error: PySparkException) -> str:
-    """The first line of Spark's message, without its code, its place and its plan."""
+    """Return the first line of Spark's message, without its code, its place and its plan."""
     text = str(error).strip().splitlines()[0]
     text = re.sub(r"^\[[A-Z_.0-9]+\] ", "", text)
     return POSITION.split(text)[0].rstrip(" ;.(")

@@ -29,10 +29,10 @@ def require_loadable(spark: SparkSession, definition: Definition) -> None:
 
 
 def result(definition: Definition, body: Function, events: DataFrame) -> DataFrame:
-    """What the function returns for `events`.
+    """Return the DataFrame that the user's function makes of `events`.
 
     Raises:
-        DefinitionError: it raises, or returns something else than a DataFrame.
+        DefinitionError: the function raises, or returns something else than a DataFrame.
     """
     function = _load(definition, body)
     try:
@@ -63,7 +63,7 @@ def _load(definition: Definition, body: Function) -> Callable[..., Any]:
 def _refused(
     definition: Definition, body: Function, what: str, error: Exception, remedy: str
 ) -> DefinitionError:
-    """An error at the line of the user's that raised; that of the decorator if there is none."""
+    """Return an error at the line of the user's code that raised, or at the decorator."""
     file, line = body.sources.place_of(error) or (definition.file, body.line)
     message = sentence(error) if isinstance(error, PySparkException) else str(error)
     described = f"{what}: {type(error).__name__}: {message}"

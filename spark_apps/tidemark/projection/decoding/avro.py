@@ -37,7 +37,7 @@ class Avro:
     fields: T.StructType
 
     def read(self, payload: Column) -> Column:
-        """The record as a struct; all of its fields are null if the payload cannot be read.
+        """Return the record as a struct; all of its fields are null if the payload cannot be read.
 
         Spark gives the same for a record whose fields are all null, see `is_read`.
         """
@@ -48,15 +48,15 @@ class Avro:
 
 
 def is_read(record: Column) -> Column:
-    """Whether a payload could be read: then Avro itself has filled in a field with a default."""
+    """Return whether a payload could be read: only then has Avro filled in the mark's default."""
     return record.getField(_MARK).isNotNull()
 
 
 def load(spark: SparkSession, text: str) -> Avro:
-    """A record's schema as spark-avro understands it.
+    """Return a record's schema in the form that spark-avro takes.
 
     Raises:
-        BadSchema: it is no schema, or not that of a record.
+        BadSchema: the text is no schema, or the schema is not one of a record.
         InvalidInput: the session has no spark-avro.
     """
     jvm = gateway.jvm(spark)

@@ -35,7 +35,7 @@ _MISMATCH = {
 
 
 def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | None) -> DataFrame:
-    """The events with what their payloads hold.
+    """Add what the payloads hold to events.
 
     Columns in: event (binary), ser_id (int), ser_manifest (string) and any others.
     Columns out: and parsed (struct of the `fields`, and one more), cause (string: why the payload
@@ -74,13 +74,13 @@ class _Decoding:
         return _takes(*(index for index, rule in enumerate(rules) if rule.kind in kinds))
 
     def _for_python(self) -> Column:
-        """The payloads that the JVM cannot read; the others stay where they are."""
+        """Return the payloads that the JVM cannot read; the other payloads are null."""
         is_foreign = self._is(Kind.JACKSON_CBOR, Kind.PROTOBUF, Kind.PYTHON)
         is_packed = self._is(Kind.JACKSON_JSON) & _is_compressed()
         return F.when(is_foreign | is_packed, F.col("event"))
 
     def _text(self) -> Column:
-        """The JSON text of the kinds in `_MISMATCH`."""
+        """Return the JSON text of the kinds in `_MISMATCH`."""
         decoded_text = F.when(self._is(*_IN_TEXT), F.decode("event", "UTF-8"))
         if not self._decoders.translators:
             return decoded_text
@@ -100,7 +100,7 @@ class _Decoding:
         return parsed
 
     def _struct(self, values: Mapping[str, Column]) -> Column:
-        """The struct that `from_json` makes; what has no value is null."""
+        """Return the struct that `from_json` makes; a field without a value is null."""
         columns = [
             values.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
             for field in self._fields.fields
@@ -108,7 +108,7 @@ class _Decoding:
         return F.struct(*columns, F.lit(None).cast("string").alias(UNREADABLE_COLUMN))
 
     def _cause(self) -> Column:
-        """Why a payload cannot be read, or null; fails the job for an event of a `fail` rule."""
+        """Return why a payload cannot be read, or null; fail the job if a `fail` rule takes it."""
         stop = F.raise_error(F.concat(F.lit("the decoder is fail for "), _whose(), _which()))
         cause = (
             F.when(self._is(Kind.SKIP), F.lit(None).cast("string"))
@@ -135,7 +135,7 @@ class _Decoding:
 
 
 def _first_match(rules: tuple[DecoderRule, ...]) -> Column:
-    """The index of the first rule that takes the event."""
+    """Return the index of the first rule that takes the event."""
     number = F.lit(_NO_RULE)
     for index, rule in reversed(list(enumerate(rules))):
         takes = F.lit(True)

@@ -31,10 +31,10 @@ _LZ4_BEST_RATIO = 255
 
 
 def decompressed(payload: bytes) -> bytes:
-    """What the serializer compressed, or the payload itself if it did not.
+    """Return what the serializer compressed, or the payload itself if it is not compressed.
 
     Raises:
-        UnreadablePayload: it begins as a compressed payload does, but is not whole.
+        UnreadablePayload: the payload begins like a compressed one, but is not whole.
     """
     if payload.startswith(GZIP_MAGIC):
         return _gunzipped(payload)
@@ -44,12 +44,12 @@ def decompressed(payload: bytes) -> bytes:
 
 
 def jackson_json(payloads: Sequence[bytes]) -> list[Translation]:
-    """The `Translator` of `jackson-json`."""
+    """Return the `Translator` of `jackson-json`."""
     return one_by_one(_json, payloads)
 
 
 def jackson_cbor(payloads: Sequence[bytes]) -> list[Translation]:
-    """The `Translator` of `jackson-cbor`."""
+    """Return the `Translator` of `jackson-cbor`."""
     return one_by_one(_cbor, payloads)
 
 

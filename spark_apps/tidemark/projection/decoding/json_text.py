@@ -28,7 +28,7 @@ class Translator(Protocol):
     """One rule's decoder in a Python worker; it travels there by pickle."""
 
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
-        """A translation for each payload, in their order; never fails."""
+        """Return a translation for each payload, in the order of the payloads; never fail."""
 
 
 class UnreadablePayload(Exception):
@@ -40,7 +40,7 @@ def one_by_one(
     payloads: Sequence[bytes],
     describe: Callable[[Exception], str] = lambda error: f"{type(error).__name__}: {error}",
 ) -> list[Translation]:
-    """Translate each payload by itself; what `decode` raises is the cause of that event alone."""
+    """Translate each payload by itself; an error of `decode` is the cause of that event alone."""
     translations: list[Translation] = []
     for payload in payloads:
         try:
@@ -53,7 +53,7 @@ def one_by_one(
 
 
 def to_json(fields: Mapping[str, Any]) -> str:
-    """An event as JSON text: bytes as base64, times in ISO 8601, as Spark reads them.
+    """Encode an event as JSON text: bytes as base64, times in ISO 8601, as Spark reads them.
 
     Raises:
         TypeError: a value, or the name of a field, has no form in JSON.
@@ -63,7 +63,7 @@ def to_json(fields: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The JSON form of what JSON does not know."""
+    """Return the JSON form of a value that JSON has no type for."""
     if value is undefined or value is pd.NA or value is pd.NaT:
         return None
     for types, form in _FORMS:

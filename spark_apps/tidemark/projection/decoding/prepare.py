@@ -183,7 +183,7 @@ def _require_fitting(
 
 
 def _fits(spark: SparkSession, schema_type: T.DataType, declared: T.DataType) -> bool:
-    """Whether every value of one type is a value of the other."""
+    """Return whether every value of one type is a value of the other."""
     session = gateway.session_of(spark)
     types = (
         session.parseDataType(json.dumps(data_type.jsonValue()))

@@ -60,7 +60,7 @@ class Protobuf:
     names: frozenset[str]
 
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
-        """A translation for each payload, in their order; never fails."""
+        """Return a translation for each payload, in the order of the payloads; never fail."""
         kind = message_class(self.descriptor_set, self.message)
         fields = [field for field in kind.DESCRIPTOR.fields if field.name in self.names]
 
@@ -76,7 +76,7 @@ class Protobuf:
 
 @lru_cache(maxsize=64)
 def message_class(descriptor_set: bytes, message: str) -> type[Message]:
-    """The class of a message; a process makes each of them once.
+    """Return the class of a message; a process makes each class once.
 
     Raises:
         BadDescriptor: the bytes are no descriptor set, or the message is not in it.
@@ -105,7 +105,7 @@ def message_class(descriptor_set: bytes, message: str) -> type[Message]:
 
 
 def spark_types(descriptor: Descriptor) -> dict[str, T.DataType | None]:
-    """The Spark type of each field; None for messages and maps, which are judged event by event."""
+    """Return the Spark type of each field; None for messages and maps, judged event by event."""
     return {field.name: _spark_type(field) for field in descriptor.fields}
 
 
@@ -121,7 +121,7 @@ def _spark_type(field: FieldDescriptor) -> T.DataType | None:
 
 
 def _value(message: Message, field: FieldDescriptor) -> Any:
-    """A field's value for JSON; None if it has presence and is not set."""
+    """Return a field's value for JSON; None if the field has presence and is not set."""
     value = getattr(message, field.name)
     if _is_map(field):
         of_value = field.message_type.fields_by_name["value"]

@@ -54,7 +54,7 @@ class PythonFunction:
         return function  # type: ignore[no-any-return]
 
     def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
-        """A translation for each payload, in their order; never fails."""
+        """Return a translation for each payload, in the order of the payloads; never fail."""
         function = self.load()
         try:
             return [(text, None) for text in self._texts(function, payloads)]

@@ -17,11 +17,11 @@ SHIPPED_DIR = REPOSITORY / "include" / "sql" / "projections"
 
 
 def load(directory: Path) -> list[Definition]:
-    """Every definition in `directory`, by name.
+    """Load every definition in `directory`, by name.
 
-    Those in Python lie beside the SQL files, and if these are the ones of the repository, in
-    `include/projections` too. A Python file that does not import the decorator is a module of
-    the user's, and not looked at.
+    Definitions in Python lie beside the SQL files, and beside the repository's own SQL files in
+    `include/projections` too. A Python file that does not import the decorator is a module of the
+    user's, and is skipped.
 
     Raises:
         InvalidInput: there is no such directory.
@@ -53,7 +53,7 @@ def _files(directory: Path) -> list[Path]:
 
 
 def select(directory: Path, names: Sequence[str]) -> list[Definition]:
-    """The definitions of those names; all of them if there is none.
+    """Select the definitions of the given names; all definitions without a name.
 
     Raises:
         InvalidInput: there is no such directory or name.
@@ -72,5 +72,5 @@ def select(directory: Path, names: Sequence[str]) -> list[Definition]:
 
 
 def reads_journal(definitions: Sequence[Definition]) -> bool:
-    """Whether any of them needs the journal keyspace; true for none, which says nothing."""
+    """Return whether any definition needs the journal keyspace; true without definitions."""
     return not definitions or any(definition.source.reads_journal for definition in definitions)

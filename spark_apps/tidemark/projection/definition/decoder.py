@@ -74,14 +74,14 @@ class DecoderRule:
         return module, name
 
     def takes_all_of(self, other: DecoderRule) -> bool:
-        """Whether it leaves nothing for a rule after it."""
+        """Return whether the rule leaves nothing for a rule after it."""
         if self.serializer_id is None:
             return True
         same_id = self.serializer_id == other.serializer_id
         return same_id and self.manifest in (None, other.manifest)
 
     def error(self, what: str, do: str) -> DefinitionError:
-        """An error at the place of this rule."""
+        """Return an error at the place of this rule."""
         return error_in(self.file, what, do, self.line, self.column)
 
 

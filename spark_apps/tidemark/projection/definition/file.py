@@ -118,7 +118,7 @@ def _key(header: Header, columns: tuple[str, ...]) -> Key | None:
 def _hash(
     parts: SqlFile | PythonFile, form: ProjectionHeader, decoders: Sequence[DecoderRule]
 ) -> str:
-    """Hash what makes the result; the layout of the header is no part of it."""
+    """Hash what makes the result; the layout of the header has no influence."""
     means = form.model_dump_json(by_alias=True, exclude=_BESIDE, exclude_defaults=True)
     body = parts.code if isinstance(parts, PythonFile) else parts.body.strip()
     whole = hashlib.sha256(f"{means}\n{body}".encode())

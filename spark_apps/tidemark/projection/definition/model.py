@@ -155,14 +155,14 @@ class Definition:
         return f"{self.keyspace}.{self.template}"
 
     def error(self, what: str, do: str, line: int, column: int | None = None) -> DefinitionError:
-        """An error at a line, and column if it is known, of this file; both count from 1."""
+        """Return an error at a line of this file, and at a known column; both count from 1."""
         return error_in(self.file, what, do, line, column)
 
     def subject(self, journal_keyspace: str) -> str:
-        """Its name in the ledger and in the offsets: it consumes one journal."""
+        """Return the name in the ledger and in the offsets, which depends on the journal."""
         version = f"@v{self.version}" if self.is_blue_green else ""
         return f"{self.identity(journal_keyspace)}{version}"
 
     def identity(self, journal_keyspace: str) -> str:
-        """The same whatever the version."""
+        """Return the name that all versions of the projection have."""
         return f"{journal_keyspace}/{self.name}"

@@ -27,7 +27,7 @@ class Select:
         return self.sql.count("\n", 0, len(self.sql) - len(self.sql.lstrip())) + 1
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text for reports."""
         return "the SELECT"
 
 
@@ -48,7 +48,7 @@ class Function:
     line: int
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text for reports."""
         return f"the function {self.name}"
 
 
@@ -56,10 +56,10 @@ Body = Select | Function
 
 
 def of(parts: SqlFile | PythonFile, *, is_fold: bool) -> Body:
-    """The body of a file.
+    """Return the body of a file.
 
     Raises:
-        DefinitionError: it is not one SELECT; or the function does not fit the mode.
+        DefinitionError: the text is not one SELECT, or the function does not fit the mode.
     """
     if isinstance(parts, PythonFile):
         return _function(parts, is_fold)

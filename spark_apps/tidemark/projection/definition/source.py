@@ -25,7 +25,7 @@ class Messages:
     series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)
 
     def reads(self, persistence_id: str) -> bool:
-        """Whether its events are among them."""
+        """Return whether the source has the events of a persistence id."""
         return self.entity_types is None or keys.entity_type(persistence_id) in self.entity_types
 
 
@@ -61,7 +61,7 @@ class PersistenceIds:
     entity_types: ClassVar[None] = None
 
     def reads(self, persistence_id: str) -> bool:
-        """Whether its events are among them."""
+        """Return whether the source has the events of a persistence id."""
         return persistence_id in self.ids
 
 

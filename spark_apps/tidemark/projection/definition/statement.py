@@ -18,14 +18,14 @@ class StatementError(Exception):
     """The text is not one SELECT; `offset` is the character at which that shows."""
 
     def __init__(self, what: str, offset: int) -> None:
-        """Bind."""
+        """Store the message and its place."""
         super().__init__(what, offset)
         self.what = what
         self.offset = offset
 
 
 def single_select(text: str) -> str:
-    """The text up to the semicolon that ends its one SELECT, or to its end.
+    """Return the text up to the semicolon that ends its one SELECT, or to its end.
 
     Raises:
         StatementError: there is no statement, more than one, or it does not start like a query.
@@ -47,6 +47,6 @@ def single_select(text: str) -> str:
 
 
 def _without_comment(part: re.Match[str]) -> str:
-    """Blanks of the same length for a comment, so that every offset stays what it was."""
+    """Return blanks of the length of a comment, so that every offset stays what it was."""
     is_comment = part.group().startswith(("--", "/*"))
     return re.sub(r"[^\n]", " ", part.group()) if is_comment else part.group()

@@ -55,12 +55,12 @@ class ModuleTexts:
         return module
 
     def loaded(self) -> list[ModuleType]:
-        """Those that are imported at present."""
+        """Return the modules that are imported at present."""
         modules = [sys.modules[name] for name in self.modules if name in sys.modules]
         return [module for module in modules if isinstance(module.__loader__, _Finder)]
 
     def place_of(self, error: BaseException) -> tuple[Path, int] | None:
-        """File and line of the innermost place in these modules that the error passed."""
+        """Return the file and line of the innermost place of the error in these modules."""
         files = {source.file for source in self.modules.values()}
         if isinstance(error, SyntaxError) and error.filename in files:
             return Path(error.filename or ""), error.lineno or 1
@@ -72,17 +72,17 @@ class ModuleTexts:
         return place
 
     def line_of(self, error: BaseException) -> str:
-        """` (file.py:12)`, see `place_of`, or ``."""
+        """Return ` (file.py:12)`, see `place_of`, or ``."""
         place = self.place_of(error)
         return "" if place is None else f" ({place[0].name}:{place[1]})"
 
     def describe(self, error: BaseException) -> str:
-        """`ValueError: what it says (file.py:12)`, of bounded length."""
+        """Return `ValueError: its message (file.py:12)`, of bounded length."""
         return one_line(f"{type(error).__name__}: {error}") + self.line_of(error)
 
 
 def sources_in(directory: Path) -> ModuleTexts:
-    """Every module below a directory."""
+    """Read every module below a directory."""
     modules = {}
     for file in sorted(directory.rglob("*.py")):
         parts = file.relative_to(directory).with_suffix("").parts

@@ -28,7 +28,7 @@ def clear(run: RunContext, name: str, *, apply: bool) -> Outcome:
     again with events that are Duplicates, which changes nothing.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         name: the projection.
         apply: do it; otherwise the plan is shown.
 

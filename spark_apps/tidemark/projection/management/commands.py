@@ -102,7 +102,7 @@ def status(
 
 
 def pause(projection: Named) -> Job:
-    """Leave projections out of every run to come, until they are resumed."""
+    """Exclude projections from every later run, until they are resumed."""
     return Job(lambda run: set_paused(run, projection, paused=True))
 
 

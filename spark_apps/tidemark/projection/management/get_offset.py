@@ -29,7 +29,7 @@ def get_offset(
     """Show the offsets of a persistence id, or how many there are and where the cursors stand.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         name: the projection.
         persistence_id: show its offsets, one for each tag.
         tag: only that of this tag.

@@ -38,13 +38,13 @@ class Lag:
 
 
 def exact(run: RunContext, definition: Definition, first_bucket: int | None) -> dict[int, Lag]:
-    """The lag of each slice that is behind; reads the keys of the whole source.
+    """Count the lag of each slice that is behind, by the keys of the whole source.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         definition: the projection.
-        first_bucket: its first time bucket, epoch ms; what is older is not its business. None if
-            it never ran.
+        first_bucket: its first time bucket, epoch ms; the projection does not process older events.
+            None if the projection never ran.
     """
     store = OffsetStore.of(run, definition)
     stored = consumption.stored_offsets(store, run.spark, ALL)
@@ -96,7 +96,7 @@ def _lag(behind: int, newest_ms: int | None, cursor: datetime | None) -> Lag:
 
 
 def merge(lags: Iterable[Lag]) -> Lag:
-    """Of several slices. No I/O."""
+    """Merge the lags of several slices. No I/O."""
     all_lags = list(lags)
     return Lag(
         sum(lag.behind for lag in all_lags),
@@ -106,7 +106,7 @@ def merge(lags: Iterable[Lag]) -> Lag:
 
 
 def by_range(lags: Mapping[int, Lag], ranges: Sequence[SliceRange]) -> dict[SliceRange, Lag]:
-    """Of ranges of slices; those that are not behind are left out. No I/O."""
+    """Merge the lags of the slices of each range; only ranges that are behind. No I/O."""
     grouped = {
         slice_range: merge(
             lag for number, lag in lags.items() if slice_range.first <= number <= slice_range.last

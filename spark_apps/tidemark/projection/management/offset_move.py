@@ -38,7 +38,7 @@ class OffsetMove:
 
     @classmethod
     def read(cls, run: RunContext, definition: Definition, series: Series) -> OffsetMove:
-        """Where the series is now."""
+        """Read the present offset of a series."""
         stored = OffsetStore.of(run, definition).offset(series)
         reader = SeriesReader(run.control, run.settings, series)
         return cls(run, definition, series, stored, reader)
@@ -58,7 +58,7 @@ class OffsetMove:
         return self.stored.sequence_nr if self.stored else 0
 
     def _beyond(self, last: int | None = None) -> Iterator[EventRef]:
-        """The events behind the frontier."""
+        """Yield the events behind the frontier."""
         first, after = self.number + 1, self._sequence_nr
         if last is None:
             return self.reader.event_refs(first, after=after)
@@ -181,7 +181,7 @@ class OffsetMove:
         return Plan(counts, lines, apply)
 
     def _offset(self, number: int, nearest: EventRef | None) -> Offset:
-        """Of the event with the number if that is what was found; else what is known for sure."""
+        """Return the offset of the event with the number, or what is sure without the event."""
         if nearest is not None and nearest.number == number:
             timestamp = nearest.timestamp
             return Offset(
@@ -194,7 +194,7 @@ class OffsetMove:
         return Offset(self.series, number, max([number, *lower_bounds]))
 
     def _snapshot_nr(self, number: int) -> int | None:
-        """What it began with; from below a snapshot the events count again."""
+        """Return the snapshot that the series began with; below it the events count again."""
         begun_with = self.stored.snapshot_nr if self.stored else None
         return begun_with if begun_with is not None and begun_with <= number else None
 
@@ -221,7 +221,7 @@ class OffsetMove:
 
 
 def restated(pieces_ledger: Pieces, time_buckets: Collection[int] | None = None) -> list[Piece]:
-    """The pieces of those time buckets that are done, to be done again; None means all of them."""
+    """Return the done pieces of the given time buckets, restated; None means all time buckets."""
     return [
         Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
         for entry in pieces_ledger.entries()

@@ -23,7 +23,7 @@ def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcom
     A run that is under way is not stopped: it finishes its pieces, the next one plans none.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         names: the projections; all if empty.
         paused: what they are to be.
 

@@ -63,7 +63,7 @@ def drop(run: RunContext, name: str, version: int, *, apply: bool) -> Outcome:
     """Drop the table of a version that is not live, and what is stored about it.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         name: the projection.
         version: which one.
         apply: do it; otherwise the plan is shown.
@@ -105,7 +105,7 @@ def _plan(run: RunContext, former: Definition) -> Plan:
 
 
 def _versions(run: RunContext, definition: Definition) -> list[int]:
-    """Those that have a table."""
+    """Return the versions that have a table."""
     rows = run.control.execute(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
         (definition.keyspace,),

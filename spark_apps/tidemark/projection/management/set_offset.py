@@ -28,7 +28,7 @@ def set_offset(
     are planned again (reason `restated`). With 0 the series is as one that was never met.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         name: the projection.
         persistence_id: the series' persistence id.
         tag: its tag; may be None if the source has one, must be for `messages`.
@@ -87,11 +87,11 @@ def _named(
 
 
 def series_of(definition: Definition, persistence_id: str, tag: str | None) -> Series:
-    """The series of a projection's source.
+    """Return the series of a projection's source.
 
     Raises:
-        InvalidInput: it has none of that tag or persistence id, the tag is missing, or the source
-            is not a Pekko journal.
+        InvalidInput: the source has no such tag or persistence id, the tag is missing, or the
+            source is not a Pekko journal.
     """
     source = definition.source
     if not source.reads_journal:

@@ -36,7 +36,7 @@ def run_plan(
     Late events are found by the run itself and may reopen further time buckets.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         window: whole time buckets that are over.
         options: as of a run.
         save: keep the plan in this file.
@@ -99,7 +99,7 @@ def _lines(plan: ProjectionPlan, estimates: Estimates) -> list[str]:
 
 
 def _ranges(run: RunContext, plan: ProjectionPlan, ranges: int) -> list[str]:
-    """The option of each of as many runs, which may work at the same time."""
+    """Return the option of each run, for as many runs as may work at the same time."""
     events = event_source(run, plan.definition).events_by_slice(plan.time_buckets)
     cut = slice_ranges.cut(events, slice_ranges.ALL, ranges)
     numbers = (sum(events.get(slice_nr, 0) for slice_nr in range(r.first, r.last + 1)) for r in cut)

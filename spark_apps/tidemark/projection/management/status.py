@@ -87,7 +87,7 @@ def run_status(
     """Say it of each projection. Nothing is written but Tidemark's own tables, if absent.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         names: the projections; all if empty.
         exact: count the events that each slice is behind, with Spark.
         ranges: the ranges of slices to show them by; a power of two up to 1024.
@@ -163,7 +163,7 @@ def _lines(now: Progress, behind: Estimate) -> list[str]:
 
 
 def _missing(run: RunContext, definition: Definition, entries: Sequence[PieceRow]) -> list[Missing]:
-    """What its held pieces wait for, each range once."""
+    """Return what the held pieces of a projection wait for, each range once."""
     held_buckets = [entry.time_bucket for entry in entries if entry.has_gap]
     missing_by_bucket = missing_numbers.read(OffsetStore.of(run, definition), held_buckets)
     return sorted(

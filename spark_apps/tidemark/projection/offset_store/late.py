@@ -12,9 +12,9 @@ _TABLE = "late_tag_rows"
 
 
 def unconsumed(store: OffsetStore, done: Collection[int]) -> set[int]:
-    """The time buckets among `done` with a row beyond the projection's offsets.
+    """Return the time buckets among `done` with a row beyond the projection's offsets.
 
-    Only partitions that tag-write has put late rows into are looked at, row by row; they are few.
+    Only partitions that tag-write has put late rows into are read, row by row; they are few.
 
     Args:
         store: of a projection that reads tag views.

@@ -36,7 +36,7 @@ class Made:
 
 
 def read(store: OffsetStore, time_buckets: Collection[int]) -> dict[int, Made]:
-    """Of those time buckets that have a result, made from the same source into the same target."""
+    """Read what the results of time buckets were made from, for the same source and target."""
     if not time_buckets:
         return {}
     rows = store.control.execute(
@@ -83,14 +83,14 @@ def note(store: OffsetStore, made: Mapping[int, Made]) -> None:
 
 
 def unsettle(store: OffsetStore, time_buckets: Collection[int]) -> None:
-    """Before offsets go back: all events of those time buckets may be new again."""
+    """Forget which events were sure, before offsets go back: all events may be new again."""
     if store.definition.mode.replaces_buckets:
         known = read(store, time_buckets)
         note(store, {bucket: replace(made, unsure=made.events) for bucket, made in known.items()})
 
 
 def forget(store: OffsetStore) -> None:
-    """With the target."""
+    """Delete the records of a target that is dropped."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND bucket_size = ?",
         [(store.subject, size) for size in BucketSize],
@@ -98,6 +98,6 @@ def forget(store: OffsetStore) -> None:
 
 
 def _made_of(definition: Definition) -> str:
-    """Tells results apart whose events are not comparable."""
+    """Return a hash that differs for results whose events are not comparable."""
     text = repr((definition.source, definition.target))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

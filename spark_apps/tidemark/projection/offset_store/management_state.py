@@ -29,7 +29,7 @@ class PauseState:
     paused_at: datetime | None = None
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text for reports."""
         if self.paused is None:
             return "never paused"
         what = "paused" if self.paused else "resumed"
@@ -48,7 +48,7 @@ class Revision:
     changed_at: datetime | None = None
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text for reports."""
         if self.changed_at is None:
             return "never changed by hand"
         return f"{self.operation} {self.changed_at:%Y-%m-%d %H:%M} UTC by {self.changed_by}"

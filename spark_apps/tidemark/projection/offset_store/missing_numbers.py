@@ -26,12 +26,12 @@ class Missing:
     last: int
 
     def __str__(self) -> str:
-        """For people: `p|1 red 4..6`."""
+        """Return the text for reports: `p|1 red 4..6`."""
         return f"{series_name(self.persistence_id, self.tag)} {numbers(self.first, self.last)}"
 
 
 def read(store: OffsetStore, time_buckets: Sequence[int]) -> dict[int, list[Missing]]:
-    """What those time buckets wait for; without those that wait for nothing."""
+    """Read the numbers that time buckets wait for; a bucket that waits for nothing is left out."""
     rows_by_bucket = store.control.execute_many(
         "SELECT persistence_id, tag, first_number, last_number FROM"
         f" {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
@@ -83,7 +83,7 @@ def replace(
 
 
 def forget(store: OffsetStore, time_buckets: Collection[int]) -> None:
-    """With the pieces."""
+    """Delete the missing numbers of pieces that are forgotten."""
     store.control.execute_many(
         f"DELETE FROM {store.table(_TABLE)} WHERE projection = ? AND time_bucket = ?",
         [(store.subject, bucket) for bucket in time_buckets],

@@ -67,7 +67,7 @@ class OffsetStore:
 
     @classmethod
     def of(cls, run: RunContext, definition: Definition) -> OffsetStore:
-        """Bind a projection to the journal of a run; nothing is read."""
+        """Bind a projection to the journal of a run, without any I/O."""
         return cls(run.control, run.settings, definition)
 
     @property
@@ -86,7 +86,7 @@ class OffsetStore:
         return self.settings.bucket_size.value
 
     def table(self, name: str) -> str:
-        """One of Tidemark's own tables, as CQL has it."""
+        """Return the name of one of Tidemark's own tables, quoted for CQL."""
         return table(self.settings.keyspace, name)
 
     def offset(self, series: Series) -> Offset | None:

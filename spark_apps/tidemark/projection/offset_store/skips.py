@@ -26,7 +26,7 @@ class Skip:
 
 
 def stored(store: OffsetStore) -> list[Skip]:
-    """What was skipped of a projection; as much as people have typed."""
+    """Read the skips of a projection; people have typed each of them."""
     rows = store.control.execute(
         "SELECT persistence_id, tag, first_number, last_number"
         f" FROM {store.table(TABLE)} WHERE projection = ?",
@@ -77,7 +77,7 @@ def forget(store: OffsetStore) -> None:
 
 
 def without(rows: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
-    """Leave out the events with a skipped number, under whatever tag.
+    """Drop the events with a skipped number, under whatever tag.
 
     Columns in and out: at least persistence_id, tag, number, sequence_nr.
     """
@@ -90,7 +90,7 @@ def without(rows: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
 
 
 def uncounted(reached: DataFrame, skipped: Sequence[Skip]) -> DataFrame:
-    """How many events there must be of persistence ids between two numbers, without those skipped.
+    """Count the events that persistence ids must have between two numbers, without skipped ones.
 
     Columns in: persistence_id, base (exclusive), reached_number (inclusive). Columns out: the same,
     and expected (bigint).

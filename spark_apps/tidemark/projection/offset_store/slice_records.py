@@ -35,7 +35,7 @@ class Part:
 
 
 def read(store: OffsetStore, time_buckets: Iterable[int]) -> list[Part]:
-    """Every part of some of a projection's pieces, the outdated ones included."""
+    """Read every part of some of a projection's pieces, outdated parts included."""
     rows_by_bucket = store.control.execute_many(
         "SELECT time_bucket, first_slice, last_slice, attempt, definition_version, state, counts,"
         f" error, finished_at FROM {store.table(_TABLE)}"
@@ -112,7 +112,7 @@ def forget_buckets(store: OffsetStore, time_buckets: Collection[int]) -> None:
 def counting(
     parts: Iterable[Part], entries: Mapping[int, PieceRow], version: str
 ) -> dict[int, list[Part]]:
-    """The parts that count, by time bucket. `entries` are the ledger's, by time bucket."""
+    """Return the parts that count, by time bucket. `entries` are the ledger's, by time bucket."""
     by_bucket: dict[int, list[Part]] = {}
     for part in parts:
         entry = entries.get(part.time_bucket)
@@ -124,12 +124,12 @@ def counting(
 
 
 def is_open(entry: PieceRow, version: str) -> bool:
-    """Whether parts of the piece can be done by this version of the definition."""
+    """Return whether this version of the definition can do parts of the piece."""
     return entry.state is not State.DONE and entry.definition_version == version
 
 
 def done(parts: Mapping[int, Sequence[Part]]) -> dict[int, list[SliceRange]]:
-    """The ranges that are done, by time bucket."""
+    """Return the ranges that are done, by time bucket."""
     return {
         bucket: [part.slices for part in of_bucket if part.state is State.DONE]
         for bucket, of_bucket in parts.items()
@@ -137,9 +137,9 @@ def done(parts: Mapping[int, Sequence[Part]]) -> dict[int, list[SliceRange]]:
 
 
 def standing(piece: Piece, parts: Sequence[Part]) -> PieceRollup:
-    """What the parts that count make of their piece: done once all slices are.
+    """Derive the state of a piece from its parts: done once all slices are.
 
-    Otherwise it is as the last part that failed or is held, or planned if there is none.
+    Otherwise the piece has the state of the part that failed or was held last, or is planned.
     """
     finished = [part for part in parts if part.state is State.DONE]
     ranges = [part.slices for part in finished]
@@ -161,5 +161,5 @@ def standing(piece: Piece, parts: Sequence[Part]) -> PieceRollup:
 
 
 def now() -> datetime:
-    """For `Part.finished_at`."""
+    """Return the present time for `Part.finished_at`."""
     return clock.now().replace(tzinfo=None)

@@ -56,7 +56,7 @@ class Batch:
         return frozenset(self.time_buckets)
 
     def look_back(self, settings: Settings) -> list[int]:
-        """The time buckets that may hold late events: just before planned ones, and unsettled."""
+        """Return the time buckets that may hold late events: before planned ones, and unsettled."""
         size = settings.bucket_size.milliseconds
         own = self.definition.look_back
         number = settings.project_look_back if own is None else own

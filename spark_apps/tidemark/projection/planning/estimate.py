@@ -31,7 +31,7 @@ class Estimate:
     is_bound: bool
 
     def __str__(self) -> str:
-        """For people: `about 12 rows`, `at most 12 rows`, `? rows`."""
+        """Return the text for reports: `about 12 rows`, `at most 12 rows`, `? rows`."""
         word = "at most" if self.is_bound else "about"
         if not self.unknown:
             return f"{word} {self.rows:,} rows"
@@ -42,12 +42,12 @@ class Estimates:
     """The rows of each time bucket, as tag-write and validate have counted them last."""
 
     def __init__(self, messages: Mapping[int, int], tag_rows: Mapping[int, int]) -> None:
-        """Bind the counts by time bucket."""
+        """Store the counts by time bucket."""
         self._messages, self._tag_rows = messages, tag_rows
 
     @classmethod
     def read(cls, run: RunContext) -> Estimates:
-        """From the ledger."""
+        """Read the counts from the ledger."""
         messages: dict[int, int] = {}
         tag_rows: dict[int, int] = {}
         settings = run.settings
@@ -61,11 +61,11 @@ class Estimates:
         return cls(messages, tag_rows)
 
     def by_bucket(self, *, is_by_tag: bool) -> Mapping[int, int]:
-        """Of each time bucket that the ledger knows. No I/O."""
+        """Return the rows of each time bucket that the ledger knows. No I/O."""
         return self._tag_rows if is_by_tag else self._messages
 
     def of(self, time_buckets: Iterable[int], *, is_by_tag: bool) -> Estimate:
-        """Of some time buckets together. No I/O."""
+        """Estimate the rows of some time buckets together. No I/O."""
         known = self.by_bucket(is_by_tag=is_by_tag)
         rows_by_bucket = [known.get(bucket) for bucket in time_buckets]
         rows = [number for number in rows_by_bucket if number is not None]

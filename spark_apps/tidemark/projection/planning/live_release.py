@@ -36,13 +36,13 @@ class Live:
     owner: str = ""
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text for reports."""
         by = f" since {self.since:%Y-%m-%d %H:%M} UTC by {self.owner}" if self.since else ""
         return f"version {self.version} is live in {self.table}{by}"
 
 
 def live(control: Control, settings: Settings, definition: Definition) -> Live | None:
-    """What is live; None if the projection was never processed."""
+    """Read the live release; None if the projection was never processed."""
     if (released := stored(control, settings, definition)) is not None:
         return released
     in_place = definition.identity(settings.journal_keyspace)
@@ -56,7 +56,7 @@ def live(control: Control, settings: Settings, definition: Definition) -> Live |
 
 
 def stored(control: Control, settings: Settings, definition: Definition) -> Live | None:
-    """The release that readers look up, if there is one."""
+    """Read the release that readers look up, if there is one."""
     rows = control.execute(
         "SELECT live_version, live_table, since, owner"
         f" FROM {table(settings.keyspace, TABLE)} WHERE projection = ?",
@@ -89,7 +89,7 @@ def require_in_place(
 
 
 def inherited(control: Control, settings: Settings, definition: Definition) -> set[int]:
-    """The time buckets that the live version has processed and a new one has to."""
+    """Return the time buckets that the live version has processed and a new version has to."""
     if not definition.is_blue_green:
         return set()
     now = live(control, settings, definition)
@@ -103,17 +103,17 @@ def inherited(control: Control, settings: Settings, definition: Definition) -> s
 
 
 def at_version(definition: Definition, version: int) -> Definition:
-    """Another version of a blue/green projection: its table and its name in the ledger."""
+    """Return another version of a blue/green projection: its table, its name in the ledger."""
     return replace(definition, version=version, table=f"{definition.template}_v{version}")
 
 
 def standing(
     control: Control, settings: Settings, definition: Definition, passed: Collection[int]
 ) -> tuple[set[int], set[int]]:
-    """The time buckets that a version has processed, and those that it needs to be swapped to.
+    """Return the time buckets that a version has processed, and those still needed for its swap.
 
-    Those are what the live version has processed, and its own pieces that are not done, as far as
-    validate has passed them.
+    A swap needs all time buckets that the live version has processed, and all pieces of the version
+    that validate has passed.
     """
     entries = _entries(control, settings, definition.subject(settings.journal_keyspace))
     done = {entry.time_bucket for entry in entries if entry.is_done(definition.fingerprint)}
@@ -122,7 +122,7 @@ def standing(
 
 
 def building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:
-    """How far the version is by what `standing` says, for people."""
+    """Describe how far a version is, from the result of `standing`."""
     return (
         f"version {definition.version} is built in {definition.target},"
         f" {counted(len(done), 'bucket')} done, {len(left):,} to do"

@@ -11,10 +11,10 @@ from tidemark.projection.definition.model import Definition
 
 
 def resource_of(run: RunContext, definition: Definition) -> str:
-    """What is locked, of a blue/green projection for each version."""
+    """Return the name of a projection's lock; a blue/green projection has one per version."""
     return f"{PROJECT}/{definition.subject(run.settings.journal_keyspace)}"
 
 
 def lock_of(run: RunContext, definition: Definition, own: SliceRange = slice_ranges.ALL) -> Locks:
-    """The locks of some slices; those of all slices are one, which excludes each of the others."""
+    """Return the locks of some slices; the one lock of all slices excludes each of the others."""
     return Locks.of(run, slice_ranges.locked(own, resource_of(run, definition)))

@@ -212,7 +212,7 @@ def validated_buckets(run: RunContext, settings: Settings) -> set[int]:
 
 
 def _require_new_version(definition: Definition, entries: Sequence[PieceRow]) -> None:
-    """The version decides between two rows of one event, so it must tell them apart."""
+    """Require a new version of a changed definition: it decides between two rows of an event."""
     used = {
         entry.definition_version
         for entry in entries

@@ -136,7 +136,7 @@ class SavedPlan:
 
 
 def saved_projection(run: RunContext, plan: ProjectionPlan) -> SavedProjection:
-    """One projection's part of a plan, as it is now."""
+    """Return one projection's part of a plan in its present state."""
     return SavedProjection(
         plan.definition.name,
         plan.definition.fingerprint,
@@ -159,7 +159,7 @@ def _work(content: Mapping[str, Any]) -> SavedProjection:
 
 
 def _difference(saved: SavedProjection, now: SavedProjection) -> str:
-    """What has changed since, for people; empty if nothing has. What is new does not matter."""
+    """Describe what has changed since the plan was saved, new pieces aside; empty if nothing."""
     if saved.fingerprint != now.fingerprint:
         return f"the definition was {saved.fingerprint} and is {now.fingerprint}"
     if saved.revision != now.revision:

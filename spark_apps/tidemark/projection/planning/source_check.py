@@ -40,7 +40,7 @@ def require(run: RunContext, definition: Definition) -> None:
 
 
 def _is_known(run: RunContext, persistence_id: str) -> bool:
-    """Its events begin in partition 0, unless some were deleted, which metadata knows."""
+    """Return whether a persistence id has events in partition 0, or a row in metadata."""
     settings = run.settings
     messages = table(settings.journal_keyspace, settings.journal_table)
     metadata = table(settings.journal_keyspace, settings.metadata_table)

@@ -43,12 +43,12 @@ class BatchBounds:
     row_size: float = 0.0
 
     def measured(self, rows: int, size: int) -> None:
-        """Learn from a batch: events that are larger than those before make the next ones less."""
+        """Learn from a batch: larger events make the next batches smaller."""
         if rows:
             self.row_size = max(self.row_size, size / rows)
 
     def first(self, time_buckets: Sequence[int]) -> list[int]:
-        """The first of them that fit together; a bucket that alone does not is one by itself."""
+        """Return the first buckets that fit together; a bucket that is too large is alone."""
         limit = min(self.rows, self.size / self.row_size) if self.row_size else self.rows
         taken, rows = [time_buckets[0]], self.expected.get(time_buckets[0], 0)
         for bucket in time_buckets[1:]:
@@ -59,7 +59,7 @@ class BatchBounds:
         return taken
 
     def batches(self, time_buckets: Sequence[int]) -> int:
-        """How many batches there are as far as is known."""
+        """Estimate the number of batches."""
         rest, number = time_buckets, 0
         while rest:
             rest, number = rest[len(self.first(rest)) :], number + 1
@@ -70,12 +70,12 @@ class Batches:
     """The batches of one projection, one after the other."""
 
     def __init__(self, source: EventSource, whole: Batch, *, is_one: bool = False) -> None:
-        """Estimate; with `is_one`, or for a single time bucket, nothing is asked."""
+        """Estimate the batches; with `is_one`, or for a single time bucket, nothing is read."""
         self._source, self._whole = source, whole
         self._bounds = None if is_one or len(whole.pieces) == 1 else _bounds(source, whole)
 
     def measured(self, size: BatchSize) -> None:
-        """Learn what the last batch held."""
+        """Learn the size of events from the last batch."""
         if self._bounds is not None:
             self._bounds.measured(size.rows, size.payload_bytes)
 

@@ -213,7 +213,7 @@ def leave_out(
 
 
 def is_of_events(error: Exception) -> bool:
-    """Whether it can be the events that made a batch fail, so that a part of them may do."""
+    """Return whether its events may have made a batch fail, so that a part of them may succeed."""
     if isinstance(error, TidemarkError):
         return type(error) in _FORESEEN
     if isinstance(error, Py4JJavaError):
@@ -228,7 +228,7 @@ def require_done(plan: ProjectionPlan, outcome: ProjectionOutcome) -> None:
     """Fail a projection of which pieces have failed, when all others are processed.
 
     Raises:
-        TidemarkError: with the error of the oldest one, and how many there are.
+        TidemarkError: the error of the oldest failed piece, with the number of failed pieces.
     """
     if outcome.failed:
         number = len({*plan.time_buckets, *outcome.failed, *outcome.counts})
@@ -241,7 +241,7 @@ def require_done(plan: ProjectionPlan, outcome: ProjectionOutcome) -> None:
 
 
 def _beside_the_new(plan: ProjectionPlan, outcome: ProjectionOutcome) -> str:
-    """Why there are more buckets than the window has."""
+    """Explain why a plan has more time buckets than the window."""
     earlier = sum(piece.reason in _EARLIER for piece in plan.pieces)
     late = len((outcome.failed.keys() | outcome.counts.keys()) - set(plan.time_buckets))
     parts = [f"{earlier:,} taken up from earlier runs"] if earlier else []
@@ -261,7 +261,7 @@ def _first(outcome: ProjectionOutcome) -> str:
 
 
 def lines(name: str, outcome: ProjectionOutcome) -> list[str]:
-    """The pieces that failed, for people."""
+    """Return the pieces that failed, as lines for reports."""
     shown = sorted(outcome.failed.items())[:_SHOWN]
     more = len(outcome.failed) - len(shown)
     return [

@@ -90,10 +90,10 @@ def process_claimed(
 def _without_purged(
     claimed: Claim, batch: Batch, policy: Policy, outcome: ProjectionOutcome
 ) -> Batch:
-    """Leave alone the time buckets whose tag views purge has emptied.
+    """Take the time buckets whose tag views purge has emptied out of a batch.
 
     Raises:
-        BucketsLost: there are some, and the policy is strict.
+        BucketsLost: there are such time buckets, and the policy is strict.
     """
     gone = batch.plan.purged_to_process
     if not gone:

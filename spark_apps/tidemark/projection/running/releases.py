@@ -47,10 +47,10 @@ def require_table(run: RunContext, checked: AnalyzedDefinition, *, create: bool)
 def settle(
     run: RunContext, definitions: Sequence[Definition], passed: Collection[int]
 ) -> tuple[list[str], int]:
-    """Swap to every version that has caught up; lines for people, and how many were swapped.
+    """Swap every version that has caught up; return lines for reports and the number of swaps.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         definitions: the projections of the run.
         passed: the time buckets that validate is done with.
 

@@ -115,7 +115,7 @@ def _planned(
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
-    """What became of blue/green versions; nothing is asked without any."""
+    """Report what became of blue/green versions; nothing is read without any."""
     if not any(definition.is_blue_green for definition in definitions):
         return [], 0
     return releases.settle(run, definitions, validated_buckets(run, run.settings))
@@ -124,7 +124,7 @@ def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[st
 def _check(
     run: RunContext, plans: Sequence[ProjectionPlan], *, dry_run: bool
 ) -> dict[str, AnalyzedDefinition]:
-    """Those with something to process, by name. Without any, Spark is not started."""
+    """Analyze the definitions with something to process; without any, Spark is not started."""
     analyzed = {}
     for plan in plans:
         if plan.time_buckets:

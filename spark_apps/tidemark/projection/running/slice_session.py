@@ -37,7 +37,7 @@ class _SliceRecorder:
     slices: SliceRange
 
     def start(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Leave late pieces done: should this run die, the frontier shows again what was late."""
+        """Start nothing: should this run die, the frontier shows again what was late."""
         return ()
 
     def finish(
@@ -81,7 +81,7 @@ class SliceSession:
         self._open()
 
     def _open(self) -> None:
-        """Have the ledger say that this version works on the pieces, in parts."""
+        """Record in the ledger that this version works on the pieces, in parts."""
         entries, _ = known(self._run, self._plan.definition)
         closed = [
             piece
@@ -103,7 +103,7 @@ class SliceSession:
             self._forget()
 
     def _forget(self) -> None:
-        """What is to be done again is not done any more."""
+        """Forget the parts of this run's slices, so that they are done again."""
         own = self._plan.slices
         again = [
             part
@@ -179,7 +179,7 @@ class SliceSession:
 def _together(
     parts: Sequence[ProjectionOutcome], wanted: set[int], total: ProjectionOutcome
 ) -> None:
-    """A time bucket is done if it is in each of the ranges."""
+    """Join the outcomes of ranges: a time bucket is done if it is done in each range."""
     for part in parts:
         total.totals.update(part.totals)
         total.gaps = part.gaps | total.gaps

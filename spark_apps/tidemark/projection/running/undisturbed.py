@@ -23,7 +23,7 @@ class Watch:
     """From before the first row is read; to be asked when all of them are.
 
     Attributes:
-        run: the application's frame.
+        run: the context of the run.
         is_asked: the projection reads tag views.
         day: of the audit trail, on which it began.
         known: what reconcile had done by then.
@@ -36,7 +36,7 @@ class Watch:
 
     @classmethod
     def begin(cls, run: RunContext, definition: Definition) -> Watch:
-        """Look before anything is read.
+        """Read the operations of reconcile before anything else is read.
 
         Raises:
             LockHeld: reconcile is at work.
@@ -47,10 +47,10 @@ class Watch:
         return cls(run, is_asked, day, _operations(run, {day}) if is_asked else frozenset())
 
     def require_undisturbed(self) -> None:
-        """Look again before anything is written.
+        """Compare the operations of reconcile before anything is written.
 
         Raises:
-            LockHeld: reconcile is at work, or was.
+            LockHeld: reconcile is at work, or was since `begin`.
         """
         if not self.is_asked:
             return
@@ -80,7 +80,7 @@ def _require_unlocked(run: RunContext) -> None:
 
 
 def _operations(run: RunContext, days: set[str]) -> frozenset[UUID]:
-    """The audit rows of what reconcile has begun or ended on this journal on those days."""
+    """Read the audit rows of what reconcile has begun or ended on this journal on some days."""
     rows = [
         row
         for day in days

@@ -15,7 +15,7 @@ from tidemark.projection.sources.tags import TagsSource
 
 
 def event_source(run: RunContext, definition: Definition, slices: SliceRange = ALL) -> EventSource:
-    """Bind the source of a definition to a run; nothing is read."""
+    """Bind the source of a definition to a run, without any I/O."""
     match definition.source:
         case Messages():
             return MessagesSource(run, definition, slices)

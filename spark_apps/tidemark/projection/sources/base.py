@@ -29,7 +29,7 @@ class EventSource(ABC):
     """
 
     def __init__(self, run: RunContext, definition: Definition, slices: SliceRange = ALL) -> None:
-        """Bind; nothing is read."""
+        """Bind the source to a run, without any I/O."""
         self.run, self.definition, self.slices = run, definition, slices
         self._keys: DataFrame | None = None
         self._kept: frozenset[int] = frozenset()

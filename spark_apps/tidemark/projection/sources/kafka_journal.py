@@ -26,7 +26,7 @@ class KafkaJournalSource(EventSource):
     def __init__(
         self, run: RunContext, definition: Definition, spec: KafkaJournal, slices: SliceRange = ALL
     ) -> None:
-        """Bind; nothing is read."""
+        """Bind the source to a run, without any I/O."""
         super().__init__(run, definition, slices)
         self._topic = spec.topic
 

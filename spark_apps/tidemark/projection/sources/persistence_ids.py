@@ -28,7 +28,7 @@ class PersistenceIdsSource(EventSource):
         spec: PersistenceIds,
         slices: SliceRange = ALL,
     ) -> None:
-        """Bind; nothing is read."""
+        """Bind the source to a run, without any I/O."""
         super().__init__(run, definition, slices)
         self._ids = spec.ids
 

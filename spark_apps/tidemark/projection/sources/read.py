@@ -31,10 +31,10 @@ _MOST_RANGES = 16
 
 @shaped(returns=shapes.EVENTS)
 def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
-    """All messages in those time buckets. Columns: EVENTS.
+    """Read all messages of some time buckets.
 
-    By a scan of all messages, or, where they are few among all and there is an index on their time,
-    by that.
+    Where they are few among all and there is an index on their time, the index finds them; else a
+    scan of all messages does.
     """
     spark, settings, size = run.spark, run.settings, run.settings.bucket_size.milliseconds
     ranges = _ranges(set(time_buckets), size)
@@ -49,7 +49,7 @@ def message_rows(run: RunContext, time_buckets: Sequence[int]) -> DataFrame:
 
 
 def message_keys(run: RunContext, time_buckets: Sequence[int]) -> DataFrame | None:
-    """Where the messages in those time buckets are, by a scan; None if an index knows it.
+    """Find the keys of the messages in some time buckets by a scan; None if an index knows them.
 
     Columns: persistence_id, partition_nr, sequence_nr, time_bucket (bigint).
     """
@@ -61,7 +61,7 @@ def message_keys(run: RunContext, time_buckets: Sequence[int]) -> DataFrame | No
 
 
 def message_rows_of(run: RunContext, keys: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
-    """The same as `message_rows`, by direct join with those of `message_keys`.
+    """Read the messages of `message_keys` that lie in some time buckets, by direct join.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -81,7 +81,7 @@ def _are_few(run: RunContext, time_buckets: Sequence[int]) -> bool:
 
 
 def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
-    """First and end of the time buckets that follow each other without a gap."""
+    """Return the first and the end of each run of time buckets without a gap."""
     firsts = sorted(bucket for bucket in time_buckets if bucket - size not in time_buckets)
     ends = sorted(bucket + size for bucket in time_buckets if bucket + size not in time_buckets)
     return list(zip(firsts, ends, strict=True))
@@ -89,7 +89,7 @@ def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
 
 @shaped(returns=shapes.EVENTS)
 def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
-    """What of some events lies in those time buckets, each persistence id being a series.
+    """Return the events in some time buckets; each persistence id is a series.
 
     Columns in: COLUMNS and PAYLOAD without tag and number. Columns out: COLUMNS and PAYLOAD.
     """
@@ -121,7 +121,7 @@ def tag_view_rows(
     time_buckets: Sequence[int],
     *payload: str,
 ) -> DataFrame:
-    """The rows of some tags in those time buckets.
+    """Read the rows of some tags in some time buckets, with the payload columns that are named.
 
     Columns: COLUMNS, and of the payload only what is named.
     """

@@ -52,16 +52,14 @@ def rewound_to_restart(
     after: int,
     fetch: Callable[[DataFrame, int], DataFrame],
 ) -> DataFrame:
-    """Where to look for each persistence id: at its first event, if that is one of a new life.
+    """Return where to begin for each persistence id: at its first event if that starts a new life.
 
     Args:
-        beginnings: persistence_id, first_nr, and more.
+        beginnings: where to begin otherwise.
         stored: as for `restarted_ids`.
-        deleted: persistence_id, deleted_to.
+        deleted: how far each persistence id is deleted.
         after: seconds.
         fetch: as `journal.increments.in_rounds` takes it.
-
-    Columns: those of `beginnings`.
     """
     lowest = beginnings.select("persistence_id").join(deleted, on="persistence_id", how="left")
     lowest = lowest.select(

@@ -43,7 +43,7 @@ def run_projection(
     bucket_size: BucketSize | str = BucketSize.HOUR,
     spark: SparkSession | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows that a definition makes of some events, by the code that processes a journal.
+    """Return the rows that a definition makes of some events, by the code that processes a journal.
 
     Args:
         definition: its file; or its text, which then cannot name files of its own.
@@ -78,9 +78,9 @@ def failed_checks(
     bucket_size: BucketSize | str = BucketSize.HOUR,
     spark: SparkSession | None = None,
 ) -> dict[str, int]:
-    """The checks that fail, those that only warn included: text -> rows that fail it.
+    """Return the number of rows that fail each check, by the check's text; warnings count too.
 
-    Args and errors are those of `run_projection`; a check that fails is none.
+    Args and errors are those of `run_projection`; a failed check is no error.
     """
     checked, rows, _ = _result(definition, events, bucket_size, spark)
     return {finding.check.text: finding.failing for finding in _findings(checked, rows)}
@@ -97,7 +97,7 @@ def _result(
     bucket_size: BucketSize | str,
     spark: SparkSession | None,
 ) -> tuple[AnalyzedDefinition, DataFrame, list[str]]:
-    """The checked definition, the rows to store, and those of their columns that it selects."""
+    """Return the definition, the rows to store, and the columns that it selects."""
     checked, decoded, buckets = _decoded(definition, events, bucket_size, spark)
     result, failed = evaluate.result(checked, decoded)
     causes = _causes(failed)
@@ -125,7 +125,7 @@ def unreadable_events(
     bucket_size: BucketSize | str = BucketSize.HOUR,
     spark: SparkSession | None = None,
 ) -> dict[tuple[str, int], str]:
-    """What a run would quarantine: (persistence_id, sequence_nr) -> cause.
+    """Return the cause of each event that a run would quarantine, by (persistence_id, sequence_nr).
 
     Args and errors are those of `run_projection`.
     """
@@ -140,7 +140,7 @@ def _decoded(
     bucket_size: BucketSize | str,
     spark: SparkSession | None,
 ) -> tuple[AnalyzedDefinition, DataFrame, Sequence[int]]:
-    """The checked definition, the events as `transform.decode` makes them, their time buckets."""
+    """Return the definition, the events as `transform.decode` makes them, their time buckets."""
     session = spark or SparkSession.getActiveSession() or _session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     checked = analyze.analyze(session, _read(definition))
@@ -195,7 +195,7 @@ def _causes(failed: DataFrame) -> list[tuple[str, int, str]]:
 
 
 def _plain(value: Any) -> Any:
-    """Times in UTC: what Spark hands over is local and naive."""
+    """Return a value with its times in UTC; Spark hands over local times without a zone."""
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     if isinstance(value, dict):

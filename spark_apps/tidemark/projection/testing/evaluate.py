@@ -17,7 +17,7 @@ CAUSE = ("persistence_id", "sequence_nr", "cause")
 
 
 def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The result, a fold beginning without a state; and what a run would quarantine.
+    """Return the result, of a fold without states before, and what a run would quarantine.
 
     Columns in: those of `transform.decode`. Columns out: of the first those of
     `AnalyzedDefinition.result`, of the second CAUSE.

@@ -31,7 +31,7 @@ TIME_BUCKET = 4
 def rows_of(
     event: Event, number: int, definition: Definition, size: BucketSize
 ) -> list[tuple[Any, ...]]:
-    """The event as the projection's source has it: from tag views, once for each of its tags.
+    """Return an event in the form of the projection's source: from tag views, once for each tag.
 
     Args:
         event: as `testing.run_projection` takes it.
@@ -100,7 +100,7 @@ def _as_json(value: object) -> object:
 
 
 def _microseconds(moment: datetime | str, number: int) -> int:
-    """Since 1970."""
+    """Return the microseconds since 1970."""
     when = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     if when.tzinfo is None:
         raise InvalidInput(

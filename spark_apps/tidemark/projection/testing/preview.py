@@ -25,7 +25,7 @@ _WIDTH = 40
 def sample(
     run: RunContext, plan: ProjectionPlan, checked: AnalyzedDefinition | None, rows: int
 ) -> list[str]:
-    """The first rows of the result over a sample of one time bucket, as a table for people.
+    """Return the first rows of the result over a sample of one time bucket, as a table for reports.
 
     The bucket is one of the plan's that has events. Its first SAMPLE rows are read, an event of
     several tags having one for each, so that a sum over the bucket is one over the sample.

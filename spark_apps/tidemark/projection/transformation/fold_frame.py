@@ -20,7 +20,7 @@ _FOLDED_TO = "_folded_to"
 def folded(
     events: DataFrame, states: DataFrame, checked: AnalyzedDefinition, *, in_parts: bool = False
 ) -> DataFrame:
-    """The new state of each persistence id that has events above its state's sequence nr.
+    """Fold the events above each state's sequence nr into new states.
 
     Columns in: events as `transform.readable` makes them; states those of `checked.result`, at
     most one row of a persistence id.
@@ -49,17 +49,17 @@ def folded(
 
 
 def no_states(events: DataFrame, checked: AnalyzedDefinition) -> DataFrame:
-    """The states of persistence ids that were never seen."""
+    """Return an empty frame of states."""
     return events.sparkSession.createDataFrame([], checked.result)
 
 
 def states(folded: DataFrame) -> DataFrame:
-    """The rows of `folded` to store; columns are those of `AnalyzedDefinition.result`."""
+    """Return the rows of `folded` to store, with the columns of `AnalyzedDefinition.result`."""
     return folded.where(F.col(_SEQUENCE_NR).isNotNull()).drop(FAILURES)
 
 
 def failures(folded: DataFrame) -> DataFrame:
-    """The events that could not be folded: persistence_id, sequence_nr, cause."""
+    """Return the events that could not be folded."""
     listed = F.from_json(FAILURES, _FAILURES_TYPE)
     return folded.where(F.col(FAILURES).isNotNull()).select(_PERSISTENCE_ID, F.inline(listed))
 

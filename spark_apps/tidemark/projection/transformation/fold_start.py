@@ -44,7 +44,7 @@ def find_start(
     """Read the stored states of the persistence ids in `decoded`, by direct join.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         checked: the definition.
         decoded: as `transform.decode` makes it.
         reached: FRONTIERS.
@@ -80,22 +80,23 @@ def events_of(
     *,
     accept_purged: bool,
 ) -> DataFrame:
-    """All accepted events of some persistence ids, by direct join from the journal.
+    """Read all accepted events of some persistence ids, by direct join from the journal.
 
-    What was consumed before the projection's first time bucket is among them. If the definition
-    starts from snapshots, the newest of them stands for all events up to its sequence nr.
+    Events that were consumed before the projection's first time bucket are among them. If the
+    definition starts from snapshots, the newest snapshot stands for all events up to its sequence
+    nr.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         definition: of the projection.
-        begun: persistence_id, reached_number; in memory.
+        begun: in memory.
         skipped: the numbers that were skipped by hand, whether their events are there or not.
-        accept_purged: begin with what is left.
+        accept_purged: begin with the events that are left.
 
-    Columns: those of `transform.distinct_events`; in memory.
+    The rows are in memory.
 
     Raises:
-        HistoryPurged: events of one of them are gone.
+        HistoryPurged: events of a persistence id are gone.
     """
     bases = None
     based = begun.withColumn("base", F.lit(0).cast("bigint"))
@@ -135,7 +136,7 @@ def _stored(checked: AnalyzedDefinition, ids: DataFrame) -> DataFrame:
 
 
 def _require_ours(run: RunContext, definition: Definition, stored: DataFrame) -> None:
-    """A row that was written by hand hides the states that would be written, whatever they are."""
+    """Require that no row was written by hand: it would hide each state that is written."""
     is_ours = F.call_function("div", F.col("write_time"), F.lit(MAX_VERSION + 1)) == F.col(
         "sequence_nr"
     )

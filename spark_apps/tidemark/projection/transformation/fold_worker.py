@@ -57,7 +57,7 @@ class Fold:
     def __call__(
         self, persistence_id: str, events: pd.DataFrame, stored: pd.DataFrame
     ) -> pd.DataFrame:
-        """One row, or none if there is nothing to fold.
+        """Fold the events of one persistence id into one row, or none without new events.
 
         Args:
             persistence_id: of all events.
@@ -90,7 +90,7 @@ class Fold:
     def _folded(
         self, function: _Function, state: State, events: pd.DataFrame
     ) -> tuple[State, int | None, Mapping[int, str]]:
-        """The new state, the sequence nr of the last event folded, and what failed."""
+        """Return the new state, the sequence nr of the last event folded, and the failures."""
         numbers = [int(number) for number in events["sequence_nr"]]
         if len(numbers) > 1 and not self.in_parts:
             try:
@@ -130,7 +130,7 @@ class Fold:
         return values if any(value is not None for value in values.values()) else None
 
     def _value(self, field: T.StructField, value: Any) -> Any:
-        """The value as it will be read back, so that the next call is given the same either way."""
+        """Return a value as it will be read back, so that the next call gets the same."""
         if pd.api.types.is_scalar(value) and pd.isna(value):
             return None
         try:
@@ -140,7 +140,7 @@ class Fold:
             raise WrongState(f"{self.name} returned {field.name}: not {kind}: {error}") from None
 
     def _plain(self, stored: pd.DataFrame) -> State:
-        """A stored state as the function returned it."""
+        """Return a stored state in the form in which the function returned it."""
         stored_values = {name: _python(stored[name].iloc[0]) for name in self.state.names}
         values = {field.name: self._value(field, stored_values[field.name]) for field in self.state}
         return values if any(value is not None for value in values.values()) else None
@@ -152,7 +152,7 @@ def _arrow(kind: T.DataType) -> Any:
 
 
 def _python(value: Any) -> Any:
-    """What pandas has made of a value, undone: whole numbers beside a null are floats there."""
+    """Undo what pandas has made of a value: it holds whole numbers beside a null as floats."""
     if isinstance(value, pd.Timestamp):
         return None if pd.isna(value) else value.to_pydatetime()
     return value.tolist() if hasattr(value, "tolist") else value

@@ -41,7 +41,7 @@ class Finding:
     example: str
 
     def __str__(self) -> str:
-        """For people."""
+        """Return the text for reports."""
         what = f"{self.check.text}: {self.failing:,} of {self.rows:,} rows"
         return f"{what}, such as {self.example}" if self.example else what
 
@@ -71,12 +71,12 @@ def analyze(spark: SparkSession, checked: AnalyzedDefinition) -> None:
 
 
 def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) -> list[Finding]:
-    """The checks that fail, in one job.
+    """Find the checks that fail, in one job.
 
     Args:
         rows: the result.
-        checks: what `analyze` has accepted.
-        key: the columns that tell a reader which row it is; those that `rows` lacks are left out.
+        checks: the checks that `analyze` has accepted.
+        key: the columns that identify a row for a reader; columns that `rows` lacks are left out.
     """
     if not checks:
         return []
@@ -104,7 +104,7 @@ def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) 
 
 
 def require(definition: Definition, findings: Sequence[Finding]) -> list[Finding]:
-    """Those that only warn.
+    """Return the findings that only warn.
 
     Raises:
         WrongData: a blocking check fails.
@@ -130,7 +130,7 @@ def _fails(check: ResultCheck) -> Column:
 
 
 def _named(rows: DataFrame, check: ResultCheck, key: Sequence[str]) -> list[str]:
-    """The columns of an example: the key's and the check's; Spark orders no maps."""
+    """Return the columns of an example: the key's and the check's; Spark orders no maps."""
     plan = gateway.analyzed_plan(rows.select(F.expr(check.sql)))
     used = [str(attribute.name()) for attribute in gateway.each(plan.references().toSeq())]
     ordered = {

@@ -21,7 +21,7 @@ _TICKS_PER_MICROSECOND = 10
 
 @shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
 def distinct_events(rows: DataFrame) -> DataFrame:
-    """One row for each (persistence_id, sequence_nr); `tags` are those of all its rows, sorted.
+    """Merge the rows of each (persistence_id, sequence_nr) into one with the tags of all, sorted.
 
     If the journal holds an event at two times, the earlier one counts.
 
@@ -39,7 +39,7 @@ def distinct_events(rows: DataFrame) -> DataFrame:
 
 @shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
 def single_events(rows: DataFrame) -> DataFrame:
-    """The same of rows none of which repeats an event: nothing is shuffled."""
+    """Do the same for rows that repeat no event, without a shuffle."""
     tags = F.coalesce(F.col("tags"), F.array().cast("array<string>"))
     return rows.select(
         "persistence_id",
@@ -83,10 +83,10 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
 
 @shaped(decoded=shapes.DECODED, returns=shapes.READABLE)
 def readable(decoded: DataFrame) -> DataFrame:
-    """The table `events` of the definitions: what was read, `analysis.ENVELOPE` first.
+    """Return the table `events` of the definitions, with the columns of `analysis.ENVELOPE` first.
 
-    Columns in: those of `decode`. A slice costs more than a payload does, so it is not computed
-    before: Spark leaves it out where a definition does not use it.
+    A slice costs more than a payload, so it is not computed earlier: Spark leaves it out where a
+    definition does not use it.
     """
     fields = [name for name in decoded.columns if name not in {*ENVELOPE.names, SOURCE_COLUMN}]
     persistence_id = F.col("persistence_id")
@@ -133,7 +133,7 @@ def counts_by_bucket(decoded: DataFrame) -> DataFrame:
 
 
 def newest(result: DataFrame, version: int) -> DataFrame:
-    """The rows with the highest sequence_nr of each persistence id, and their write timestamp.
+    """Return the newest row of each persistence id, with its write timestamp.
 
     The write timestamp makes Cassandra keep the newest of all runs: a higher sequence nr always
     has a higher one, and for one sequence nr the definition's newer version has.
@@ -153,7 +153,7 @@ def newest(result: DataFrame, version: int) -> DataFrame:
 
 
 def versioned(result: DataFrame, version: int) -> DataFrame:
-    """The rows with the definition's version as their write timestamp.
+    """Add the definition's version to rows, as their write timestamp.
 
     A row that is written again by the same version has the same timestamp and the same values; a
     higher version's has a higher timestamp, in whatever order they are written.
@@ -164,7 +164,7 @@ def versioned(result: DataFrame, version: int) -> DataFrame:
 
 
 def newest_by_slice(decoded: DataFrame) -> DataFrame:
-    """The newest event time of each slice. Columns out: slice (int), epoch_ms (bigint)."""
+    """Return the newest event time of each slice. Columns out: slice (int), epoch_ms (bigint)."""
     by_id = decoded.groupBy("persistence_id").agg(F.max("timestamp").alias("timestamp"))
     by_slice = by_id.groupBy(columns.slice_of(F.col("persistence_id")).alias("slice"))
     return by_slice.agg(F.unix_millis(F.max("timestamp")).alias("epoch_ms"))
@@ -180,7 +180,7 @@ def _mark(rows: DataFrame) -> list[str]:
 
 
 def _cause_with_snapshots() -> Column:
-    """The cause of an unreadable payload, which says so if it is a snapshot's."""
+    """Return the cause of an unreadable payload, which names the snapshot if it is one's."""
     why = F.when(
         F.col("event").isNull(), F.lit("snapshot_data is empty; the column snapshot is not read")
     ).otherwise(F.col("cause"))

@@ -18,7 +18,7 @@ _EVENT = tuple(EVENT_KEY)
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """Two events never share a row."""
+    """Return what is wrong with a key by which two events share a row, or None."""
     key = [*partition_key, *clustering]
     if set(_EVENT) <= set(key):
         return None
@@ -38,15 +38,15 @@ def combined_events(analyzed: AnalyzedDefinition) -> Iterator[str]:
 
 
 def versioned(result: DataFrame, definition: Definition) -> DataFrame:
-    """The rows with their write timestamp, see `transform.versioned`."""
+    """Return the rows with their write timestamp, see `transform.versioned`."""
     return transform.versioned(result, definition.version)
 
 
 def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) -> Counted:
-    """One row for each event at most.
+    """Count the rows of the result.
 
     Raises:
-        TidemarkError: there is more than one for an event, or a null in its key.
+        TidemarkError: an event has more than one row, or its key has a null.
     """
     by_event = rows.groupBy(*_EVENT).agg(F.count(F.lit(1)).alias("rows"))
     is_wrong = (F.col("rows") > 1) | F.col(_EVENT[0]).isNull() | F.col(_EVENT[1]).isNull()

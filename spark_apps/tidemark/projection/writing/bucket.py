@@ -17,7 +17,7 @@ from tidemark.window import from_millis, iso
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """The partition is what is replaced."""
+    """Return what is wrong with a key whose partition is not what is replaced, or None."""
     if partition_key == ["time_bucket"]:
         return None
     key = ", ".join(partition_key)
@@ -27,7 +27,7 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
 def count_by_bucket(
     rows: DataFrame, definition: Definition, time_buckets: Sequence[int]
 ) -> Counted:
-    """The rows of each time bucket.
+    """Count the rows of each time bucket.
 
     Raises:
         TidemarkError: there are rows of time buckets that were not read.

@@ -20,10 +20,10 @@ _NOT_IN_PARQUET = (T.NullType, T.DayTimeIntervalType, T.YearMonthIntervalType)
 
 
 def batch_id(batch: WriteRequest) -> str:
-    """The name of what one run writes: version of the definition, and the run by a hash.
+    """Return the name of what one run writes: the definition's version, and a hash of the run.
 
-    A run that is repeated is another one: what the first left behind is not built upon, but
-    removed.
+    A run that is repeated is another run: it removes what the first left behind, and does not build
+    on it.
     """
     run = hashlib.sha256(batch.run.owner.encode()).hexdigest()[:12]
     return f"{batch.definition.version}-{run}"
@@ -55,7 +55,7 @@ def _types_in(kind: T.DataType) -> Iterator[T.DataType]:
 
 
 def no_table(partition_key: Sequence[str], clustering: Sequence[str]) -> None:
-    """The target is no table."""
+    """Accept every key, since the target is no table."""
 
 
 def require_directory(run: RunContext, definition: Definition) -> None:

@@ -15,7 +15,7 @@ SCHEMES = (LOCAL, "hdfs", "viewfs")
 
 
 def resolve(definition: Definition, settings: Settings) -> str:
-    """The target's directory as a URI; a relative one lies in `settings.export_dir`.
+    """Return the target's directory as a URI; a relative one lies in `settings.export_dir`.
 
     Raises:
         InvalidInput: its file system does not replace a file in one step.

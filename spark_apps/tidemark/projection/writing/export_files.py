@@ -45,7 +45,7 @@ class Files:
         return self.connection.jvm.org.apache.hadoop.fs
 
     def visible(self, time_bucket: int) -> Any:
-        """The one file of a time bucket, as a Hadoop path."""
+        """Return the path of the one file of a time bucket."""
         bucket = self.hadoop.Path(self.directory, _partition(time_bucket))
         return self.hadoop.Path(bucket, f"{self.stem}.parquet")
 
@@ -55,21 +55,21 @@ class Files:
         return self.hadoop.Path(self.directory).getParent()
 
     def batch(self, name: str) -> Any:
-        """The directory of a batch."""
+        """Return the directory of a batch."""
         return self.hadoop.Path(self.beside, f"{_BATCH}{self.stem}-{name}")
 
     def listed(self, directory: Any) -> list[Any]:
-        """The paths in a directory; none if there is no such directory."""
+        """Return the paths in a directory; none if there is no such directory."""
         if not self.system.exists(directory):
             return []
         return [status.getPath() for status in self.system.listStatus(directory)]
 
 
 def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
-    """Bind; nothing is written.
+    """Open the file system of the target; nothing is written.
 
     Raises:
-        TidemarkError: Hadoop cannot open the file system; or it is the directory.
+        TidemarkError: Hadoop cannot open the file system, or the target is all of it.
     """
     connection = gateway.connection(spark.sparkContext)
     configuration = gateway.context_of(spark).hadoopConfiguration()
@@ -89,7 +89,7 @@ def open_files(spark: SparkSession, directory: str, stem: str) -> Files:
 
 
 def write_batch(rows: DataFrame, files: Files, name: str) -> None:
-    """First: one file for each time bucket that has rows, beside the directory.
+    """Write one file for each time bucket that has rows, beside the directory: the first step.
 
     Columns in: time_bucket (bigint), which becomes the directory's name, and others.
     """
@@ -106,7 +106,7 @@ def write_batch(rows: DataFrame, files: Files, name: str) -> None:
 
 
 def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
-    """Second: the batch's file of a time bucket takes the place of the visible one.
+    """Replace the visible file of a time bucket by the batch's: the second step.
 
     Raises:
         TidemarkError: the batch has not exactly one file of the bucket; another run removed it,
@@ -131,13 +131,13 @@ def replace_bucket(files: Files, name: str, time_bucket: int) -> None:
 
 
 def remove_bucket(files: Files, time_bucket: int) -> None:
-    """Second, of a time bucket without rows: the visible file goes."""
+    """Remove the visible file of a time bucket without rows: the second step."""
     # Its directory stays: who has just listed it would fail.
     files.system.delete(files.visible(time_bucket), False)
 
 
 def remove_batches(files: Files) -> None:
-    """Last, and first for those of dead runs: every batch of this projection."""
+    """Remove every batch of this projection: the last step, and the first for dead runs."""
     for path in files.listed(files.beside):
         if path.getName().startswith(f"{_BATCH}{files.stem}-"):
             files.system.delete(path, True)
@@ -152,7 +152,7 @@ def _local(path: Any) -> Path:
 
 
 def _replace_local(source: Path, target: Path) -> None:
-    """By rename(2). Hadoop's own would delete the target first."""
+    """Replace a local file by rename(2); Hadoop's own rename would delete the target first."""
     # The checksum beside it would be taken for that of the file which is being replaced.
     source.with_name(f".{source.name}.crc").unlink(missing_ok=True)
     _sync(source)
@@ -169,7 +169,7 @@ def _sync(path: Path) -> None:
 
 
 def _replace_by_rename(files: Files, source: Any, target: Any) -> None:
-    """By the rename with overwrite, which HDFS does in one step."""
+    """Replace a file by the rename with overwrite, which HDFS does in one step."""
     rename = files.hadoop.Options.Rename
     overwrite = files.connection.new_array(rename, 1)
     overwrite[0] = rename.OVERWRITE

@@ -13,7 +13,7 @@ from tidemark.projection.writing import upsert
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """One state per persistence id."""
+    """Return what is wrong with a key that allows several states of an id, or None."""
     if upsert.key_problem(partition_key, clustering) is None:
         return None
     key = ", ".join([*partition_key, *clustering])

@@ -29,7 +29,7 @@ class WriteRequest:
     """One result on its way to its target.
 
     Attributes:
-        run: the application's frame.
+        run: the context of the run.
         claimed: the pieces that it is made from; checked before each kind of write.
         store: what is remembered of the projection.
         time_buckets: those whose events were read.
@@ -56,12 +56,12 @@ class Counted:
 
 
 def no_problems(analyzed: AnalyzedDefinition) -> Iterable[str]:
-    """The `result_problems` of a mode whose table alone decides."""
+    """Refuse nothing: the `result_problems` of a mode whose table alone decides."""
     return ()
 
 
 def any_place(run: RunContext, definition: Definition) -> None:
-    """The `require_place` of a mode whose target is a table."""
+    """Refuse nothing: the `require_place` of a mode whose target is a table."""
 
 
 @dataclass(frozen=True)
@@ -94,5 +94,5 @@ class WriteMode:
 
 
 def as_selected(result: DataFrame, definition: Definition) -> DataFrame:
-    """The `rows_of` of a mode that stores the result as it is."""
+    """Return the result as it is: the `rows_of` of a mode that stores it so."""
     return result

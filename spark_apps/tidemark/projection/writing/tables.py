@@ -17,7 +17,7 @@ from tidemark.projection.transformation.transform import WRITE_TIME
 def write_bucket_rows(
     rows: DataFrame, definition: Definition, write_time: int, time_buckets: int
 ) -> None:
-    """First of a bucket's replacement: the new rows of so many of them beside the old ones."""
+    """Write the new rows of so many time buckets beside the old ones: the first step."""
     connector.write(
         connector.repartition_by_key(rows, ("time_bucket",), time_buckets).withColumn(
             WRITE_TIME, F.lit(write_time)
@@ -31,7 +31,7 @@ def write_bucket_rows(
 def delete_older_rows(
     control: Control, definition: Definition, time_buckets: Iterable[int], write_time: int
 ) -> None:
-    """Second of a bucket's replacement: everything in it that is older than the new rows."""
+    """Delete what is older than the new rows of a time bucket: the second step."""
     control.execute_many(
         f"DELETE FROM {table(definition.keyspace, definition.table)}"
         " USING TIMESTAMP ? WHERE time_bucket = ?",
@@ -40,17 +40,17 @@ def delete_older_rows(
 
 
 def write_newest(rows: DataFrame, definition: Definition) -> None:
-    """The rows of `transform.newest`. Nulls are written, or an older value would stay."""
+    """Write the rows of `transform.newest`, with their nulls, since an older value would stay."""
     connector.write(
         rows, definition.keyspace, definition.table, keep_nulls=True, write_time=WRITE_TIME
     )
 
 
 def write_events(rows: DataFrame, definition: Definition) -> None:
-    """The rows of `transform.versioned`.
+    """Write the rows of `transform.versioned`.
 
-    Nulls are written, or a value of a lower version would stay. Below version 1 there is none, so
-    the first version does without their tombstones.
+    Nulls are written, since a value of a lower version would stay. There is none below version 1,
+    so the first version does without their tombstones.
     """
     connector.write(
         rows,

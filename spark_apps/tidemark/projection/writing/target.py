@@ -65,7 +65,7 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
 
 
 def _require_key(definition: Definition, actual: list[str]) -> None:
-    """The mode accepts the table's key; its author may have expected another one."""
+    """Require that the stated key is the table's."""
     stated = definition.key
     if stated is not None and list(stated.columns) != actual:
         raise definition.error(
@@ -132,7 +132,7 @@ def _type_differences(result: T.StructType, columns: Mapping[str, str]) -> Itera
 
 
 def cql_types(kind: T.DataType) -> list[str]:
-    """The CQL types that hold every value of a Spark type."""
+    """Return the CQL types that hold every value of a Spark type."""
     if isinstance(kind, T.ArrayType):
         return [
             f"{collection}<{element}>"

@@ -15,7 +15,7 @@ from tidemark.projection.writing.mode import EVENT_KEY, ONE_ROW, Counted, WriteM
 
 
 def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str | None:
-    """One row per persistence id."""
+    """Return what is wrong with a key that allows several rows of an id, or None."""
     if partition_key == ["persistence_id"] and not clustering:
         return None
     key = ", ".join([*partition_key, *clustering])
@@ -23,15 +23,15 @@ def key_problem(partition_key: Sequence[str], clustering: Sequence[str]) -> str 
 
 
 def newest(result: DataFrame, definition: Definition) -> DataFrame:
-    """The newest row of each persistence id, see `transform.newest`."""
+    """Return the newest row of each persistence id, see `transform.newest`."""
     return transform.newest(result, definition.version)
 
 
 def count(rows: DataFrame, definition: Definition, time_buckets: Sequence[int]) -> Counted:
-    """The rows of `newest`.
+    """Count the rows of `newest`.
 
     Raises:
-        TidemarkError: there is more than one for a persistence id, or a null in a key.
+        TidemarkError: a persistence id has more than one row, or its key has a null.
     """
     totals = rows.agg(
         F.count(F.lit(1)).alias("rows"),

@@ -52,7 +52,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
 
 
 def key_columns(control: Control, definition: Definition) -> list[str]:
-    """What tells a row of the result from others, for people."""
+    """Return the columns that identify a row of the result in reports."""
     required = list(MODES[definition.mode].required)
     if not definition.checks or not definition.table:
         return required

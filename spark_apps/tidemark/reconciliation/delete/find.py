@@ -36,7 +36,7 @@ class ViewRow(NamedTuple):
 def rows_of_events(
     control: Control, settings: Settings, entities: Iterable[Entity], tags: Collection[str] | None
 ) -> Iterator[ViewRow]:
-    """The rows under the keys of their events, whatever their numbers; all tags, or only those."""
+    """Read the rows under the keys of events, whatever their numbers, of all tags or of some."""
     wanted = [
         (tag, bucket, timestamps[start : start + KEYS_PER_QUERY], entity.persistence_id)
         for entity in entities
@@ -62,7 +62,7 @@ def rows_in_partitions(
     partitions: Iterable[tuple[str, int]],
     persistence_ids: Iterable[str],
 ) -> Iterator[ViewRow]:
-    """Every row of those persistence ids in those partitions; the server reads each whole."""
+    """Read every row of persistence ids in partitions; the server reads each partition whole."""
     ids = sorted(persistence_ids)
     wanted = [
         (*partition, ids[start : start + KEYS_PER_QUERY])
@@ -85,13 +85,13 @@ def rows_in_partitions(
 def partitions_of(
     control: Control, settings: Settings, tags: Collection[str] | None
 ) -> list[tuple[str, int]]:
-    """The partitions (tag, time bucket) that have rows, of all tags or only those, in order."""
+    """Return the partitions (tag, time bucket) that have rows, of all tags or of some, in order."""
     partitions = tag_views.partitions(control, settings)
     return sorted(partition for partition in partitions if tags is None or partition[0] in tags)
 
 
 def ids_with_progress(control: Control, settings: Settings, tag: str) -> list[str]:
-    """The persistence ids with a row in tag_write_progress for the tag, in order."""
+    """Return the persistence ids with a row in tag_write_progress for the tag, in order."""
     rows = control.stream(
         f"SELECT persistence_id FROM {table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)}"
         " WHERE tag = ? ALLOW FILTERING",
@@ -103,7 +103,7 @@ def ids_with_progress(control: Control, settings: Settings, tag: str) -> list[st
 def ids_in_partitions(
     control: Control, settings: Settings, partitions: Iterable[tuple[str, int]]
 ) -> set[str]:
-    """The persistence ids with a row in one of those partitions."""
+    """Return the persistence ids with a row in some partitions."""
     ids: set[str] = set()
     for partition in partitions:
         rows = control.stream(
@@ -119,7 +119,7 @@ def ids_in_partitions(
 def ids_with_scanning(
     control: Control, settings: Settings, persistence_ids: Iterable[str]
 ) -> list[str]:
-    """Those with a row in tag_scanning, in order."""
+    """Return the persistence ids with a row in tag_scanning, in order."""
     ids = sorted(persistence_ids)
     rows_by_id = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
     return [persistence_id for persistence_id in ids if rows_by_id[persistence_id]]

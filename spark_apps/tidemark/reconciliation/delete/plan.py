@@ -72,7 +72,7 @@ class Doomed:
 
 
 def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
-    """The rows of the scope's persistence ids, of all tags or of the scope's.
+    """Plan the deletion of the rows of the scope's persistence ids, of all tags or of the scope's.
 
     Raises:
         InvalidInput: a persistence id or a tag occurs nowhere.
@@ -117,10 +117,10 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
 
 
 def of_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Doomed:
-    """Everything of those tags, partition by partition.
+    """Plan the deletion of everything of some tags, partition by partition.
 
-    The scanning of the persistence ids goes too, so that actors look at all their events again:
-    of those with a row of progress, and with `thorough` of all those that have rows.
+    The scanning of persistence ids is deleted too, so that actors read all their events again: of
+    ids with a row of progress, and with `thorough` of all ids that have rows.
 
     Raises:
         InvalidInput: a tag occurs nowhere.
@@ -167,10 +167,10 @@ def _require_known(
 def _up_to_the_first_events(
     run: RunContext, partitions: Sequence[tuple[str, int]], entities: Iterable[Entity]
 ) -> list[tuple[str, int]]:
-    """Rows of deleted events lie before the first event that is left, but for the writers' clocks.
+    """Return the partitions up to the first event that is left: rows of deleted events lie there.
 
-    Those may disagree, by less than a time bucket: no reader would find such a row otherwise
-    (docs/real-systems.md, "How a reader reads").
+    The writers' clocks may disagree, by less than a time bucket: a row that lies beyond would not
+    be found by any reader (docs/real-systems.md, "How a reader reads").
     """
     first_buckets = [entity.first_bucket for entity in entities]
     if None in first_buckets:

@@ -22,7 +22,7 @@ _BYTES_PER_DELETE = 200
 
 
 def delete_scanning(control: Control, settings: Settings, persistence_ids: Iterable[str]) -> None:
-    """First: the rows of tag_scanning."""
+    """Delete rows of tag_scanning: the first step."""
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, tables.TAG_SCANNING)}"
         " WHERE persistence_id = ?",
@@ -31,7 +31,7 @@ def delete_scanning(control: Control, settings: Settings, persistence_ids: Itera
 
 
 def delete_progress(control: Control, settings: Settings, keys: Iterable[tuple[str, str]]) -> None:
-    """Second: the rows of tag_write_progress with these (persistence id, tag)."""
+    """Delete the rows of tag_write_progress of (persistence id, tag) pairs: the second step."""
     control.execute_many(
         f"DELETE FROM {table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)}"
         " WHERE persistence_id = ? AND tag = ?",
@@ -40,10 +40,9 @@ def delete_progress(control: Control, settings: Settings, keys: Iterable[tuple[s
 
 
 def delete_rows(control: Control, settings: Settings, rows: Iterable[ViewRow]) -> None:
-    """Third: rows of the tag views, in batches of one partition each.
+    """Delete rows of the tag views, in batches of one partition each: the third step.
 
-    The tag pid sequence nr is left out of the key: one tombstone covers an event's row, and its
-    doubles too.
+    The key leaves out the tag pid sequence nr: one tombstone covers an event's row and its doubles.
 
     Raises:
         CassandraUnavailable: a batch failed; others may be done.

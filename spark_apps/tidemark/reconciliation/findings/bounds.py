@@ -43,7 +43,7 @@ class Bounds:
 
     @classmethod
     def of(cls, run: RunContext, window: Window | None) -> Bounds:
-        """The bounds as of now; taken before anything is read."""
+        """Return the present bounds; they must be taken before anything is read."""
         settings = run.settings
         now = to_millis(clock.now())
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
@@ -81,7 +81,7 @@ class Bounds:
         )
 
     def holds(self, time_bucket: str) -> Column:
-        """Whether a time bucket's column lies in the window."""
+        """Return whether the time bucket in a column lies in the window."""
         if self.window is None:
             return F.lit(True)
         return (F.col(time_bucket) >= to_millis(self.window.start)) & (

@@ -36,7 +36,7 @@ REMOVED = 2**63 - 1
 def expected_rows(
     index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame
 ) -> DataFrame:
-    """One row for each (event, tag) of messages."""
+    """Return one row for each (event, tag) of messages."""
     order = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
     ranked = index.select(
         "persistence_id",
@@ -60,7 +60,7 @@ def expected_rows(
 
 @shaped(index=EVENT, returns=shapes.SEQUENCE_ENDS)
 def sequence_ends(index: DataFrame) -> DataFrame:
-    """persistence_id, lowest_sequence_nr, highest_sequence_nr of the messages of each id."""
+    """Return the lowest and highest sequence nr of each persistence id in messages."""
     return index.groupBy("persistence_id").agg(
         F.min("sequence_nr").alias("lowest_sequence_nr"),
         F.max("sequence_nr").alias("highest_sequence_nr"),
@@ -69,15 +69,15 @@ def sequence_ends(index: DataFrame) -> DataFrame:
 
 @shaped(returns=DELETED)
 def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> DataFrame:
-    """The persistence ids of which the tag tables are all that is left, as if deleted to the end.
+    """Return the persistence ids that only the tag tables still have, as if deleted to the end.
 
-    Cleanup leaves them so when an id shall never be used again: it deletes messages and metadata,
-    and nothing of the tags. Their rows are the only copy of what readers may not have read yet.
-    Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`.
+    Cleanup leaves an id in this state if it shall never be used again: it deletes messages and
+    metadata, and nothing of the tags. The rows are the only copy of events that readers may not
+    have read yet. Source: docs/real-systems.md, "Deletes and tools", `deleteAllEvents`.
 
     Args:
-        tagged: frames of the tag tables, read before the others; of each its persistence_id counts.
-        known: frames of messages and metadata.
+        tagged: frames of the tag tables with persistence_id, read before the others.
+        known: frames of messages and metadata with persistence_id.
     """
     named = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in tagged))
     held = reduce(DataFrame.unionByName, (frame.select("persistence_id") for frame in known))
@@ -87,7 +87,7 @@ def removed_ids(tagged: Sequence[DataFrame], known: Sequence[DataFrame]) -> Data
 
 @shaped(rows=TAG_ROWS, index=EVENT, deleted=DELETED, returns=TAG_ROWS)
 def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """The tag-view rows whose events were deleted from the front; Pekko leaves them there."""
+    """Return the tag-view rows whose events were deleted from the front; Pekko leaves such rows."""
     is_before_messages = F.col("lowest_sequence_nr").isNull() | (
         F.col("sequence_nr") < F.col("lowest_sequence_nr")
     )
@@ -101,7 +101,7 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
 
 
 def _bases(ranked: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame) -> DataFrame:
-    """SERIES, base for the (persistence id, tag) whose front was deleted."""
+    """Return the base of each series whose front was deleted."""
     by_rows = _base_that_most_rows_agree_on(ranked, rows)
     by_progress = _base_that_progress_tells(ranked, progress)
     highest_gone = gone.groupBy(*SERIES).agg(F.max("tag_pid_sequence_nr").alias("gone_number"))
@@ -117,7 +117,7 @@ def _bases(ranked: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFr
 
 
 def _base_that_most_rows_agree_on(ranked: DataFrame, rows: DataFrame) -> DataFrame:
-    """Of two bases that as many rows agree on, the smaller."""
+    """Return the base that most rows agree on; of two with as many rows, the smaller."""
     base = F.col("tag_pid_sequence_nr") - F.col("rank")
     most = F.min(F.struct((-F.col("count")).alias("votes"), "agreed_base"))
     return (

@@ -60,7 +60,7 @@ finding about tag_scanning as a whole. Nothing expected: the row must go.
 
 @shaped(returns=COLUMNS)
 def finding(rows: DataFrame, **values: Column) -> DataFrame:
-    """COLUMNS of each row: the values given, its own persistence_id, and null for the rest."""
+    """Return a finding for each row: the given values, its persistence_id, else null."""
     values = {
         **dict.fromkeys(COLUMNS, F.lit(None)),
         "persistence_id": F.col("persistence_id"),

@@ -29,11 +29,11 @@ from tidemark.spark.shapes import shaped
 def progress_findings(
     expected: DataFrame, progress: DataFrame, gone: DataFrame, deleted: DataFrame, bounds: Bounds
 ) -> DataFrame:
-    """Progress that is missing, behind, ahead or wrong.
+    """Find progress that is missing, behind, ahead or wrong.
 
-    It must stand at an event that carries the tag, with that event's number and timeuuid, and not
-    before the last settled one. Once all events of a tag are deleted, their rows are what is left
-    to compare with: the next event must get a higher number.
+    Progress must name an event that carries the tag, with that event's number and timeuuid, and not
+    one before the last settled event. Once all events of a tag are deleted, progress is compared
+    with their rows: the next event must get a higher number.
     """
     highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
     compared = (
@@ -65,7 +65,7 @@ def progress_findings(
 
 @shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, returns=kinds.COLUMNS)
 def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame) -> DataFrame:
-    """tag_scanning beyond every event that there is or was."""
+    """Find rows of tag_scanning beyond every event that there is or was."""
     last = F.greatest("highest_sequence_nr", "deleted_to")
     ahead = (
         scanning.join(sequence_ends(index), on="persistence_id", how="left")
@@ -82,12 +82,12 @@ def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame)
 def skipped_findings(
     row_findings: DataFrame, progress: DataFrame, scanning: DataFrame
 ) -> DataFrame:
-    """tag_scanning beyond an event that has no row and lies beyond the progress.
+    """Find rows of tag_scanning beyond an event that has no row and lies beyond the progress.
 
-    With a snapshot behind it, a recovery would never tag that event. Putting the row right puts
-    this right.
+    If there is a snapshot behind such an event, a recovery would never tag it. Once the row is
+    repaired, the scanning is right.
 
-    In a finding, expected_sequence_nr is that of the first such event.
+    In a finding, expected_sequence_nr is the sequence nr of the first such event.
     """
     skipped = (
         row_findings.where(F.col("kind") == kinds.MISSING_ROW)
@@ -103,11 +103,11 @@ def skipped_findings(
 
 
 def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFrame:
-    """The events of each persistence id and tag that its progress is compared with.
+    """Return the events of each series that its progress is compared with.
 
     Columns out: SERIES, and as (sequence_nr, ticks, expected_number, timestamp) or null: last, the
-    last event; due, the last one that must have been written; settled, the last one whose progress
-    must have been written; here, the last one up to the progress.
+    last event; due, the last event that must have been written; settled, the last event whose
+    progress must have been written; here, the last event up to the progress.
     """
     event = F.struct("sequence_nr", "ticks", "expected_number", "timestamp")
     is_reached = F.col("expected_time_bucket") >= bounds.first_bucket

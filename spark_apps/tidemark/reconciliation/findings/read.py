@@ -45,16 +45,16 @@ class FrameCache:
     """Frames in memory, each read when it is added; let go together."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Make a cache without frames."""
         self._frames: list[DataFrame] = []
 
     def now(self, frame: DataFrame) -> tuple[DataFrame, int]:
-        """The frame, read at once, and its number of rows."""
+        """Read a frame at once and keep it; return it with its number of rows."""
         kept = self.lazily(frame)
         return kept, kept.count()
 
     def lazily(self, frame: DataFrame) -> DataFrame:
-        """The frame; what is read of it is kept."""
+        """Keep what is read of a frame; return the frame."""
         self._frames.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return self._frames[-1]
 
@@ -66,7 +66,7 @@ class FrameCache:
 
 
 def read_keys(run: RunContext, scope: Scope, kept: FrameCache) -> tuple[ScopedKeys, dict[str, int]]:
-    """All keys of the scope's persistence ids and tags, and how many were read.
+    """Read all keys of the scope's persistence ids and tags, and count them.
 
     Raises:
         InvalidInput: the directory of the tag rules does not exist.

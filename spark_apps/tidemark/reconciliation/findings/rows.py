@@ -30,13 +30,13 @@ def all_findings(
     of_ids: bool = True,
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
 ) -> DataFrame:
-    """All differences.
+    """Return all differences.
 
     Args:
-        keys: what messages and tag views hold.
-        bounds: what is spoken of; with a window, progress and scanning are left out.
+        keys: the keys in messages and tag views.
+        bounds: the events and rows to compare; with a window, progress and scanning are left out.
         of_ids: also compare tag_scanning, which belongs to a persistence id and not to a tag.
-        keep: keeps in memory what is used more than once.
+        keep: function that keeps a frame in memory that is used more than once.
     """
     gone = keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted))
     expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone))
@@ -59,7 +59,7 @@ def all_findings(
 def row_findings(
     expected: DataFrame, rows: DataFrame, deleted: DataFrame, bounds: Bounds
 ) -> DataFrame:
-    """The differences between the rows there should be and the rows there are.
+    """Return the differences between expected rows and stored rows.
 
     A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
     without a right one, the first (by time bucket and number) is wrong and the others are doubled.
@@ -102,7 +102,7 @@ def row_findings(
 
 @shaped(index=INDEX, returns=kinds.COLUMNS)
 def unwritable_findings(index: DataFrame, bounds: Bounds) -> DataFrame:
-    """Tagged events that cannot be written.
+    """Find tagged events that cannot be written.
 
     In a finding, tag is "".
     """

@@ -39,10 +39,10 @@ class Scope:
         *,
         everything: bool = True,
     ) -> Scope:
-        """The scope of the command line's options.
+        """Return the scope that command line options name.
 
         Raises:
-            InvalidInput: nothing was named, and `everything` was not asked for.
+            InvalidInput: nothing was named, and `everything` was not requested.
         """
         named = bool(persistence_ids or tags or window)
         if not named and not everything:
@@ -63,7 +63,7 @@ class Scope:
         return self == Scope()
 
     def __str__(self) -> str:
-        """For the plan, the audit and the report."""
+        """Return the text for the plan, the audit and the report."""
         parts = []
         if self.persistence_ids is not None:
             parts.append(f"persistence ids {_some(self.persistence_ids)}")

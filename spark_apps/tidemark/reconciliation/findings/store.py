@@ -34,7 +34,7 @@ def store(findings: DataFrame, settings: Settings, run_id: str) -> None:
 
 @shaped(findings=kinds.COLUMNS)
 def examples(findings: DataFrame) -> list[str]:
-    """The first findings, one line each."""
+    """Return the first findings as lines for reports."""
     order = ["kind", "persistence_id", "tag", "sequence_nr", "number"]
     return [_line(row.asDict()) for row in findings.orderBy(*order).limit(EXAMPLES).collect()]
 

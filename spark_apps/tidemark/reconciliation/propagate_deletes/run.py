@@ -115,13 +115,13 @@ def _candidates(run: RunContext, scope: Scope) -> DataFrame:
 
 
 def _first_young(run: RunContext) -> int:
-    """The start of the time bucket before this one: a live reader looks back as far as that."""
+    """Return the start of the previous time bucket, as far back as a live reader reads."""
     size = run.settings.bucket_size
     return keys.time_bucket(to_millis(clock.now()), size) - size.milliseconds
 
 
 def _needed_from(run: RunContext) -> dict[str, int]:
-    """By tag the first time bucket with rows that some projection has not consumed."""
+    """Return by tag the first time bucket with rows that some projection has not consumed."""
     tags_of: dict[int, list[str]] = defaultdict(list)
     for tag, time_bucket in tag_views.partitions(run.control, run.settings):
         tags_of[time_bucket].append(tag)

@@ -43,7 +43,7 @@ VERDICT_COUNTS: Shape = {
 
 @shaped(rows=TAG_ROWS, index=MESSAGE_KEYS, deleted=DELETED, returns=ROWS_OF_IDS)
 def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Every row of a persistence id of which something is deleted, and whether its event is.
+    """Mark the rows of persistence ids with deletes: is their event deleted?
 
     `is_deleted` in the result: the event is deleted, and its message is gone.
     """
@@ -75,7 +75,7 @@ def judged(
     needed_from: Mapping[str, int],
     beyond_search_limit: bool,
 ) -> DataFrame:
-    """The rows of deleted events, each with its verdict.
+    """Judge the rows of deleted events.
 
     Args:
         rows: the rows.
@@ -117,7 +117,7 @@ def judged(
 
 @shaped(rows=VERDICTS, returns=VERDICT_COUNTS)
 def series(rows: DataFrame) -> DataFrame:
-    """One row for each verdict on an id and tag, largest first."""
+    """Return one row for each verdict on an id and tag, largest first."""
     return (
         rows.groupBy("verdict", *SERIES)
         .agg(F.count("*").alias("rows"), F.first("first_left").alias("first_left"))

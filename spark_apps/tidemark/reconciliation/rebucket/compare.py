@@ -47,21 +47,21 @@ class Difference(NamedTuple):
 
 
 def rebucketed(rows: DataFrame, size: BucketSize) -> DataFrame:
-    """The same rows under the time buckets of that size.
+    """Return the rows under the time buckets of another size.
 
-    Columns in and out: those of the tag views, perhaps more.
+    The rows have the columns of the tag views, and perhaps more.
     """
     epoch_ms = columns.timeuuid_epoch_ms(F.col("timestamp"))
     return rows.withColumn("timebucket", columns.time_bucket(epoch_ms, size))
 
 
 def before(end_ms: int) -> Column:
-    """Whether a row's event is older than that, in epoch ms."""
+    """Return whether a row's event is older than a time, in epoch ms."""
     return columns.timeuuid_ticks(F.col("timestamp")) < keys.epoch_ms_ticks(end_ms)
 
 
 def newest_ticks(rows: DataFrame) -> int:
-    """The time of the newest event, in ticks (100 ns since 1582); 0 without rows."""
+    """Return the time of the newest event, in ticks (100 ns since 1582); 0 without rows."""
     [row] = rows.agg(F.max(columns.timeuuid_ticks(F.col("timestamp"))).alias("last")).collect()
     return row["last"] or 0
 

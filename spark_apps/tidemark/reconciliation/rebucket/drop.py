@@ -65,7 +65,7 @@ def _drop(
 
 
 def _require_switched(run: RunContext, old_table: str) -> None:
-    """The configured table must have been made from the old one, in its bucket size."""
+    """Require that the configured table was made from the old one, in its bucket size."""
     settings = run.settings
     new = settings.events_by_tag_table
     identifier(old_table)

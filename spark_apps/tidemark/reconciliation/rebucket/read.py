@@ -17,19 +17,19 @@ PARTITION_KEY = ("tag_name", "timebucket")
 
 
 def settings_of(settings: Settings, table_name: str, size: BucketSize) -> Settings:
-    """The same settings with other tag views."""
+    """Return the settings with other tag views."""
     changed = {"events_by_tag_table": table_name, "bucket_size": size}
     return settings.model_copy(update=changed)
 
 
 def keys(run: RunContext, views: Settings) -> DataFrame:
-    """The keys of all rows. Columns: KEY."""
+    """Read the keys of all rows. Columns: KEY."""
     _await(run, views)
     return connector.read(run.spark, views.journal_keyspace, views.events_by_tag_table, *KEY)
 
 
 def _await(run: RunContext, views: Settings) -> None:
-    """Until the connector knows a table that was just made; its rows are as large as the old."""
+    """Wait until the connector knows a new table, whose rows are as large as the old."""
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
     connector.await_table(run.spark, keyspace, name)
     size = connector.expected(run.spark, keyspace, run.settings.events_by_tag_table)
@@ -39,9 +39,9 @@ def _await(run: RunContext, views: Settings) -> None:
 def rows(
     run: RunContext, views: Settings, first_bucket: int | None, *, with_ttl: bool = False
 ) -> DataFrame:
-    """Whole rows, of all time buckets or of those from `first_bucket` (epoch ms) on.
+    """Read whole rows, of all time buckets or of those from `first_bucket` (epoch ms) on.
 
-    Columns: all that the table has, and `with_ttl` ttl, the seconds they still live, or null.
+    Columns: all columns of the table, and with `with_ttl` also ttl (remaining seconds, or null).
     """
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
     _await(run, views)

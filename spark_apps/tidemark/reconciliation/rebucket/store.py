@@ -29,9 +29,9 @@ class CopyState(NamedTuple):
 
 
 def create_table(control: Control, source: Settings, target: Settings) -> None:
-    """First: store both bucket sizes and where the new table comes from, then make it.
+    """Record both bucket sizes and the source of the new table, then make it: the first step.
 
-    In this order a table that is there and not in our records is somebody else's.
+    In this order a table that exists without a record belongs to somebody else.
     """
     # At one time: `layout.recorded_at` of one is later than the other's only once it is used.
     bucket_size.record_bucket_size(control, target, source)
@@ -49,13 +49,13 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
 
 
 def delete_rows(rows: DataFrame, target: Settings) -> None:
-    """Second: rows that the source does not have, or has with other cells. Columns: KEY."""
+    """Delete rows that the source lacks or has with other cells: the second step. Columns: KEY."""
     named = rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
     frames.delete_tag_view_rows(named, target)
 
 
 def copy_rows(rows: DataFrame, target: Settings) -> None:
-    """Third: rows with their remaining time to live, in seconds in the column ttl, or null."""
+    """Write rows with their remaining time to live (column ttl, seconds): the third step."""
     connector.write(
         rows.withColumn("ttl", F.coalesce("ttl", F.lit(0))),
         target.journal_keyspace,
@@ -65,7 +65,7 @@ def copy_rows(rows: DataFrame, target: Settings) -> None:
 
 
 def write_verified(control: Control, target: Settings, verified_to: datetime) -> None:
-    """Fourth: how far both tables were found equal."""
+    """Record up to which time both tables were found equal: the fourth step."""
     control.execute(
         f"UPDATE {table(target.keyspace, TABLE)} SET verified_to = ?"
         " WHERE journal_keyspace = ? AND target = ?",
@@ -74,7 +74,7 @@ def write_verified(control: Control, target: Settings, verified_to: datetime) ->
 
 
 def read_state(control: Control, target: Settings) -> CopyState | None:
-    """Where the target's rows come from; None if it was not made by rebucket."""
+    """Read where the target's rows come from; None if rebucket did not make the table."""
     rows = control.execute(
         f"SELECT source, verified_to FROM {table(target.keyspace, TABLE)}"
         " WHERE journal_keyspace = ? AND target = ?",

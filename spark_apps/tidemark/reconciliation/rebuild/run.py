@@ -82,7 +82,7 @@ def _plan_everything(run: RunContext) -> Plan:
 
 
 def _record(run: RunContext, tag_rules: list[TagRule]) -> None:
-    """Before the first write: what the rows that follow are written with."""
+    """Record, before the first write, the settings and rules that the rows are written with."""
     if tag_rules:  # Without any there is no need to wait for Spark.
         rules.check(run.spark, tag_rules)
     bucket_size.record_bucket_size(run.control, run.settings)
@@ -90,7 +90,7 @@ def _record(run: RunContext, tag_rules: list[TagRule]) -> None:
 
 
 def _rules_of(run: RunContext, scope: Scope) -> list[TagRule]:
-    """The rules of the tags that are rebuilt for all persistence ids."""
+    """Return the rules of the tags that are rebuilt for all persistence ids."""
     if scope.persistence_ids is not None or scope.tags is None:
         return []
     return [rule for rule in rules.load(run.settings.tagging_dir) if rule.tag in scope.tags]

@@ -69,7 +69,7 @@ def _partitions(run: RunContext, scope: Scope) -> list[tuple[str, int]]:
 
 
 def _rows(run: RunContext, scope: Scope, in_memory: ExitStack) -> DataFrame:
-    """The rows of the window, numbered as tag-write numbers them.
+    """Return the rows of the window, numbered as tag-write numbers them.
 
     Raises:
         JournalDamaged: progress contradicts the messages, so that no number is certain.

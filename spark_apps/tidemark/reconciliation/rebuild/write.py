@@ -42,7 +42,7 @@ def write_series(
     follows it in its persistence id: clocks may disagree about what is young.
 
     Args:
-        run: the application's frame.
+        run: the context of the run.
         messages: whole messages.
         tag_rules: the rules that add tags.
         tags: only these, or None. With tags named, tag_scanning is left as it is: it speaks of
@@ -65,7 +65,7 @@ def write_series(
 
 @shaped(events_read=EVENT, returns=EVENT)
 def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
-    """Of each persistence id what comes before the first event for which a condition holds.
+    """Return the events of each persistence id before the first one for which a condition holds.
 
     All columns are kept.
     """
@@ -127,7 +127,7 @@ def _write(
 
 
 def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
-    """`transform.whole_series`, kept; and their totals, those of `COUNTED` among them."""
+    """Return `transform.whole_series`, kept, and its totals, among them those of `COUNTED`."""
     series = transform.whole_series(kept, COUNTED).persist(StorageLevel.DISK_ONLY)
     is_tagged = F.col("tag").isNotNull()
     totals = {
@@ -149,15 +149,15 @@ def _is_young(run: RunContext) -> Column:
 
 
 def _is_purged(time_buckets: Collection[int]) -> Column:
-    """Whether an event's row must not come back: `tag_write.py --force` undoes a purge."""
+    """Return whether purge removed an event's row; only `tag_write.py --force` undoes that."""
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
     return has_tags & F.col("time_bucket").isin(*time_buckets) if time_buckets else F.lit(False)
 
 
 def _needed(tagged: DataFrame, tags: frozenset[str] | None) -> DataFrame:
-    """What must be shuffled: of events without any tag the key only, and only for tag_scanning.
+    """Return what must be shuffled: of untagged events the key only, and only for tag_scanning.
 
-    Those that cannot be written have a cause instead of tags, and are counted whatever is asked.
+    Events that cannot be written have a cause instead of tags, and always count.
     """
     if tags is not None:
         of_these = F.array_intersect("tags", F.array(*map(F.lit, sorted(tags))))

@@ -58,7 +58,7 @@ def operation(scope: Scope) -> Operation:
 
 @shaped(findings_of_rows=kinds.COLUMNS, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
 def view_rows(findings_of_rows: DataFrame, messages: DataFrame) -> DataFrame:
-    """The rows of the tag views that findings ask for."""
+    """Return the rows of the tag views that findings require."""
     rows = findings_of_rows.select(
         *messages_by_key.MESSAGE,
         "tag",
@@ -71,7 +71,7 @@ def view_rows(findings_of_rows: DataFrame, messages: DataFrame) -> DataFrame:
 
 @shaped(findings_of_progress=kinds.COLUMNS, returns=PROGRESS_ROWS)
 def progress_rows(findings_of_progress: DataFrame) -> DataFrame:
-    """The rows of tag_write_progress that findings ask for."""
+    """Return the rows of tag_write_progress that findings require."""
     return findings_of_progress.select(
         "persistence_id",
         "tag",
@@ -83,7 +83,7 @@ def progress_rows(findings_of_progress: DataFrame) -> DataFrame:
 
 @shaped(findings_of_scanning=kinds.COLUMNS, returns=EVENT)
 def scanning_rows(findings_of_scanning: DataFrame) -> DataFrame:
-    """The rows of tag_scanning that findings ask for."""
+    """Return the rows of tag_scanning that findings require."""
     return findings_of_scanning.select(
         "persistence_id", F.col("expected_sequence_nr").alias("sequence_nr")
     )
