@@ -38,7 +38,7 @@ HISTORY = (HISTORY_END - BUCKETS * HOUR_MS, HISTORY_END)
 
 @contextmanager
 def fresh_server(java_options: str = "") -> Iterator[tuple[Endpoint, psutil.Process]]:
-    """A Cassandra without data, and its process; it is stopped in the end."""
+    """Yield a Cassandra without data, and its process; stop it at the end."""
     shutil.rmtree(HOME, ignore_errors=True)
     node = Cassandra(HOME)
     try:
@@ -61,7 +61,7 @@ class Bench:
     keyspace: str
 
     def environment(self, **more: str) -> dict[str, str]:
-        """What the applications are given."""
+        """Return the environment variables of the applications."""
         return {
             **defaults.environment(self.endpoint),
             "TIDEMARK_SPARK_MASTER": "local[2]",
@@ -102,26 +102,26 @@ class Bench:
         self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
 
     def pekko(self, client: Client) -> Node:
-        """A node of the real plugin on this journal."""
+        """Yield a node of the real plugin on this journal."""
         first = from_millis(HISTORY[0])
         return client.open(plugin_settings(self.keyspace, "Hour", first))
 
 
 @contextmanager
 def pekko_client(endpoint: Endpoint) -> Iterator[Client]:
-    """The process of the real plugin; it has ended afterwards."""
+    """Yield the process of the real plugin; it has ended afterwards."""
     log = STATE / "bench" / "pekko.log"
     with Client.start(build.command(STATE), endpoint.environment(), log) as client:
         yield client
 
 
 def window(start: int, end: int) -> list[str]:
-    """The options of an application that name a window; epoch milliseconds."""
+    """Return the options of an application that name a window; epoch milliseconds."""
     return ["--window-start", iso(from_millis(start)), "--window-end", iso(from_millis(end))]
 
 
 def settings_of(environment: Mapping[str, str]) -> Settings:
-    """What an application would read from this environment."""
+    """Return the settings that an application would read from this environment."""
     values = {
         key.removeprefix("TIDEMARK_").lower(): value
         for key, value in environment.items()
@@ -131,7 +131,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
 
 
 def table_of(what: str, *columns: str) -> Table:
-    """An empty table of figures, dated."""
+    """Return an empty table of figures, with a date."""
     title = f"{what} ({datetime.now(UTC):%Y-%m-%d})"
     table = Table(title=title, title_justify="left")
     table.add_column("what")

@@ -35,11 +35,11 @@ class Cost:
     report: dict[str, Any]
 
     def per_second(self, rows: int) -> float:
-        """Rows per second of wall time."""
+        """Return the rows per second of wall time."""
         return rows / self.wall_s
 
     def per_cpu_second(self, rows: int) -> float:
-        """Rows per second of CPU, client and server together."""
+        """Return the rows per second of CPU, client and server together."""
         return rows / (self.client_cpu_s + self.server_cpu_s)
 
 

@@ -27,7 +27,7 @@ _SUMS = "SELECT sum(events) AS events FROM {keyspace}.sizes"
 
 
 def prepare(bench: Bench) -> None:
-    """Compile the program, and make the keyspace of its result and its offsets anew."""
+    """Compile the program, and recreate the keyspace of its result and its offsets."""
     _command()
     settings = settings_of(bench.environment())
     own = f"{bench.keyspace}_pekko"

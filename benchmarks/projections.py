@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _compare(bench: Bench, events: int, table: Table) -> None:
-    """Pekko's reader and its projections, then ours on one core and on two; results are checked."""
+    """Run Pekko's reader and projections, then Tidemark's on one core and on two; check results."""
     total = IDS * events
     _make(bench, events, ["red"])
     table.add_row("Pekko currentEventsByTag", *_figures(total, _read_by_pekko(bench, total), None))
@@ -91,7 +91,7 @@ def _compare(bench: Bench, events: int, table: Table) -> None:
 
 
 def _compare_shards(bench: Bench, events: int, table: Table) -> None:
-    """As many of Pekko's projections as there are tags, in one JVM, then ours of all tags."""
+    """Run one of Pekko's projections for each tag in one JVM, then Tidemark's of all tags."""
     tags = [f"shard-{number}" for number in range(SHARDS)]
     _make(bench, events, tags, shards=SHARDS)
     _compare_projections(bench, IDS * events, tags, f", {SHARDS} tags", table)
@@ -120,7 +120,7 @@ def _compare_projections(
 
 
 def _increment(bench: Bench, events: int) -> Cost:
-    """One new event for each persistence id, in the next hour."""
+    """Add one event to each persistence id, in the next hour."""
     end = HISTORY_END + HOUR_MS
     bench.fill(events + 1, 1, 1)
     bench.run("spark_apps/tag_write.py", *window(HISTORY_END, end))
@@ -144,7 +144,7 @@ def _project(bench: Bench, start: int, end: int, *options: str, **more: str) -> 
 
 
 def _read_by_pekko(bench: Bench, total: int) -> float:
-    """Seconds of one query from the JVM's start to its end."""
+    """Return the seconds of one query, from the JVM's start to its end."""
     build.command(STATE)
     started = time.monotonic()
     with pekko_client(bench.endpoint) as client:

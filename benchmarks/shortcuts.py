@@ -77,9 +77,9 @@ def _variants(bench: Bench) -> Mapping[str, Mapping[str, str]]:
 
 
 def _medians(whole: Sequence[float], without: Sequence[float]) -> tuple[float, float]:
-    """The median without the shortcut, and the share of it that the shortcut saves.
+    """Return the median without the shortcut, and the share of it that the shortcut saves.
 
-    Of the differences of the same round: a machine is never quiet for all of them.
+    The share is the median over the rounds, since a machine is never quiet for all of them.
     """
     saved = statistics.median(
         1 - with_it / other for with_it, other in zip(whole, without, strict=True)

@@ -88,7 +88,7 @@ def define(bench: Bench, directory: Path, *names: str) -> None:
 
 
 def _project(bench: Bench, name: str, *options: str) -> Cost:
-    """Without validate before it, so that it is forced."""
+    """Run a projection with --force, since validate has not run before it."""
     arguments = (*window(*HISTORY), "--force", "--projection", name, *options)
     definitions = {"TIDEMARK_PROJECTIONS_DIR": str(DEFINITIONS)}
     return bench.run("spark_apps/project.py", *arguments, **definitions)

@@ -28,10 +28,10 @@ class Ceiling:
 
 
 def server_options(jmx_port: int) -> str:
-    """What the server's JVM needs beside its own options so that files can be imported.
+    """Return the options that the server's JVM needs besides its own, to import files.
 
-    JMX, which the embedded server has switched off, asks for the import; and the writer's files
-    are of version 5's format, which a server that could still go back to version 4 does not read.
+    JMX, which the embedded server has switched off, requests the import. The writer's files have
+    the format of version 5, which a server does not read that could still go back to version 4.
     """
     settings = {
         "jmx.local.port": jmx_port,
@@ -74,7 +74,7 @@ def _scala_library() -> list[Path]:
 
 
 def _schema(keyspace: str) -> str:
-    """The CREATE TABLE of the tag views, as the applications make it."""
+    """Return the CREATE TABLE of the tag views, as the applications make it."""
     text = (SCHEMA_DIR / "pekko.cql").read_text("utf-8").replace("${keyspace}", keyspace)
     statement = text[text.index(f"CREATE TABLE IF NOT EXISTS {keyspace}.{TABLE} ") :]
     return statement[: statement.index(";")]

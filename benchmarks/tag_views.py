@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
-    """Pekko's tool, Tidemark on one core and on two, in turns; medians; and the ceiling."""
+    """Run Pekko's tool and Tidemark on one core and on two, in turns; show medians and ceiling."""
     rows = IDS * events * TAGS
     bench.create()
     bench.fill(1, events, BUCKETS)
@@ -113,7 +113,7 @@ def _ceiling(bench: Bench, events: int, jmx_port: int) -> sstables.Ceiling:
 
 
 def _pekko_rebuild(bench: Bench) -> float:
-    """Seconds of truncate and rebuild of one id after another, from the JVM's start to its end."""
+    """Return the seconds of truncate and rebuild of one id after another, from the JVM's start."""
     build.command(STATE)
     started = time.monotonic()
     with pekko_client(bench.endpoint) as client:
@@ -125,7 +125,7 @@ def _pekko_rebuild(bench: Bench) -> float:
 
 
 def _delete(bench: Bench) -> Table:
-    """One persistence id of 500 events out of one tag of 100,000 rows."""
+    """Delete one persistence id of 500 events from one tag of 100,000 rows."""
     bench.create()
     bench.fill(1, DELETED_TAG_ROWS // IDS, BUCKETS)
     bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
@@ -147,7 +147,7 @@ def _delete(bench: Bench) -> Table:
 
 
 def _increments(endpoint: Endpoint, server: psutil.Process, events: int) -> Table:
-    """1,000 new events, one for each persistence id, after a tenth and after all of the history."""
+    """Add 1,000 events, one for each persistence id, after a tenth and after all of the history."""
     table = table_of("tag-write", "s", "MiB", "ratio")
     shorter: Cost | None = None
     first: Cost | None = None

@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _prepare(bench: Bench, events: int, buckets: int) -> None:
-    """A history that has passed, and after it a new time bucket for each round and one more."""
+    """Make a history that has passed, and a new time bucket for each round and one more."""
     bench.create()
     with Control(settings_of(bench.environment())) as control:
         control.execute_ddl(

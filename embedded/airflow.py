@@ -55,7 +55,7 @@ class Airflow:
         pools: Mapping[str, int] | None = None,
         min_free_bytes: int = homes.GIB,
     ) -> None:
-        """Remember the arguments; nothing is started or written yet."""
+        """Store the arguments; nothing is started or written yet."""
         self._home = home.resolve()
         self._run = self._home / "run"
         self._ports_file = self._home / "ports.json"
@@ -195,7 +195,7 @@ class Airflow:
                 answer.raise_for_status()
 
     def _environment_is_unchanged(self) -> bool:
-        """Whether the running processes know, for instance, where Cassandra is now."""
+        """Return whether the running processes have the present environment."""
         known = self._home / "environment.sha256"
         return known.exists() and known.read_text("utf-8") == self._fingerprint()
 

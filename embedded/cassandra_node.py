@@ -40,13 +40,13 @@ def prepare(home: Path, ports: dict[str, int]) -> list[str]:
 
 
 def log_file(home: Path) -> Path:
-    """The log that says most about the node's end: its own, or the JVM's output before that."""
+    """Return the log that tells most about the node's end: its own, or the JVM's output."""
     own = home / "logs" / "system.log"
     return own if own.exists() and own.stat().st_size else output_file(home)
 
 
 def output_file(home: Path) -> Path:
-    """What the JVM itself prints."""
+    """Return the file of the JVM's own output."""
     return home / "logs" / "output.log"
 
 

@@ -50,7 +50,7 @@ def options() -> str:
 
 
 def _fingerprint() -> str:
-    """Of everything that an archive must fit: JVM, Spark, and what the training loads."""
+    """Hash everything that an archive must fit: the JVM, Spark, and what the training loads."""
     modules = java_home() / "lib" / "modules"
     spark = Path(pyspark.__file__).parent
     what = [modules, modules.stat().st_mtime_ns, spark, pyspark.__version__, TRAINING.read_text()]

@@ -71,7 +71,7 @@ def run(months: int) -> None:
 def _stop_if_interrupted(
     started: ExitStack, stop: Callable[[], object], *, ran_before: bool
 ) -> None:
-    """After Ctrl-C or SIGTERM, stop a server unless it ran before; after an error it runs on."""
+    """Stop a server after Ctrl-C or SIGTERM unless it ran before; after an error it stays up."""
 
     def at_the_end(kind: type[BaseException] | None, *_: object) -> None:
         interrupted = kind is not None and issubclass(kind, KeyboardInterrupt | SystemExit)
@@ -136,7 +136,7 @@ class Steps:
         self._wait("purge", run_id)
 
     def _subjects(self) -> dict[str, dict[str, list[str]]]:
-        """DAG -> application -> the subjects of its pieces."""
+        """Return the subjects of the pieces, by DAG and application."""
         journal = self.settings.journal_keyspace
         definitions = catalog.load(self.settings.projections_dir)
         return {
@@ -165,7 +165,7 @@ class Steps:
         return set(dags) <= {dag["dag_id"] for dag in present} or None
 
     def _started_by_asset(self, dag_id: str) -> str:
-        """The run that the asset before started: the newest one, which must appear soon."""
+        """Return the run that the previous asset started: the newest, which must appear soon."""
 
         def probe() -> str | None:
             active = [

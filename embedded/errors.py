@@ -22,6 +22,6 @@ class EmbeddedError(Exception):
         self.detail = detail
 
     def __str__(self) -> str:
-        """One line, and the detail below it when there is any."""
+        """Return one line, and the detail below it if there is any."""
         line = f"{self.what}: {self.where}; {self.do}"
         return f"{line}\n{self.detail}" if self.detail else line

@@ -14,10 +14,10 @@ POLL_S = 0.5
 
 
 def wait_until(what: str, deadline_s: float, probe: Callable[[], T | None]) -> T:
-    """The probe's first answer that is not None.
+    """Return the probe's first answer that is not None.
 
     Raises:
-        TimeoutError: no answer within `deadline_s` seconds; the text names `what`.
+        TimeoutError: there is no answer within `deadline_s` seconds; the text names `what`.
     """
     until = time.monotonic() + deadline_s
     while True:
@@ -30,7 +30,7 @@ def wait_until(what: str, deadline_s: float, probe: Callable[[], T | None]) -> T
 
 
 def call(client: httpx.Client, method: str, path: str, **body: Any) -> Any:
-    """The decoded answer of one request.
+    """Return the decoded answer of one request.
 
     Raises:
         RuntimeError: the answer is an error; the text holds its body.
@@ -60,7 +60,7 @@ def trigger(
 
 
 def runs(client: httpx.Client, dag_id: str) -> list[dict[str, Any]]:
-    """Every run of a DAG, in the order in which they were started."""
+    """Return every run of a DAG, in the order in which they were started."""
     path = f"dags/{dag_id}/dagRuns?limit=100&order_by=start_date"
     dag_runs: list[dict[str, Any]] = call(client, "GET", path)["dag_runs"]
     return dag_runs
@@ -69,7 +69,7 @@ def runs(client: httpx.Client, dag_id: str) -> list[dict[str, Any]]:
 def wait_for_run(
     client: httpx.Client, dag_id: str, run_id: str, deadline_s: float
 ) -> dict[str, Any]:
-    """The run once it is over, as success or failed."""
+    """Return the run once it has ended, as success or failed."""
 
     def probe() -> dict[str, Any] | None:
         run: dict[str, Any] = call(client, "GET", f"dags/{dag_id}/dagRuns/{run_id}")
@@ -92,14 +92,14 @@ def wait_for_runs(
 
 
 def task_state(client: httpx.Client, dag_id: str, run_id: str, task_id: str) -> str | None:
-    """The state of a task in a run."""
+    """Return the state of a task in a run."""
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
     state: str | None = call(client, "GET", path)["state"]
     return state
 
 
 def task_log(client: httpx.Client, dag_id: str, run_id: str, task_id: str, attempt: int = 1) -> str:
-    """The log of one attempt of a task, one event a line, errors with their text."""
+    """Return the log of one attempt of a task, one event a line, errors with their text."""
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{attempt}"
     events = call(client, "GET", f"{path}?full_content=true")["content"]
     return "\n".join(
@@ -114,7 +114,7 @@ def _error_texts(event: dict[str, Any]) -> list[str]:
 def xcom(
     client: httpx.Client, dag_id: str, run_id: str, task_id: str, key: str = "return_value"
 ) -> Any:
-    """The value of an XCom, decoded."""
+    """Return the decoded value of an XCom."""
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
     return call(client, "GET", f"{path}?deserialize=true")["value"]
 

@@ -37,7 +37,7 @@ def show(control: Control, settings: Settings, window: Window) -> bool:
 
 
 def read_model(control: Control, settings: Settings, window: Window) -> pd.DataFrame:
-    """The read model summed over the window's time buckets: MEASURES by carrier and origin."""
+    """Sum the read model over the window's time buckets: MEASURES by carrier and origin."""
     parts = control.execute_many(
         f"SELECT carrier, origin, {', '.join(MEASURES)}"
         f" FROM {table(READ_MODEL_KEYSPACE, 'daily_punctuality')} WHERE time_bucket = ?",
@@ -50,7 +50,7 @@ def read_model(control: Control, settings: Settings, window: Window) -> pd.DataF
 
 
 def count_csv(window: Window) -> pd.DataFrame:
-    """The same straight from the CSV: what left, was late or was cancelled in the window."""
+    """Count departures, delays and cancellations of the window in the CSV itself."""
     flights = pd.read_csv(flights_file())
     scheduled = pd.to_datetime(flights["time_hour"]) + pd.to_timedelta(flights["minute"], "min")
     is_cancelled = flights["dep_time"].isna()

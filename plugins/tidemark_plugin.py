@@ -13,10 +13,10 @@ from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 
 def host_check() -> list[dict[str, Any]]:
-    """A check of the name by which the API server is called, if TIDEMARK_AIRFLOW_HOSTS has some.
+    """Check the name by which the API server is called, if TIDEMARK_AIRFLOW_HOSTS has some.
 
-    Without a login only the address keeps others out; a page of theirs in a browser on this
-    machine could have its own name lead here, but not call itself 127.0.0.1.
+    Without a login only the address keeps others out: in a browser on this machine, a foreign
+    page's own name could lead to the API server, but it could not call itself 127.0.0.1.
     """
     hosts = os.environ.get("TIDEMARK_AIRFLOW_HOSTS", "")
     if not hosts:

@@ -30,22 +30,22 @@ class DataDocsLink(BaseOperatorLink):
     name = "Data Docs"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The start page, which lists the runs of `validate`, each with a page of its own.
+        """Return the start page, which lists the runs of `validate`, each with a page of its own.
 
-        A path, to which the browser adds the address that it knows Airflow by.
+        The link is a path, to which the browser adds the address that it knows Airflow by.
         """
         base = urlsplit(conf.get("api", "base_url", fallback="")).path
         return f"{base.rstrip('/')}{PREFIX}/index.html"
 
 
 def directory() -> Path:
-    """Where `validate` builds Data Docs: TIDEMARK_DATA_DOCS_DIR, else below `home`."""
+    """Return the directory of Data Docs: TIDEMARK_DATA_DOCS_DIR, else below `home`."""
     named = os.environ.get("TIDEMARK_DATA_DOCS_DIR")
     return Path(named) if named else home() / ".tidemark" / "data_docs"
 
 
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """Data Docs as an ASGI application, which is loaded at the first request."""
+    """Return Data Docs as an ASGI application, which is loaded at the first request."""
     # It costs half a second, in every task if it were above.
     from tidemark_airflow.data_docs_pages import app
 

@@ -27,7 +27,7 @@ _files = StaticFiles(directory=directory(), check_dir=False, html=True)
 
 @app.get("/{path:path}")
 async def page(path: str, request: Request) -> Response:
-    """One file of Data Docs.
+    """Return one file of Data Docs.
 
     Raises:
         HTTPException: 404 if there is no such file in the directory; 401 without a login, 403 if

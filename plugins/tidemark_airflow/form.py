@@ -50,7 +50,7 @@ SLICES = Param(
 def run_form(
     *, dry_run: bool = False, empty: str = "the run's data interval", **more: Param
 ) -> dict[str, Param]:
-    """The params that every DAG takes, followed by its own.
+    """Return the params that every DAG has, followed by its own.
 
     Args:
         dry_run: the default of the param `dry_run`.
@@ -74,24 +74,24 @@ def run_form(
 
 
 def moment_param(title: str, description: str) -> Param:
-    """A time, or nothing."""
+    """Return a param for a time, or nothing."""
     types = ["null", "string"]
     return Param(None, type=types, format="date-time", title=title, description=description)
 
 
 def names_param(title: str, empty: str) -> Param:
-    """A list of names, one a line; `empty` says what none of them means."""
+    """Return a param for names, one a line; `empty` says what no names mean."""
     items = {"type": "string"}
     description = f"One a line. Empty: {empty}."
     return Param([], type="array", items=items, title=title, description=description)
 
 
 def text_param(title: str) -> Param:
-    """A text, or nothing."""
+    """Return a param for a text, or nothing."""
     return Param(None, type=["null", "string"], title=title)
 
 
 def number_param(title: str, minimum: int, maximum: int = 2**63 - 1) -> Param:
-    """A whole number, or nothing."""
+    """Return a param for a whole number, or nothing."""
     types = ["null", "integer"]
     return Param(None, type=types, minimum=minimum, maximum=maximum, title=title)

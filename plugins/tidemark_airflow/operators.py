@@ -95,7 +95,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.cassandra_conn_id = cassandra_conn_id
 
     def execute(self, context: Context) -> None:
-        """Submit, report, and end as success, skipped or failed."""
+        """Submit the application, report, and end as success, skipped or failed."""
         refuse_masters_that_show_secrets(self._conn_id)
         ti: Any = context["ti"]
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
@@ -165,20 +165,20 @@ def _as_option(option: str, value: object) -> list[str]:
 
 
 def default_retry_delay() -> timedelta:
-    """15 s more than TIDEMARK_LOCK_TTL: by then the locks of a run that died have expired."""
+    """Return 15 s more than TIDEMARK_LOCK_TTL: by then the locks of a dead run have expired."""
     ttl = os.environ.get("TIDEMARK_LOCK_TTL", "")
     # What is no number is refused by the application, and not tried again.
     return timedelta(seconds=15 + (int(ttl) if ttl.isdecimal() else 60))
 
 
 def home() -> Path:
-    """The directory that holds `spark_apps`: TIDEMARK_HOME, else the one this plugin lies in."""
+    """Return the directory that holds `spark_apps`: TIDEMARK_HOME, else the one of this plugin."""
     named = os.environ.get("TIDEMARK_HOME")
     return Path(named) if named else Path(__file__).resolve().parents[2]
 
 
 def spark_jars() -> str:
-    """The connector's jars, comma-separated: TIDEMARK_SPARK_JARS, else the fetched ones."""
+    """Return the connector's jars, comma-separated: TIDEMARK_SPARK_JARS, else the fetched ones."""
     named = os.environ.get("TIDEMARK_SPARK_JARS")
     if named:
         return named
@@ -187,7 +187,7 @@ def spark_jars() -> str:
 
 
 def cassandra_environment(connection: Connection) -> dict[str, str]:
-    """The applications' environment for a Cassandra connection (host may be `h1,h2`)."""
+    """Return the applications' environment for a Cassandra connection (host may be `h1,h2`)."""
     port = connection.port or 9042
     hosts = (connection.host or "").split(",")
     return {
@@ -216,10 +216,11 @@ def refuse_masters_that_show_secrets(conn_id: str) -> None:
 
 
 def read_report(file: Path) -> dict[str, Any] | None:
-    """The report that an application left, or None if it died before it could.
+    """Read the report that an application left; None if it died before.
 
-    From a file rather than from Cassandra: the driver runs on this machine (what would not is
-    refused), and the report must also tell why Cassandra could not be reached.
+    The report comes from a file and not from Cassandra: the driver runs on this machine (a deploy
+    mode with another one is refused), and the report must also tell why Cassandra could not be
+    reached.
     """
     if not file.exists():
         return None
@@ -228,7 +229,7 @@ def read_report(file: Path) -> dict[str, Any] | None:
 
 
 def _explained(failure: AirflowException, report: Mapping[str, Any] | None) -> AirflowException:
-    """The application's own error line in place of "Cannot execute", if it left a report."""
+    """Return the application's own error line in place of "Cannot execute", if it left a report."""
     kind = AirflowFailException if _NO_RETRY_HELPS.search(str(failure)) else AirflowException
     if report is None or not report["error"]:
         return kind(f"{failure} The application's error is in the log above.")
@@ -236,7 +237,7 @@ def _explained(failure: AirflowException, report: Mapping[str, Any] | None) -> A
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """One line for people, such as `tag-write done [..., ...): 31 of 31 pieces; events_read 12`."""
+    """Return a line such as `tag-write done [..., ...): 31 of 31 pieces; events_read 12`."""
     counts = ", ".join(f"{name} {value:,}" for name, value in report["counts"].items())
     pieces = report["pieces"]
     window = f" [{report['window_start']}, {report['window_end']})"

@@ -6,10 +6,10 @@ import os
 
 
 def is_applied_on_schedule() -> bool:
-    """Whether such a run applies its plan, or only prints it: TIDEMARK_SCHEDULED_PURGE.
+    """Return whether a scheduled run applies its plan, or only prints it: TIDEMARK_SCHEDULED_PURGE.
 
     Raises:
-        ValueError: it is neither `plan` nor `apply`; Airflow shows it as an import error.
+        ValueError: the value is neither `plan` nor `apply`; Airflow shows an import error.
     """
     chosen = os.environ.get("TIDEMARK_SCHEDULED_PURGE", "plan")
     if chosen not in ("plan", "apply"):

@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 @task
 def resolve_window() -> dict[str, str]:
-    """The run's window as `{"start": ..., "end": ..., "source": ...}`.
+    """Return the run's window as `{"start": ..., "end": ..., "source": ...}`.
 
     Raises:
         AirflowFailException: the run has no window that can be trusted. Not retried: the same
@@ -26,13 +26,13 @@ def resolve_window() -> dict[str, str]:
 
 @task(task_id="resolve_window")
 def resolve_window_if_given() -> dict[str, str] | None:
-    """The same for an application that takes everything without a window.
+    """Resolve the window of an application that processes everything without one.
 
-    None unless the form has a window, or the run is one of a backfill: what asset events or a data
-    interval say is no more than why the run was started.
+    The window is None unless the form has one, or the run belongs to a backfill: asset events and
+    data intervals only say why the run was started.
 
     Raises:
-        AirflowFailException: the window that was given cannot be trusted.
+        AirflowFailException: the given window cannot be trusted.
     """
     context = get_current_context()
     params = context["params"]

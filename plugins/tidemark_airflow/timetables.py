@@ -36,7 +36,7 @@ class ReachTimetable(CronDataIntervalTimetable):
         self._delay = delay
 
     def serialize(self) -> dict[str, Any]:
-        """What `deserialize` makes the timetable of."""
+        """Return the arguments that `deserialize` makes the timetable from."""
         return {"expression": self._expression, "delay": self._delay.total_seconds()}
 
     @classmethod
@@ -50,10 +50,10 @@ class ReachTimetable(CronDataIntervalTimetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        """The next date bucket; without catchup the last one that is out of reach by now.
+        """Return the next date bucket; without catchup the last one that is out of reach by now.
 
-        Airflow's own rule takes the last one that is over, and would pass over each date bucket
-        that is waiting for its delay when the DAG is parsed again.
+        Airflow's own rule takes the last date bucket that has ended, and would skip each one that
+        still waits for its delay when the DAG is parsed again.
         """
         if not restriction.catchup:
             reached = self.infer_manual_data_interval(run_after=_now() - self._delay).start
@@ -91,7 +91,7 @@ class DateBucketTimetable(CronDataIntervalTimetable):
         last_automated_data_interval: DataInterval | None,
         restriction: TimeRestriction,
     ) -> DagRunInfo | None:
-        """The next bucket of a backfill; None for the scheduler."""
+        """Return the next bucket of a backfill; None for the scheduler."""
         if not restriction.catchup:
             return None
         return super().next_dagrun_info(
@@ -100,13 +100,13 @@ class DateBucketTimetable(CronDataIntervalTimetable):
 
 
 def by_date_bucket() -> BaseTimetable:
-    """The schedule of a DAG that starts by time: a run when a date bucket is out of reach.
+    """Return the schedule of a DAG that starts by time: a run when a date bucket is out of reach.
 
-    With `TIDEMARK_CADENCE=off` it starts by hand and by backfill only, one bucket a day.
+    With `TIDEMARK_CADENCE=off` the DAG starts by hand and by backfill only, one bucket a day.
 
     Raises:
         ValueError: TIDEMARK_CADENCE, TIDEMARK_BUCKET_SIZE or the eventual-consistency delay cannot
-            be used; Airflow shows it as an import error.
+            be used; Airflow shows an import error.
     """
     cadence = _cadence()
     if cadence == "off":
@@ -115,7 +115,7 @@ def by_date_bucket() -> BaseTimetable:
 
 
 def started_by(asset: Asset) -> AssetOrTimeSchedule:
-    """The schedule of a DAG that an asset starts and that can be backfilled by date bucket.
+    """Return the schedule of a DAG that an asset starts and that can be backfilled by date bucket.
 
     Raises:
         ValueError: TIDEMARK_CADENCE is unknown; Airflow shows it as an import error.
@@ -132,7 +132,7 @@ def _cadence() -> str:
 
 
 def _delay() -> timedelta:
-    """How long after its end a date bucket's last time bucket is out of reach.
+    """Return how long after its end a date bucket's last time bucket is out of reach.
 
     A live reader looks back at the time bucket before the present one; and no window may reach into
     the eventual-consistency delay.

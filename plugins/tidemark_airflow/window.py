@@ -78,19 +78,19 @@ class RunWindow:
     source: str
 
     def as_dict(self) -> dict[str, str]:
-        """The form that travels between tasks: `start`, `end` (ISO 8601, UTC), `source`."""
+        """Return the form that travels between tasks: `start`, `end` (ISO 8601, UTC), `source`."""
         return {"start": iso(self.start), "end": iso(self.end), "source": self.source}
 
 
 def iso(moment: datetime) -> str:
-    """ISO 8601 in UTC with `Z`."""
+    """Return ISO 8601 in UTC with `Z`."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def resolve(
     run: RunFacts, params: Mapping[str, Any], event_extras: Iterable[Mapping[str, Any]] = ()
 ) -> RunWindow:
-    """The window of a run, by the rules at the top of this module.
+    """Return the window of a run, by the rules at the top of this module.
 
     Args:
         run: the facts of the run.
@@ -177,7 +177,7 @@ def _from_interval(run: RunFacts) -> RunWindow:
 
 
 def _touches(start: datetime, end: datetime, logical: datetime) -> bool:
-    """Whether `logical` names [start, end): as its start, or as a time in the interval after."""
+    """Return whether `logical` names [start, end): as its start, or as a time right after it."""
     return logical == start or end <= logical < end + (end - start)
 
 

@@ -72,15 +72,15 @@ def open_session(application: str, settings: Settings) -> SparkSession:
 
 
 def is_local(master: str) -> bool:
-    """Whether everything runs in the driver's own process."""
+    """Return whether everything runs in the driver's own process."""
     return master.startswith("local")
 
 
 def submission(settings: Settings) -> dict[str, str]:
-    """What spark-submit would be given: the configuration of a driver that is started by hand.
+    """Return the configuration that spark-submit would pass to a driver started by hand.
 
-    Its addresses only on this machine: workers elsewhere must find the way back to it, and where
-    this machine is seen from is for Spark, or SPARK_LOCAL_IP, to say.
+    The driver's addresses are on this machine only: workers elsewhere must find the way back to it,
+    and Spark or SPARK_LOCAL_IP must say where this machine is seen from.
     """
     conf = {
         "spark.master": settings.spark_master,
@@ -92,7 +92,7 @@ def submission(settings: Settings) -> dict[str, str]:
 
 
 def ui(settings: Settings, master: str) -> dict[str, str]:
-    """Whether there is Spark's UI: by default on a cluster, where a run is not one process."""
+    """Return the setting of Spark's UI: by default it is on where a run has several processes."""
     is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
     return {"spark.ui.enabled": str(is_on).lower()}
 
