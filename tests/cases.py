@@ -78,10 +78,13 @@ def _names(file: Path) -> tuple[set[str], set[str]]:
 
 def table() -> str:
     """The text of CASES.md."""
-    found = list(cases())
-    tested = sum(one.applies for one in found)
-    lines = [HEAD, f"{len(found)} cases: {tested} are tested, {len(found) - tested} do not apply."]
-    for spec, each in groupby(found, key=lambda one: one.spec):
+    listed = list(cases())
+    tested = sum(case.applies for case in listed)
+    lines = [
+        HEAD,
+        f"{len(listed)} cases: {tested} are tested, {len(listed) - tested} do not apply.",
+    ]
+    for spec, group in groupby(listed, key=lambda case: case.spec):
         lines += [
             "",
             f"## {spec}",
@@ -89,7 +92,7 @@ def table() -> str:
             "| case | tested by, or why it does not apply |",
             "|---|---|",
         ]
-        lines += [f"| {one.name} | {TEST.sub(_as_code, one.where)} |" for one in each]
+        lines += [f"| {case.name} | {TEST.sub(_as_code, case.where)} |" for case in group]
     return "\n".join(lines) + "\n"
 
 

@@ -58,7 +58,7 @@ def events(flights: Iterable[dict[str, str]]) -> list[Event]:
                 flight["origin"], line,
             )  # fmt: skip
             happened.append((place, flight, payload, tags))
-    happened.sort(key=lambda one: one[0])
+    happened.sort(key=lambda entry: entry[0])
 
     sequence_nr: Counter[str] = Counter()
     in_ms: Counter[int] = Counter()

@@ -35,11 +35,11 @@ def text(form: type[Form]) -> str:
 def _useful(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: _useful(each)
-            for key, each in value.items()
-            if key != "title" and not (key == "default" and each in _NO_DEFAULT)
+            key: _useful(part)
+            for key, part in value.items()
+            if key != "title" and not (key == "default" and part in _NO_DEFAULT)
         }
-    return [_useful(each) for each in value] if isinstance(value, list) else value
+    return [_useful(part) for part in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

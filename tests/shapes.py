@@ -51,9 +51,9 @@ def checked(function: Callable[..., Any], shapes: Shapes) -> Callable[..., Any]:
     return call
 
 
-def _require(function: Callable[..., Any], what: str, frame: object, shape: Shape) -> None:
+def _require(function: Callable[..., Any], subject: str, frame: object, shape: Shape) -> None:
     if isinstance(frame, DataFrame) and (wrong := differences(frame, shape)):
-        raise AssertionError(f"{function.__module__}.{function.__qualname__}: {what}: {wrong}")
+        raise AssertionError(f"{function.__module__}.{function.__qualname__}: {subject}: {wrong}")
 
 
 def check_every_call(patched: pytest.MonkeyPatch) -> int:

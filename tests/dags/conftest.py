@@ -71,8 +71,8 @@ def doors(state: Path) -> Iterator[Doors]:
 
 
 def _all_known(client: httpx.Client) -> bool | None:
-    known = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
-    return known == set(DAG_IDS) or None
+    dag_ids = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
+    return dag_ids == set(DAG_IDS) or None
 
 
 def _spark_home(home: Path) -> Path:

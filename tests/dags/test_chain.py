@@ -64,8 +64,8 @@ class Chain:
 
     def by_asset(self, dag_id: str) -> list[str]:
         """The ids of the runs that an asset has started."""
-        found = rest.runs(self.client, dag_id)
-        return [run["dag_run_id"] for run in found if run["run_type"] == "asset_triggered"]
+        runs = rest.runs(self.client, dag_id)
+        return [run["dag_run_id"] for run in runs if run["run_type"] == "asset_triggered"]
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,8 @@ def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
 
 def queued_runs(doors: Doors) -> int:
     """How many runs of any DAG have not started."""
-    found = rest.call(doors.client, "GET", "dags/~/dagRuns?state=queued")
-    return int(found["total_entries"])
+    answer = rest.call(doors.client, "GET", "dags/~/dagRuns?state=queued")
+    return int(answer["total_entries"])
 
 
 def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
@@ -43,8 +43,8 @@ def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
     # description of an event wants their start dates.
     rest.wait_until("runs to start", RUN_S, lambda: None if queued_runs(doors) else True)
     path = f"assets/events?source_dag_id={dag_id}&source_run_id={quote(run_id)}"
-    found: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
-    return found
+    events: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
+    return events
 
 
 def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) -> None:

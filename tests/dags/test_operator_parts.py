@@ -32,8 +32,8 @@ def connection(**fields: object) -> Connection:
 def test_masters_that_would_show_the_password_are_refused(
     monkeypatch: pytest.MonkeyPatch, conn_type: str, host: str | None
 ) -> None:
-    found = connection(conn_type=conn_type, host=host)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
+    master = connection(conn_type=conn_type, host=host)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: master)
     with pytest.raises(AirflowFailException, match=r"use local\[\*\] or spark://host:port"):
         operators.refuse_masters_that_show_secrets("spark_default")
 
@@ -42,8 +42,8 @@ def test_masters_that_would_show_the_password_are_refused(
 def test_local_and_standalone_masters_are_welcome(
     monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    found = connection(conn_type="spark", host=host)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
+    master = connection(conn_type="spark", host=host)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: master)
     operators.refuse_masters_that_show_secrets("spark_default")
 
 
@@ -63,8 +63,8 @@ def test_retry_comes_when_the_locks_of_a_dead_run_have_expired(
 
 
 def test_cassandra_connection_becomes_the_applications_environment() -> None:
-    found = connection(conn_type="cassandra", host="a, b", login="tidemark", password="hidden")
-    assert operators.cassandra_environment(found) == {
+    cassandra = connection(conn_type="cassandra", host="a, b", login="tidemark", password="hidden")
+    assert operators.cassandra_environment(cassandra) == {
         "TIDEMARK_CASSANDRA_HOSTS": "a:9042,b:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": "hidden",

@@ -88,8 +88,8 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
     chain = {}
     for dag_id, dag in parsed["dags"].items():
         arrows = dag["dag_dependencies"]
-        starts = [one["label"] for one in arrows if one["target"] == dag_id]
-        gives = [one["label"] for one in arrows if one["source"] == dag_id]
+        starts = [arrow["label"] for arrow in arrows if arrow["target"] == dag_id]
+        gives = [arrow["label"] for arrow in arrows if arrow["source"] == dag_id]
         chain[dag_id] = (starts, gives)
     assert chain == {
         "tag_write": ([], ["tag_views"]),

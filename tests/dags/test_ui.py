@@ -199,6 +199,6 @@ def raw_get(server: Guarded, reader: BrowserContext, path: str) -> tuple[int, st
     connection.request("GET", f"{PREFIX}/{path}", headers={"Cookie": header})
     answer = connection.getresponse()
     with answer:
-        found = answer.status, answer.read().decode("utf-8", errors="replace")
+        status_and_body = answer.status, answer.read().decode("utf-8", errors="replace")
     connection.close()
-    return found
+    return status_and_body

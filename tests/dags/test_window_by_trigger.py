@@ -49,13 +49,13 @@ def wait_for_backfilled(doors: Doors, dag_id: str, dates: str, count: int) -> li
     """The ids of `count` backfilled runs in the order in which they started, once all are over."""
 
     def probe() -> list[str] | None:
-        found = [
+        runs = [
             run
             for run in rest.runs(doors.client, dag_id)
             if run["run_type"] == "backfill" and run["logical_date"].startswith(dates)
         ]
-        over = len(found) == count and all(run["state"] in rest.OVER for run in found)
-        return [run["dag_run_id"] for run in found] if over else None
+        over = len(runs) == count and all(run["state"] in rest.OVER for run in runs)
+        return [run["dag_run_id"] for run in runs] if over else None
 
     return rest.wait_until(f"{count} backfilled runs of {dag_id} in {dates}", RUN_S, probe)
 
@@ -150,14 +150,14 @@ def test_command_line_without_logical_date_is_refused(doors: Doors) -> None:
 
 def test_dags_test_gives_the_interval_before_its_date(doors: Doors) -> None:
     airflow(doors, "dags", "test", "tag_write", "2024-04-15", "--conf", json.dumps(DRY))
-    found = [
+    run_ids = [
         run["dag_run_id"]
         for run in rest.runs(doors.client, "tag_write")
         if run["logical_date"] == "2024-04-15T00:00:00Z"
     ]
-    assert len(found) == 1
+    assert len(run_ids) == 1
     expected = ["2024-04-14T00:00:00Z", "2024-04-15T00:00:00Z"]
-    assert window_of(doors, "tag_write", found[0]) == expected
+    assert window_of(doors, "tag_write", run_ids[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_backfill_covers_every_bucket_once_and_in_order(
         backwards=backwards,
         conf=DRY,
     )
-    found = wait_for_backfilled(doors, dag_id, month, 3)
+    run_ids = wait_for_backfilled(doors, dag_id, month, 3)
     rest.close_backfill(doors.client, backfill_id)
     days = [f"{month}-0{day}T00:00:00Z" for day in (1, 2, 3, 4)]
     windows = [list(pair) for pair in itertools.pairwise(days)]
     expected = windows[::-1] if backwards else windows
-    assert [window_of(doors, dag_id, run_id) for run_id in found] == expected
+    assert [window_of(doors, dag_id, run_id) for run_id in run_ids] == expected
 
 
 def test_backfill_over_a_manual_run_is_refused_and_the_advice_works(doors: Doors) -> None:

@@ -67,9 +67,9 @@ class Arrivals:
         self.hours += 1
         fresh = []
         for pid in PERSISTENCE_IDS:
-            known = sum(one.persistence_id == pid for one in self.events)
+            stored = sum(one.persistence_id == pid for one in self.events)
             more = self.chance.randrange(1, 4)
-            fresh += [self._happened(pid, known + number) for number in range(1, more + 1)]
+            fresh += [self._happened(pid, stored + number) for number in range(1, more + 1)]
         self.events += fresh
         self.projections.history.update(fresh)
         late = self.withheld
@@ -83,16 +83,16 @@ class Arrivals:
         fields = {"kind": self.chance.choice(["in", "out"]), "amount": number}
         return event(pid, number, hour + minute / 60, *self.chance.choice(TAGS), **fields)
 
-    def _store(self, those: Sequence[Event]) -> None:
-        there = [one for one in self.events if one not in self.withheld]
-        again = self.chance.sample(there, k=len(there) // 4)
+    def _store(self, arrived: Sequence[Event]) -> None:
+        present = [one for one in self.events if one not in self.withheld]
+        again = self.chance.sample(present, k=len(present) // 4)
         # At a second time of the same time bucket.
         doubled = [replace(one, hours=one.hours + 0.2) for one in again]
-        self.projections.insert(*those, *doubled)
+        self.projections.insert(*arrived, *doubled)
         self.projections.list_persistence_ids()
         newest = {
             (one.persistence_id, tag): replace(one, tags=frozenset({tag}))
-            for one in there
+            for one in present
             for tag in one.tags
         }
         self.projections.insert_progress(*newest.values())
@@ -132,10 +132,10 @@ class Case:
 
 def newest(events: Sequence[Event]) -> dict[str, tuple[int, str, int]]:
     """What the projection LATEST must hold, as `latest` reads it."""
-    found: dict[str, tuple[int, str, int]] = {}
+    rows: dict[str, tuple[int, str, int]] = {}
     for one in sorted(events, key=lambda one: one.sequence_nr):
-        found[one.persistence_id] = (one.sequence_nr, kind(one), amount(one))
-    return found
+        rows[one.persistence_id] = (one.sequence_nr, kind(one), amount(one))
+    return rows
 
 
 def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
@@ -147,12 +147,12 @@ def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
 
 def folded(events: Sequence[Event]) -> dict[str, tuple[int, int, list[int]]]:
     """What the fold of the books must hold, as `books` reads it."""
-    found: dict[str, tuple[int, int, list[int]]] = {}
+    rows: dict[str, tuple[int, int, list[int]]] = {}
     for one in sorted(events, key=lambda one: one.sequence_nr):
-        _, balance, numbers = found.get(one.persistence_id, (0, 0, []))
+        _, balance, numbers = rows.get(one.persistence_id, (0, 0, []))
         state = (one.sequence_nr, balance + amount(one), [*numbers, one.sequence_nr])
-        found[one.persistence_id] = state
-    return found
+        rows[one.persistence_id] = state
+    return rows
 
 
 def log(events: Sequence[Event]) -> list[tuple[Any, ...]]:

@@ -49,15 +49,15 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
         each: FlightsJournal.create(make_journal, tmp_path / each, FLIGHTS, LOCK_TTL="10")
         for each in ("undisturbed", "killed")
     }
-    for one in loaded.values():
-        one.run_chain(*before)
+    for flights in loaded.values():
+        flights.run_chain(*before)
     killed = loaded["killed"]
     moments = random.Random(20131231)
     for _ in range(pytestconfig.getoption("kills")):
         kill_during_writes(killed.journal, COMMANDS[name], after_s=moments.uniform(0.0, 3.0))
         wait_for_locks(killed.journal)
-    for one in loaded.values():
-        result = one.journal.run(*last)
+    for flights in loaded.values():
+        result = flights.journal.run(*last)
         assert result.status == 0, result.stderr
     assert killed.everything() == loaded["undisturbed"].everything()
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}

@@ -183,8 +183,8 @@ def state(journal: Journal) -> State:
         {name: value for name, value in row.items() if name != "journal_keyspace"}
         for row in journal.own_rows("tag_write_tail")
     ]
-    known = {"quarantine": in_order(quarantined), "tag_write_tail": in_order(tails)}
-    return {name: journal.rows(name) for name in TABLES} | known
+    ordered = {"quarantine": in_order(quarantined), "tag_write_tail": in_order(tails)}
+    return {name: journal.rows(name) for name in TABLES} | ordered
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,10 +202,10 @@ class Undisturbed:
 @pytest.fixture(scope="module")
 def undisturbed(make_journals: Callable[..., Journal]) -> Callable[[str], Undisturbed]:
     """An operation in a journal in which nothing was disturbed."""
-    known: dict[str, Undisturbed] = {}
+    references: dict[str, Undisturbed] = {}
 
     def after(name: str) -> Undisturbed:
-        if name not in known:
+        if name not in references:
             case = BOUNDARIES[name]
             reference = make_journals(TARGET_PARTITION_SIZE="4")
             case.prepare(reference)
@@ -214,9 +214,9 @@ def undisturbed(make_journals: Callable[..., Journal]) -> Callable[[str], Undist
                 trace = traced(patched, WRITES - HARMLESS)
                 result = reference.run("reconcile", *case.arguments)
             assert result.status == 0, result.stderr
-            known[name] = Undisturbed(state(reference), trace)
-            assert {table: known[name].state[table] for table in TABLES} != before
-        return known[name]
+            references[name] = Undisturbed(state(reference), trace)
+            assert {table: references[name].state[table] for table in TABLES} != before
+        return references[name]
 
     return after
 

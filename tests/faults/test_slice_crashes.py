@@ -28,7 +28,7 @@ MIDDLE = SliceRange(256, 511)
 
 def events_in(*ranges: SliceRange) -> int:
     return sum(
-        any(one.first <= slice_of(each.persistence_id) <= one.last for one in ranges)
+        any(slices.first <= slice_of(each.persistence_id) <= slices.last for slices in ranges)
         for each in EVENTS
     )
 

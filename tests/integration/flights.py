@@ -123,11 +123,11 @@ class FlightsJournal:
         return tables
 
     def _write_times(self, name: str, column: str) -> list[str]:
-        found = self.journal.control.execute(
+        rows = self.journal.control.execute(
             f"SELECT persistence_id, sequence_nr, WRITETIME({column}) AS written_at"
             f" FROM {self.journal.keyspace}.{name}"
         )
-        return sorted(str(sorted(row.items())) for row in found)
+        return sorted(str(sorted(row.items())) for row in rows)
 
 
 def _piece(row: Mapping[str, Any]) -> str:

@@ -57,9 +57,9 @@ def assert_examples(journal: Journal, events: Sequence[Event], export: Path) -> 
 
 def aircraft_use(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
     """What the fold of the same name must hold, by a loop."""
-    found: dict[str, dict[str, Any]] = {}
+    rows: dict[str, dict[str, Any]] = {}
     for event in sorted(events, key=lambda event: event.sequence_nr):
-        row = found.setdefault(
+        row = rows.setdefault(
             event.persistence_id,
             {
                 **dict.fromkeys(
@@ -79,7 +79,7 @@ def aircraft_use(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
         if event.payload["kind"] == "arrived":
             row |= {"airborne": False, "landed_at": now, "arrivals": row["arrivals"] + 1}
             row["minutes_flown"] += int(event.payload["air_time"])
-    return found
+    return rows
 
 
 def delay_classes(events: Sequence[Event]) -> set[tuple[Any, ...]]:

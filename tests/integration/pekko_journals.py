@@ -11,9 +11,9 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 NOT_IN_TAG_VIEWS = ("tags", "timebucket", "partition_nr")
 
 
-def epoch_ms(timestamp: Any) -> int:
+def epoch_ms(event_uuid: Any) -> int:
     """The time of a timeuuid."""
-    return int(timestamp.time - 0x01B21DD213814000) // 10_000
+    return int(event_uuid.time - 0x01B21DD213814000) // 10_000
 
 
 def tag_rows(messages: Iterable[Mapping[str, Any]], bucket_ms: int) -> list[dict[str, Any]]:

@@ -58,9 +58,9 @@ class Keyspaces:
     own: str
     made: Shape
 
-    def tables(self, found: Shape) -> set[tuple[str, str]]:
+    def tables(self, catalog: Shape) -> set[tuple[str, str]]:
         """Keyspace and name of each table."""
-        return {(row["keyspace_name"], row["table_name"]) for row in found["tables"]}
+        return {(row["keyspace_name"], row["table_name"]) for row in catalog["tables"]}
 
 
 @dataclass
@@ -80,15 +80,15 @@ class Pool:
         Rows and deletions go by TRUNCATE: what DELETE leaves behind hides rows that are later
         written with lower timestamps. Tables that a test has added are dropped.
         """
-        found = shape(self.control, used.journal, used.own)
-        if added := used.tables(found) - used.tables(used.made):
+        catalog = shape(self.control, used.journal, used.own)
+        if added := used.tables(catalog) - used.tables(used.made):
             for keyspace, name in added:
                 self.control.execute_ddl(f"DROP TABLE {table(keyspace, name)}")
-            found = shape(self.control, used.journal, used.own)
-        if found != used.made:
+            catalog = shape(self.control, used.journal, used.own)
+        if catalog != used.made:
             drop_keyspaces(self.control, used.journal, used.own)
             return
-        statements = [f"TRUNCATE {table(*names)}" for names in used.tables(found)]
+        statements = [f"TRUNCATE {table(*names)}" for names in used.tables(catalog)]
         with ThreadPoolExecutor(AT_ONCE) as threads:
             list(threads.map(self.control.execute_ddl, statements))
         self._free.append(used)

@@ -254,20 +254,20 @@ def amount(one: Event) -> int:
 
 def totals(events: Iterable[Event]) -> list[Row]:
     """What the projection TOTALS must hold, by a loop."""
-    found: dict[tuple[int, str], Row] = {}
+    rows: dict[tuple[int, str], Row] = {}
     for one in events:
         if one.tags & {"red", "blue"}:
             fields = json.loads(one.payload)
             key = (one.time_bucket, fields["kind"])
-            row = found.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
+            row = rows.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
             row["n"] += 1
             row["total"] += fields["amount"]
-    return sorted(found.values(), key=lambda row: str(sorted(row.items())))
+    return sorted(rows.values(), key=lambda row: str(sorted(row.items())))
 
 
-def counts(**those: int) -> dict[str, int]:
+def counts(**changed: int) -> dict[str, int]:
     """The counts of a report; what is not named is 0."""
-    return dict.fromkeys(COUNTS, 0) | those
+    return dict.fromkeys(COUNTS, 0) | changed
 
 
 SOME_EVENTS = (

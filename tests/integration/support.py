@@ -210,7 +210,7 @@ def _without_session_until_opened() -> Iterator[None]:
         show()
 
 
-def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:
+def wait_until(state: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:
     """Poll until the probe is true.
 
     Raises:
@@ -219,7 +219,7 @@ def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> 
     until = time.monotonic() + deadline_s
     while not probe():
         if time.monotonic() > until:
-            raise TimeoutError(f"after {deadline_s} s still waiting for {what}")
+            raise TimeoutError(f"after {deadline_s} s still waiting for {state}")
         time.sleep(POLL_S)
 
 

@@ -57,9 +57,9 @@ def journal(make_journals: Callable[..., Journal]) -> Journal:
 @pytest.fixture(scope="module")
 def before(journal: Journal) -> dict[str, list[Row]]:
     """What must be in the journal all the time."""
-    found = contents(journal)
-    assert all(found.values())
-    return found
+    rows = contents(journal)
+    assert all(rows.values())
+    return rows
 
 
 def contents(journal: Journal) -> dict[str, list[Row]]:

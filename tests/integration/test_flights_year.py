@@ -23,8 +23,8 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
 ) -> None:
     # What makes short runs shorter would make these endless.
     monkeypatch.delenv("SPARK_SUBMIT_OPTS")
-    directory, both = tmp_path / "p", ("projections", "examples")
-    journal = defined(make_journal, directory, *both, SPARK_DRIVER_MEMORY="3g")
+    directory, homes = tmp_path / "p", ("projections", "examples")
+    journal = defined(make_journal, directory, *homes, SPARK_DRIVER_MEMORY="3g")
     events = first_events(None)
     loaded = run_alone(journal, "load_flights", "--months", "12")
     assert loaded.report["counts"]["events_written"] == len(events)
@@ -63,14 +63,14 @@ def offsets(journal: Journal) -> dict[tuple[str, str, str], int]:
 def highest_numbers(events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
     """The same, as it must be; of the projections that read messages the tag is empty."""
     of_messages = [*(name for name in READ_MODELS if name != BY_TAGS), "flights_lake"]
-    found = {
+    numbers = {
         (name, event.persistence_id, ""): event.sequence_nr
         for event in sorted(events, key=lambda event: event.sequence_nr)
         for name in of_messages
     }
-    found |= {
+    numbers |= {
         (BY_TAGS, row.persistence_id, row.tag): row.tag_pid_sequence_nr
         for row in flights_model.tag_rows(events)
         if row.tag in AIRPORTS
     }
-    return found
+    return numbers

@@ -46,10 +46,10 @@ def test_neither_a_scan_nor_a_direct_join_asks_for_more_than_a_page_of_4_mib(
 
     unknown = read()
     row_sizes.measure(journal.control, spark, settings)
-    known = read()
+    limited = read()
     more = EVENTS * SIZE // LARGEST_PAGE
-    assert known[0] - unknown[0] >= more
-    assert known[1] - unknown[1] >= more
+    assert limited[0] - unknown[0] >= more
+    assert limited[1] - unknown[1] >= more
 
 
 def asked(journal: Journal, kind: str) -> int:

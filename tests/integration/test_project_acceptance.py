@@ -112,7 +112,7 @@ def test_gap_is_held_with_its_numbers_and_heals_when_the_missing_event_appears(
     }
     status = projections.manage("status")
     assert "1 range of missing numbers, in the table projection_gap:" in status.stdout
-    assert [one["missing"] for one in status.report["details"]["projections"]] == [
+    assert [projection["missing"] for projection in status.report["details"]["projections"]] == [
         [{"persistence_id": "a|1", "tag": tag, "first": 2, "last": 3}] for tag in ("", "red")
     ]
 
@@ -212,8 +212,10 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     projections.validated(2)
     refused = projections.run(2, 3, *only)
     (line,) = refused.error_lines
-    what = "1 of 2 buckets (1 reopened by late events), 2024-03-01 00:00: 1 of the 1 event that its"
-    assert what in line
+    message = (
+        "1 of 2 buckets (1 reopened by late events), 2024-03-01 00:00: 1 of the 1 event that its"
+    )
+    assert message in line
     assert pieces(projections)["every", 0] == ("failed", "late", 2)
     assert pieces(projections)["every", 2] == ("done", "new", 1)
     assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1), *kept])
@@ -224,8 +226,8 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
 def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_there(
     projections: Projections,
 ) -> None:
-    journal, there = projections.journal, [red("p|1", 2, 1.1), red("p|1", 3, 1.2)]
-    projections.insert(red("p|1", 1, 0.1), *there)
+    journal, left = projections.journal, [red("p|1", 2, 1.1), red("p|1", 3, 1.2)]
+    projections.insert(red("p|1", 1, 0.1), *left)
     projections.validated(1)
     only = ("--projection", "totals")
     journal.control.execute(
@@ -237,7 +239,7 @@ def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_ther
     projections.purged(0)
     result = projections.run(1, 2, *only, "--strict")
     assert result.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
-    assert projections.journal.rows("totals") == totals(there)
+    assert projections.journal.rows("totals") == totals(left)
 
 
 def test_what_waits_for_validate_is_not_taken_for_purged(projections: Projections) -> None:

@@ -115,9 +115,9 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
         counts = result.report["counts"]
         assert counts["accepted"] == 2 * (len(skewed()) - 2)
         assert counts["rejected_seq_nr"] + counts["rejected_backtracking_seq_nr"] == 4
-        found = [one for one in skewed() if (one.persistence_id, one.sequence_nr) not in
+        accepted = [one for one in skewed() if (one.persistence_id, one.sequence_nr) not in
                  {("c|1", 3), ("c|1", 4)}]  # fmt: skip
-        assert journal.rows("totals") == journal.rows("every") == totals(found)
+        assert journal.rows("totals") == journal.rows("every") == totals(accepted)
         held = end_of(projections)
         projections.insert(missing)
         healed = projections.run(0, 5)

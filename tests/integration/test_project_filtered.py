@@ -79,7 +79,7 @@ def numbers(projections: Projections) -> dict[str, int]:
 
 def logged(projections: Projections) -> dict[str, list[int]]:
     """The sequence nrs in the read model, by persistence id."""
-    found: dict[str, list[int]] = {}
+    numbers_of: dict[str, list[int]] = {}
     for row in projections.journal.rows("log"):
-        found.setdefault(row["persistence_id"], []).append(row["sequence_nr"])
-    return {pid: sorted(each) for pid, each in found.items()}
+        numbers_of.setdefault(row["persistence_id"], []).append(row["sequence_nr"])
+    return {pid: sorted(each) for pid, each in numbers_of.items()}

@@ -82,10 +82,10 @@ def test_of_two_changes_at_once_one_loses_cleanly(
     read = management_state.pause_state
 
     def read_and_wait(*arguments: object) -> PauseState:
-        found = read(*arguments)  # type: ignore[arg-type]
-        if found.paused is None and threading.current_thread() is not threading.main_thread():
+        row = read(*arguments)  # type: ignore[arg-type]
+        if row.paused is None and threading.current_thread() is not threading.main_thread():
             both_have_read.wait()
-        return found
+        return row
 
     monkeypatch.setattr(management_state, "pause_state", read_and_wait)
     errors: list[TidemarkError] = []

@@ -186,7 +186,7 @@ def test_show_tries_a_definition_and_writes_nothing(
 
 def exported(directory: Path) -> list[tuple[Any, ...]]:
     """What pandas finds: time bucket, id, number, time, kind and amount."""
-    found: list[dict[str, Any]] = pd.read_parquet(directory).to_dict("records")  # type: ignore[assignment]
+    rows: list[dict[str, Any]] = pd.read_parquet(directory).to_dict("records")  # type: ignore[assignment]
     return sorted(
         (
             (
@@ -197,7 +197,7 @@ def exported(directory: Path) -> list[tuple[Any, ...]]:
                 row["kind"],
                 None if pd.isna(row["amount"]) else int(row["amount"]),
             )
-            for row in found
+            for row in rows
         ),
         key=lambda row: row[1:3],
     )

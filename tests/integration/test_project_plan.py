@@ -150,9 +150,9 @@ def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bou
 def test_exact_lag_of_each_slice_equals_a_count(projections: Projections) -> None:
     assert projections.run(0, 2).report["pieces"]["done"] == 4
     behind = [
-        event(f"m|{number}", one, 2 + number / 10 + one / 100, "red", kind="in", amount=1)
+        event(f"m|{number}", item, 2 + number / 10 + item / 100, "red", kind="in", amount=1)
         for number in range(5)
-        for one in range(1, number + 2)
+        for item in range(1, number + 2)
     ]
     projections.insert(*behind, event("n|1", 1, 2.5, "green", kind="in", amount=1))
     # The tag view of this one is not written yet: only the progress knows it.
@@ -170,8 +170,8 @@ def test_exact_lag_of_each_slice_equals_a_count(projections: Projections) -> Non
     result = projections.manage("status", "--exact", "--ranges", "1024")
     assert result.status == 0, result.stderr
     for said in result.report["details"]["projections"]:
-        slices = {one["first"]: one for one in said["slices"]}
-        assert {number: one["behind"] for number, one in slices.items()} == expected[said["name"]]
+        slices = {item["first"]: item for item in said["slices"]}
+        assert {number: item["behind"] for number, item in slices.items()} == expected[said["name"]]
         assert said["behind"] == sum(expected[said["name"]].values())
         assert slices[slice_of("m|0")]["is_begun"] is False
         # Consumed to 01:06, the newest event is of 03:06.

@@ -75,11 +75,11 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 def tables(projections: Projections) -> set[str]:
-    found = projections.journal.control.execute(
+    rows = projections.journal.control.execute(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
         (projections.journal.keyspace,),
     )
-    return {row["table_name"] for row in found if row["table_name"].startswith("totals")}
+    return {row["table_name"] for row in rows if row["table_name"].startswith("totals")}
 
 
 def start_and_die(projections: Projections, start: str, end: str) -> subprocess.Popen[str]:
@@ -131,8 +131,8 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert "starting Spark" not in again.stderr
     assert "totals: version 2 is live now" in again.stdout
     assert released(projections) == [("totals", 2, f"{keyspace}.totals_v2")]
-    both = in_order(expected(totals([*SOME_EVENTS, *LATER]), -1))
-    assert in_order(journal.rows("totals_v2")) == both
+    all_rows = in_order(expected(totals([*SOME_EVENTS, *LATER]), -1))
+    assert in_order(journal.rows("totals_v2")) == all_rows
     assert in_order(journal.rows("totals")) == live
     assert {row["operation"] for row in journal.own_rows("audit")} == {"release"}
     assert projections.run(2, 3).report["state"] == "nothing-to-do"

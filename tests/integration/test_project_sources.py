@@ -326,7 +326,7 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
     first = run(0, 1)
     assert first.status == 0, first.stderr
     assert projections.states() == [("log", 0, "held", "gap: a 2 missing, c 5 held")]
-    assert {pid: sorted(found) for pid, found in shown(projections).items()} == {
+    assert {pid: sorted(numbers) for pid, numbers in shown(projections).items()} == {
         "a": [1],
         "b": [1, 60, 61],
         "c": [1],
@@ -337,7 +337,7 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
     second = run(1, 2)
     assert second.status == 0, second.stderr
     assert {state for _, _, state, _ in projections.states()} == {"done"}
-    assert {pid: sorted(found) for pid, found in shown(projections).items()} == {
+    assert {pid: sorted(numbers) for pid, numbers in shown(projections).items()} == {
         "a": [1, 3],
         "b": [1, 60, 61, 1000],
         "c": [1, 5, 9],
@@ -345,10 +345,10 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
 
 
 def shown(projections: Projections) -> dict[str, dict[int, str]]:
-    found: dict[str, dict[int, str]] = {}
+    rows: dict[str, dict[int, str]] = {}
     for row in projections.journal.rows("log"):
-        found.setdefault(row["persistence_id"], {})[row["sequence_nr"]] = row["what"]
-    return found
+        rows.setdefault(row["persistence_id"], {})[row["sequence_nr"]] = row["what"]
+    return rows
 
 
 ANEW = TOTALS.replace("{tags: [red, blue]}", "messages").replace(
@@ -380,8 +380,8 @@ def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projec
     assert second.status == 0, second.stderr
     assert second.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
     assert projections.journal.rows("totals") == totals_of([*former, quiet, *anew])
-    found = {key[1]: number for key, (_, number, _) in projections.offsets().items()}
-    assert found == {"a|1": 2, "b|1": 1}
+    offsets = {key[1]: number for key, (_, number, _) in projections.offsets().items()}
+    assert offsets == {"a|1": 2, "b|1": 1}
     # Consumed once: another run takes them for what they are.
     again = projections.run(1, 2, "--force")
     assert again.report["counts"] == counts(events_read=2, rows_written=1, duplicate=2)
@@ -414,8 +414,8 @@ def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
     assert journal.rows("totals") == totals_of([*history, *news, late])
 
     monkeypatch.undo()
-    whole = projections.run(0, 11, "--force")
-    assert whole.report["counts"]["events_read"] == 13
+    forced = projections.run(0, 11, "--force")
+    assert forced.report["counts"]["events_read"] == 13
     assert journal.rows("totals") == totals_of([*history, *news, late])
 
 

@@ -36,18 +36,18 @@ def sql(tmp_path: Path) -> None:
 def delete(projections: Projections, *events: Event, is_known: bool = True) -> None:
     """As an actor deletes its messages; their tag views are taken away as a TTL does."""
     journal = projections.journal
-    for one in events:
+    for event in events:
         journal.control.execute(
             f"DELETE FROM {journal.keyspace}.messages WHERE persistence_id = ? AND partition_nr = 0"
             " AND sequence_nr = ?",
-            (one.persistence_id, one.sequence_nr),
+            (event.persistence_id, event.sequence_nr),
         )
         journal.control.execute(
             f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = 'red' AND timebucket = ?"
             " AND timestamp = ? AND persistence_id = ? AND tag_pid_sequence_nr = ?",
-            (one.time_bucket, one.timestamp, one.persistence_id, one.sequence_nr),
+            (event.time_bucket, event.timestamp, event.persistence_id, event.sequence_nr),
         )
-    highest = {one.persistence_id: one.sequence_nr for one in events}
+    highest = {event.persistence_id: event.sequence_nr for event in events}
     if is_known:
         journal.insert(
             "metadata",
@@ -65,7 +65,7 @@ def exported(directory: Path) -> list[tuple[str, int]]:
 
 
 def keys(*events: Event) -> list[tuple[str, int]]:
-    return sorted((one.persistence_id, one.sequence_nr) for one in events)
+    return sorted((event.persistence_id, event.sequence_nr) for event in events)
 
 
 def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(

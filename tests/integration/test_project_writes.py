@@ -110,12 +110,12 @@ def test_nothing_is_written_after_the_lock_is_lost(
         assert ("lost the lock to a robber" in result.stderr) == (after > 0)
         return robbed.done
 
-    whole = run(1, after=0)
-    assert whole[0] is Seam.EVENTS_ACCEPTED
-    assert {Seam.OFFSETS_WRITTEN, Seam.CURSORS_WRITTEN} < set(whole)
+    trace = run(1, after=0)
+    assert trace[0] is Seam.EVENTS_ACCEPTED
+    assert {Seam.OFFSETS_WRITTEN, Seam.CURSORS_WRITTEN} < set(trace)
     # The last one is followed by the ledger, which has a fence of its own.
-    for number in range(1, len(whole) if is_all else 2):
-        assert run(number + 1, after=number) == whole[:number]
+    for number in range(1, len(trace) if is_all else 2):
+        assert run(number + 1, after=number) == trace[:number]
         assert {state for _, _, state, _ in projections.states()} != {"done"}
 
 

@@ -24,13 +24,13 @@ def three_ids(partition_of: Callable[[int], int] = lambda number: 0) -> list[dic
     """Twelve events each over six hours, tagged red, both, not at all and blue in turn."""
     return [
         message(
-            one,
+            pid,
             number,
             hours=number * 0.5 + place * 0.01,
             tags=TAGS[number % 4],
             partition_nr=partition_of(number),
         )
-        for place, one in enumerate(["a|1", "a|2", "ünï ✓"])
+        for place, pid in enumerate(["a|1", "a|2", "ünï ✓"])
         for number in range(1, 13)
     ]
 

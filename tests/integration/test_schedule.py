@@ -126,8 +126,8 @@ def test_held_ids_stay_red_until_they_are_mended(journal: Journal) -> None:
     first = [message("held", nr, 0.1 * nr, {"t"}) for nr in (1, 3, 4)]
     journal.insert("messages", first)
     assert journal.run("tag_write", *window(0, 1)).status == 0
-    found = [message("held", 2, 0.2, {"t"}), message("other", 1, 1.1, {"t"})]
-    journal.insert("messages", found)
+    recovered = [message("held", 2, 0.2, {"t"}), message("other", 1, 1.1, {"t"})]
+    journal.insert("messages", recovered)
     for _ in range(2):
         red = journal.run("tag_write", *window(1, 2))
         assert red.status == 3, red.stdout

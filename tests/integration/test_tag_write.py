@@ -29,12 +29,12 @@ def message(pid: str, number: int, hours: float, tags: set[str], **extra: Any) -
     """A row of messages at START + hours; its timeuuid is unique by id and number."""
     ticks = (START + timedelta(hours=hours) - GREGORIAN) // timedelta(microseconds=1) * 10 + number
     low, mid, high = ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, ticks >> 48
-    timestamp = uuid.UUID(fields=(low, mid, 0x1000 | high, 0x80, 0, sum(map(ord, pid))))
+    event_uuid = uuid.UUID(fields=(low, mid, 0x1000 | high, 0x80, 0, sum(map(ord, pid))))
     return {
         "persistence_id": pid,
         "partition_nr": 0,
         "sequence_nr": number,
-        "timestamp": timestamp,
+        "timestamp": event_uuid,
         "timebucket": "0",
         "writer_uuid": "w",
         "ser_id": 20,

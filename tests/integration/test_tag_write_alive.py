@@ -111,7 +111,7 @@ def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -
 def require_nothing_is_skipped(journal: Journal, messages: list[dict[str, Any]]) -> None:
     """What progress and scanning reach over has its rows: an actor that recovers skips it."""
     rows = expected_tag_views(messages)
-    there = comparable(journal.rows("tag_views"))
+    present = comparable(journal.rows("tag_views"))
     reached: dict[Any, int] = {}
     for row in journal.rows("tag_write_progress"):
         reached[row["persistence_id"], row["tag"]] = row["sequence_nr"]
@@ -119,7 +119,7 @@ def require_nothing_is_skipped(journal: Journal, messages: list[dict[str, Any]])
     for row in rows:
         key = (row["persistence_id"], row["tag_name"])
         if row["sequence_nr"] <= max(reached.get(key, 0), scanned.get(key[0], 0)):
-            assert comparable([row])[0] in there
+            assert comparable([row])[0] in present
 
 
 def test_progress_never_leads_while_the_journal_grows(journal: Journal, tmp_path: Path) -> None:

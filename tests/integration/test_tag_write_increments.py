@@ -21,7 +21,7 @@ def insert(journal: Journal, messages: list[dict[str, Any]]) -> None:
     """Write messages as the plugin does: with their ids listed."""
     journal.insert("messages", messages)
     ids = {row["persistence_id"] for row in messages}
-    journal.insert("all_persistence_ids", [{"persistence_id": one} for one in ids])
+    journal.insert("all_persistence_ids", [{"persistence_id": pid} for pid in ids])
 
 
 def history() -> list[dict[str, Any]]:

@@ -54,8 +54,8 @@ def test_rows_that_expired_by_tidemarks_own_time_to_live_are_no_findings(hours: 
     assert without.status == 3
     assert findings(hours) == {("tag_pid_sequence_nr_missing_head", "p", "t", 2)}
 
-    known = hours.run("validate", *window(0, 2), **ttl)
-    assert known.status == 0, known.stderr
+    excused = hours.run("validate", *window(0, 2), **ttl)
+    assert excused.status == 0, excused.stderr
     assert findings(hours) == set()
 
 
@@ -144,11 +144,11 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
 
 def test_only_an_event_that_nobody_can_read_can_be_settled(hours: Journal) -> None:
     hours.insert("messages", [message("p", 1, 0.2, {"red"})])
-    for number, what in ((1, "can be read"), (2, "no such event")):
+    for number, reason in ((1, "can be read"), (2, "no such event")):
         options = ("--persistence-id", "p", "--sequence-nr", str(number), "--reason", "r")
         result = hours.run("reconcile", "settle", *options, "--apply")
         assert result.status == 2, result.stderr
-        assert what in result.error_lines[0]
+        assert reason in result.error_lines[0]
     assert hours.own_rows("settled_event") == []
 
 

@@ -95,7 +95,7 @@ def test_what_is_damaged_in_a_new_bucket_is_found(days: Journal) -> None:
 
     assert failed.status == 3
     assert f"{EVERYTHING}in doubt: five, tag_pid_sequence_nr_duplicate" in failed.stdout
-    assert {found[:5] for found in findings(days)} == {
+    assert {finding[:5] for finding in findings(days)} == {
         ("untagged_event", "one", "t", 5, None),
         ("tag_pid_sequence_nr_gap", "one", "t", 6, 5),
         ("sequence_nr_gap", "two", "", 6, 5),
@@ -141,7 +141,7 @@ def test_a_look_at_everything_opens_what_had_passed(days: Journal) -> None:
     everything = validate(days, 2, DAYS, "--scope", "all")
 
     assert everything.status == 3, everything.stderr
-    assert {found[:4] for found in findings(days)} == {
+    assert {finding[:4] for finding in findings(days)} == {
         ("untagged_event", "one", "t", 1),
         ("tag_pid_sequence_nr_missing_head", "one", "t", 2),
     }
@@ -162,12 +162,12 @@ def test_a_look_at_everything_leaves_to_tag_write_what_came_late(days: Journal) 
     late = {"persistence_id": "one", "sequence_nr": 7, "timestamp": timestamp(0, 50), **PAYLOAD}
     days.insert(MESSAGES, [{**late, "partition_nr": 0, "timebucket": "0", "tags": {"t"}}])
 
-    whole = validate(days, 2, DAYS, "--scope", "all")
-    assert whole.status == 0, whole.stdout
+    result = validate(days, 2, DAYS, "--scope", "all")
+    assert result.status == 0, result.stdout
 
     lose_tag_row(days, "two", 1)
     assert validate(days, 2, DAYS, "--scope", "all").status == 3
-    assert {found[:2] for found in findings(days)} == {
+    assert {finding[:2] for finding in findings(days)} == {
         ("untagged_event", "two"),
         ("tag_pid_sequence_nr_missing_head", "two"),
     }

@@ -53,11 +53,11 @@ def classes(sources: list[Path], home: Path, libraries: list[Path]) -> Path:
         RuntimeError: The compiler refuses the source; the message is the compiler's.
     """
     stamp = home / "compiled"
-    wanted = _digest(sources)
-    if not stamp.exists() or stamp.read_text() != wanted:
+    digest = _digest(sources)
+    if not stamp.exists() or stamp.read_text() != digest:
         shutil.rmtree(home, ignore_errors=True)
         _compile(sources, libraries, home / "classes")
-        stamp.write_text(wanted)
+        stamp.write_text(digest)
     return home / "classes"
 
 

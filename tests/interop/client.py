@@ -260,8 +260,8 @@ class Node:
         Operations: truncate, all_tags, tags (id), delete (ids, tag), rebuild (ids, all by
         default, one after another), rebuild_all_persistence_ids.
         """
-        found: list[str] = self.timed("reconciliation", operation, **arguments)["found"]
-        return found
+        findings: list[str] = self.timed("reconciliation", operation, **arguments)["found"]
+        return findings
 
     def clean_up(self, operation: str, persistence_id: str, **arguments: Any) -> None:
         """Run one operation of the plugin's Cleanup, for real.

@@ -181,9 +181,9 @@ class Scene:
         wait_until(f"{count} tag rows", lambda: len(self.journal.rows("tag_views")) == count)
 
 
-def with_ticks(timestamp: UUID, ticks: int) -> UUID:
+def with_ticks(event_uuid: UUID, ticks: int) -> UUID:
     """The timeuuid of the same writer at another time."""
-    clock_sequence, node = timestamp.clock_seq, timestamp.node
+    clock_sequence, node = event_uuid.clock_seq, event_uuid.node
     return UUID(keys.ticks_timeuuid(ticks, clock_sequence=clock_sequence, node=node))
 
 
@@ -253,6 +253,6 @@ def keyed(events: Sequence[Event]) -> list[tuple[str, int]]:
 
 def numbers(rows: Iterable[Mapping[str, Any]], persistence_id: str, tag: str) -> list[int]:
     """The tag pid sequence nrs of one id and tag in tag_views, in sequence nr order."""
-    found = [r for r in rows if r["persistence_id"] == persistence_id and r["tag_name"] == tag]
-    found.sort(key=lambda row: (row["sequence_nr"], row["tag_pid_sequence_nr"]))
-    return [row["tag_pid_sequence_nr"] for row in found]
+    tag_rows = [r for r in rows if r["persistence_id"] == persistence_id and r["tag_name"] == tag]
+    tag_rows.sort(key=lambda row: (row["sequence_nr"], row["tag_pid_sequence_nr"]))
+    return [row["tag_pid_sequence_nr"] for row in tag_rows]

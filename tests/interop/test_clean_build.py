@@ -147,5 +147,5 @@ def test_actors_recover_from_our_progress_and_carry_on(built: Built) -> None:
         assert events[: len(events) - len(added)] == built.read_after_us.get(tag, [])
         assert sorted(keyed(events[-len(added) :])) == sorted(added)
         for persistence_id in written:
-            found = numbers(after, persistence_id, tag)
-            assert found == list(range(1, len(found) + 1))
+            given = numbers(after, persistence_id, tag)
+            assert given == list(range(1, len(given) + 1))

@@ -174,7 +174,7 @@ def repaired(make_scenes: SceneMaker) -> Iterator[Repaired]:
     scene.close()
     scene.move_back()
     node = scene.rebuild_by_pekko(gap_timeout="500ms")
-    scanned = [{"persistence_id": each, "sequence_nr": EVENTS} for each in ids]
+    scanned = [{"persistence_id": pid, "sequence_nr": EVENTS} for pid in ids]
     scene.journal.insert("tag_scanning", scanned)
     rows_before = scene.journal.tag_tables()
     read_before = {kind: complete(node.current(kind)) for kind in KINDS}

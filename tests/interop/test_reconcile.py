@@ -33,7 +33,7 @@ def written_by_pekko(scene: Scene, *persistence_ids: str) -> Node:
     scene.close()
     scene.move_back()
     node = scene.rebuild_by_pekko()
-    scanned = [{"persistence_id": one, "sequence_nr": EVENTS} for one in persistence_ids]
+    scanned = [{"persistence_id": pid, "sequence_nr": EVENTS} for pid in persistence_ids]
     scene.journal.insert("tag_scanning", scanned)
     return node
 
@@ -47,13 +47,13 @@ def reconcile(scene: Scene, *arguments: str) -> Result:
 
 def carries_on(node: Node, ids: list[str], before: dict[str, list[Event]]) -> None:
     """The actors recover and write one more red event each; every event is read exactly once."""
-    ends = {one: node.recover(one) for one in ids}
-    for one in ids:
-        assert node.persist(one, [[event("more", "red")]]) == ends[one] + 1
+    ends = {pid: node.recover(pid) for pid in ids}
+    for pid in ids:
+        assert node.persist(pid, [[event("more", "red")]]) == ends[pid] + 1
     after = read_all(node, READ)
-    known = len(before["red"])
-    assert after["red"][:known] == before["red"]
-    assert sorted(keyed(after["red"][known:])) == sorted((one, ends[one] + 1) for one in ids)
+    rows_before = len(before["red"])
+    assert after["red"][:rows_before] == before["red"]
+    assert sorted(keyed(after["red"][rows_before:])) == sorted((pid, ends[pid] + 1) for pid in ids)
     assert after["blue ✓"] == before["blue ✓"]
     node.stop(*ids)
 
@@ -62,8 +62,8 @@ def test_repair_of_every_damage(make_scene: SceneMaker) -> None:
     scene = make_scene("Hour", TARGET_PARTITION_SIZE="4")
     node = written_by_pekko(scene, *DAMAGES)
     before, rows = read_all(node, READ), scene.journal.tag_tables()
-    for one, (damage, _) in DAMAGES.items():
-        damage(scene.journal, one)
+    for pid, (damage, _) in DAMAGES.items():
+        damage(scene.journal, pid)
     assert node.current("red").failure or complete(node.current("red")) != before["red"]
     reconcile(scene, "repair")
     assert read_all(node, READ) == before
@@ -122,7 +122,7 @@ def test_what_is_deleted_is_gone_until_its_actor_recovers(make_scene: SceneMaker
     before, rows = read_all(node, READ), scene.journal.rows("tag_views")
     lose(scene.journal, "a|1")
     reconcile(scene, "delete", "--persistence-id", "a|1", "--tag", "red")
-    left = [one for one in keyed(before["red"]) if one[0] != "a|1"]
+    left = [key for key in keyed(before["red"]) if key[0] != "a|1"]
     assert keyed(complete(node.current("red"))) == left
     assert complete(node.current("blue ✓")) == before["blue ✓"]
     node.recover("a|1")

@@ -75,8 +75,8 @@ def assert_numbered(scene: Scene, persistence_id: str, last: int) -> None:
 def test_EventsByTagRecoverySpec_continue_tag_sequence_nrs(scene: Scene) -> None:
     """1-4 are ours; 5-8 on one node, 9-12 on another, 13-16 on the first again."""
     persistence_id = "another-node"
-    one, two = scene.open(), scene.open()
-    for node, first in ((one, 5), (two, 9), (one, 13)):
+    first_node, second_node = scene.open(), scene.open()
+    for node, first in ((first_node, 5), (second_node, 9), (first_node, 13)):
         write(node, persistence_id, first, first + 3)
         node.stop(persistence_id)
     live = scene.open().live(persistence_id)
@@ -125,8 +125,8 @@ def test_EventsByTagRestartSpec_no_wrong_number_when_stopped_prematurely(scene: 
     node.recover(persistence_id)
     node.persist_and_stop(persistence_id, [[event("e-5", persistence_id)]])
     assert read(node, persistence_id) in (payloads(4), payloads(5))
-    found = numbers(scene.journal.rows("tag_views"), persistence_id, persistence_id)
-    assert found in ([1, 2, 3, 4], [1, 2, 3, 4, 5])
+    given = numbers(scene.journal.rows("tag_views"), persistence_id, persistence_id)
+    assert given in ([1, 2, 3, 4], [1, 2, 3, 4, 5])
 
 
 def test_EventsByTagRestartSpec_right_numbers_when_stopped_and_restarted(scene: Scene) -> None:

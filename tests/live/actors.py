@@ -51,9 +51,9 @@ class Actors:
         pid = events[0].persistence_id
         if pid in self.down:
             self.recover(pid)
-        for one in events:
-            self.truth.add(one)
-        self.journal.insert("messages", [self.message(one) for one in events])
+        for event in events:
+            self.truth.add(event)
+        self.journal.insert("messages", [self.message(event) for event in events])
         if events[0].sequence_nr == 1:
             self.journal.insert("all_persistence_ids", [{"persistence_id": pid}])
         if crash:
@@ -74,10 +74,12 @@ class Actors:
         }
         self.counts = {key: n for key, n in self.counts.items() if key[0] != pid}
         self.counts |= {(pid, tag): number for tag, (_, number) in progress.items()}
-        for one in self.truth.visible():
-            if one.persistence_id == pid:
-                behind = {tag for tag in one.tags if one.sequence_nr > progress.get(tag, (0, 0))[0]}
-                self._tag([one], only=behind)
+        for event in self.truth.visible():
+            if event.persistence_id == pid:
+                behind = {
+                    tag for tag in event.tags if event.sequence_nr > progress.get(tag, (0, 0))[0]
+                }
+                self._tag([event], only=behind)
 
     def delete(self, pid: str, to: int) -> None:
         """What deleteMessages leaves: metadata first, then no messages up to there.
@@ -87,15 +89,17 @@ class Actors:
         self.save(pid)
         doomed = self.truth.delete(pid, to)
         self.journal.insert("metadata", [{"persistence_id": pid, "deleted_to": to}])
-        for one in doomed:
-            delete_message(self.journal, self.message(one))
+        for event in doomed:
+            delete_message(self.journal, self.message(event))
 
     def find(self, pid: str) -> None:
         """The lost events of an actor are there again."""
-        found = [one for one in self.truth.all() if (pid, one.sequence_nr) in self.truth.lost]
-        found = [one for one in found if one.persistence_id == pid]
-        self.truth.lost -= {(pid, one.sequence_nr) for one in found}
-        self.journal.insert("messages", [self.message(one) for one in found])
+        events = [
+            event for event in self.truth.all() if (pid, event.sequence_nr) in self.truth.lost
+        ]
+        events = [event for event in events if event.persistence_id == pid]
+        self.truth.lost -= {(pid, event.sequence_nr) for event in events}
+        self.journal.insert("messages", [self.message(event) for event in events])
 
     def forget(self, pid: str) -> None:
         """Cleanup, the persistence id never to be used again: the rows of its tags stay."""
@@ -106,16 +110,16 @@ class Actors:
                 f"DELETE FROM {self.journal.keyspace}.{name} WHERE persistence_id = ?", [pid]
             )
 
-    def message(self, one: Event) -> dict[str, object]:
+    def message(self, event: Event) -> dict[str, object]:
         """Its row of messages."""
         return {
-            "persistence_id": one.persistence_id,
+            "persistence_id": event.persistence_id,
             "partition_nr": 0,
-            "sequence_nr": one.sequence_nr,
-            "timestamp": one.timestamp,
-            "timebucket": str(one.time_bucket(self.bucket_ms)),
-            "tags": {"red"} if one.is_poison else set(one.tags) or None,
-            **({} if one.is_poison else _payload(one)),
+            "sequence_nr": event.sequence_nr,
+            "timestamp": event.timestamp,
+            "timebucket": str(event.time_bucket(self.bucket_ms)),
+            "tags": {"red"} if event.is_poison else set(event.tags) or None,
+            **({} if event.is_poison else _payload(event)),
         }
 
     def _tag(
@@ -123,23 +127,23 @@ class Actors:
     ) -> None:
         rows: list[dict[str, object]] = []
         progress: dict[str, dict[str, object]] = {}
-        for one in events:
-            for tag in sorted(one.tags if only is None else only):
-                key = (one.persistence_id, tag)
+        for event in events:
+            for tag in sorted(event.tags if only is None else only):
+                key = (event.persistence_id, tag)
                 self.counts[key] = self.counts.get(key, 0) + 1
                 row: dict[str, object] = {
-                    "persistence_id": one.persistence_id,
+                    "persistence_id": event.persistence_id,
                     "tag_pid_sequence_nr": self.counts[key],
-                    "sequence_nr": one.sequence_nr,
+                    "sequence_nr": event.sequence_nr,
                 }
-                progress[tag] = {**row, "tag": tag, "offset": one.timestamp}
+                progress[tag] = {**row, "tag": tag, "offset": event.timestamp}
                 rows.append(
                     {
                         **row,
                         "tag_name": tag,
-                        "timebucket": one.time_bucket(self.bucket_ms),
-                        "timestamp": one.timestamp,
-                        **_payload(one),
+                        "timebucket": event.time_bucket(self.bucket_ms),
+                        "timestamp": event.timestamp,
+                        **_payload(event),
                     }
                 )
         self.journal.insert(self.tag_views, rows)
@@ -157,11 +161,11 @@ class Actors:
         self.unsaved = {key: row for key, row in self.unsaved.items() if key not in ready}
 
 
-def _payload(one: Event) -> dict[str, object]:
+def _payload(event: Event) -> dict[str, object]:
     return {
         "writer_uuid": "w",
         "ser_id": SERIALIZER,
         "ser_manifest": "",
         "event_manifest": "",
-        "event": one.payload,
+        "event": event.payload,
     }

@@ -71,7 +71,7 @@ class Ended:
     seconds: float
 
     def __str__(self) -> str:
-        statuses = ",".join(str(one.status) for one in self.results)
+        statuses = ",".join(str(result.status) for result in self.results)
         how = f"{self.state} ({statuses}) {self.why}".strip()
         return f"{self.at:%Y-%m-%d %H:%M} {self.application} {how} [{self.seconds:.1f} s]"
 
@@ -109,7 +109,7 @@ class Chain:
         assert info is not None
         return info.run_after, info.data_interval
 
-    def scheduled(self, found: DataInterval, *, stop_after: str = "purge") -> list[Ended]:
+    def scheduled(self, interval: DataInterval, *, stop_after: str = "purge") -> list[Ended]:
         """Run the chain for this interval, as far as each DAG starts the next.
 
         Args:
@@ -117,12 +117,12 @@ class Chain:
             stop_after: the scheduler goes down when this DAG's run has ended; what it told its
                 assets waits for the next one.
         """
-        self.last = found
+        self.last = interval
         run = SimpleNamespace(
             run_type=SimpleNamespace(value="scheduled"),
-            logical_date=found.start,
-            data_interval_start=found.start,
-            data_interval_end=found.end,
+            logical_date=interval.start,
+            data_interval_start=interval.start,
+            data_interval_end=interval.end,
             consumed_asset_events=[],
         )
         ended = [self._run("tag_write", run)]
@@ -168,19 +168,19 @@ class Chain:
         results: list[Result] = []
         state, why, at, began = "failed", "", self.now(), time.monotonic()
         for number in range(1, task.retries + 2):
-            one = copy.copy(task)
+            copied = copy.copy(task)
             if task.window is not None:
-                one.window = window
+                copied.window = window
             context["ti"] = SimpleNamespace(
                 dag_id=task.dag_id,
                 run_id=f"run-{self.count}",
                 try_number=number,
                 xcom_push=lambda **_: None,
             )
-            one.render_template_fields(context)
+            copied.render_template_fields(context)
             try:
-                with self._inside(one, arguments, results):
-                    one.execute(context)
+                with self._inside(copied, arguments, results):
+                    copied.execute(context)
             except AirflowSkipException as skipped:
                 state, why = "skipped", str(skipped)
                 break

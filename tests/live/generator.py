@@ -126,9 +126,9 @@ def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bo
     seam = random.randint(1, MOST_SEAMS)
     writer = random.choice(writers)
     loses = not profile.tags_by_pekko and not set(profile.models) & set(TAG_MODELS)
-    is_kept = not any(one.deletes for one in writers)
+    is_kept = not any(other.deletes for other in writers)
     is_whole = is_kept and not profile.settings and not profile.retention_days
-    deleting = random.choice([one for one in writers if one.deletes] or [writer])
+    deleting = random.choice([other for other in writers if other.deletes] or [writer])
     ends: list[tuple[float, list[Step]]] = [
         (20, [Run()]),
         (15, [Miss()] * random.choice((1, 1, 2))),

@@ -78,12 +78,12 @@ def _header(name: str, source: str, mode: str) -> str:
 
 
 def _sums(events: Iterable[Event], bucket_ms: int) -> Rows:
-    found: dict[tuple[int, str], tuple[int, int]] = {}
-    for one in events:
-        key = (one.time_bucket(bucket_ms), one.kind)
-        n, total = found.get(key, (0, 0))
-        found[key] = (n + 1, total + one.amount)
-    return {(*key, *value) for key, value in found.items()}
+    sums: dict[tuple[int, str], tuple[int, int]] = {}
+    for event in events:
+        key = (event.time_bucket(bucket_ms), event.kind)
+        n, total = sums.get(key, (0, 0))
+        sums[key] = (n + 1, total + event.amount)
+    return {(*key, *value) for key, value in sums.items()}
 
 
 def _newest(events: Iterable[Event], bucket_ms: int) -> Rows:
@@ -94,16 +94,18 @@ def _newest(events: Iterable[Event], bucket_ms: int) -> Rows:
 
 
 def _each(events: Iterable[Event], bucket_ms: int) -> Rows:
-    return {(one.persistence_id, one.sequence_nr, one.kind, one.amount) for one in events}
+    return {(event.persistence_id, event.sequence_nr, event.kind, event.amount) for event in events}
 
 
 def _each_by_bucket(events: Iterable[Event], bucket_ms: int) -> Rows:
-    return {(one.time_bucket(bucket_ms), one.persistence_id, one.sequence_nr) for one in events}
+    return {
+        (event.time_bucket(bucket_ms), event.persistence_id, event.sequence_nr) for event in events
+    }
 
 
 def _folded(events: Iterable[Event], bucket_ms: int) -> Rows:
     return {
-        (pid, own[-1].sequence_nr, json.dumps([one.sequence_nr for one in own]))
+        (pid, own[-1].sequence_nr, json.dumps([event.sequence_nr for event in own]))
         for pid, own in by_id(events).items()
     }
 

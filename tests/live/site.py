@@ -78,22 +78,22 @@ class Site:
         """The chain of an interval, which is out of live readers' reach by now."""
         interval = DataInterval(pendulum.instance(start), pendulum.instance(end))
         ended = self.chain.scheduled(interval)
-        assert all(one.state != "failed" for one in ended), [str(one) for one in ended]
-        assert [one.application for one in ended][:3] == ["tag_write", "validate", "project"]
+        assert all(run.state != "failed" for run in ended), [str(run) for run in ended]
+        assert [run.application for run in ended][:3] == ["tag_write", "validate", "project"]
 
     def require_equal_to_the_model(self) -> None:
         """Tag views, read models and what readers get."""
-        found = {
+        numbers = {
             (row["persistence_id"], row["sequence_nr"], row["tag_name"]): row["tag_pid_sequence_nr"]
             for row in self.journal.rows("tag_views")
         }
-        assert found == self.truth.numbers()
+        assert numbers == self.truth.numbers()
         events = list(self.truth.all())
         red = [one for one in events if "red" in one.tags]
         for name, consumed in (("tag_log", red), ("newest", events)):
             model = READ_MODELS[name]
             assert model.rows(self.journal, self.directory) == model.expected(consumed, MINUTE_MS)
-        wanted = sorted((one.persistence_id, one.sequence_nr) for one in red)
-        assert sorted(keyed(complete(self.reader.current("red")))) == wanted
+        red_keys = sorted((one.persistence_id, one.sequence_nr) for one in red)
+        assert sorted(keyed(complete(self.reader.current("red")))) == red_keys
         if self.live is not None:
-            assert sorted(keyed(complete(self.live.stop()))) == wanted
+            assert sorted(keyed(complete(self.live.stop()))) == red_keys

@@ -42,8 +42,8 @@ class Persist:
         events = []
         for number in range(first + 1, first + self.count + 1):
             kind = "in" if number % 3 else "out"
-            one = world.event(self.persistence_id, self.tags, skew, kind, number)
-            events.append(one.numbered(number))
+            event = world.event(self.persistence_id, self.tags, skew, kind, number)
+            events.append(event.numbered(number))
         world.actors.persist(events, crash=self.crash, lag=self.lag)
 
 
@@ -197,8 +197,8 @@ class BySlices:
     def __call__(self, world: World) -> None:
         names = tuple(model.name for model in world.models if not model.is_by_bucket)
         if names:
-            for one in keys.slice_ranges(self.ranges):
-                slices = ("slices", f"{one.first}-{one.last}")
+            for part in keys.slice_ranges(self.ranges):
+                slices = ("slices", f"{part.first}-{part.last}")
                 params = (slices, ("projections", names))
                 ByWindow("project", back=0, count=1, params=params)(world)
 
@@ -224,9 +224,9 @@ class Lose:
         pid = self.persistence_id
         if pid in world.actors.down or world.truth.last(pid) == 0:
             return
-        one = world.event(pid, self.tags, timedelta(0), "lost", 1)
-        world.truth.add(one)
-        world.truth.lost.add((pid, one.sequence_nr))
+        event = world.event(pid, self.tags, timedelta(0), "lost", 1)
+        world.truth.add(event)
+        world.truth.lost.add((pid, event.sequence_nr))
         world.damaged.add(pid)
 
 
@@ -240,9 +240,9 @@ class Poison:
         pid = self.persistence_id
         if pid in world.actors.down | world.actors.forgotten:
             return
-        one = world.event(pid, (), timedelta(0), "poison", 1)
-        world.actors.persist([replace(one, is_poison=True)])
-        world.poisoned.add((pid, one.sequence_nr))
+        event = world.event(pid, (), timedelta(0), "poison", 1)
+        world.actors.persist([replace(event, is_poison=True)])
+        world.poisoned.add((pid, event.sequence_nr))
 
 
 @dataclass(frozen=True)
@@ -326,8 +326,8 @@ class Accept:
         for model in world.models:
             if model.is_by_bucket:
                 events = defaultdict(list)
-                for one in world.consumed_by(model):
-                    events[one.time_bucket(world.bucket_ms)].append(one)
+                for event in world.consumed_by(model):
+                    events[event.time_bucket(world.bucket_ms)].append(event)
                 left = {bucket: world.left_of(model, own) for bucket, own in events.items()}
                 world.remade[model.name] = {
                     bucket: own for bucket, own in left.items() if len(own) < len(events[bucket])

@@ -91,8 +91,8 @@ def _site(node: Cassandra, state: Path, directory: Path) -> Iterator[tuple[Site,
 
 
 def _known(client: httpx.Client) -> bool | None:
-    found = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
-    return found >= set(CHAIN) or None
+    dag_ids = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
+    return dag_ids >= set(CHAIN) or None
 
 
 def _control(endpoint: Endpoint) -> Control:
@@ -167,19 +167,19 @@ def _home(process: psutil.Process) -> str:
 
 def _wait_until_done(site: Site, airflow: Airflow) -> None:
     """Until the chain has consumed the last event of every series."""
-    wanted = {(pid, "", site.truth.last(pid)) for pid in site.truth.events}
+    expected = {(pid, "", site.truth.last(pid)) for pid in site.truth.events}
     numbers = site.truth.numbers()
     red = [key for key in numbers if key[2] == "red"]
     last = {key[0]: max(numbers[k] for k in red if k[0] == key[0]) for key in red}
-    wanted |= {(pid, "red", number) for pid, number in last.items()}
+    expected |= {(pid, "red", number) for pid, number in last.items()}
 
     def consumed() -> bool:
         rows = site.own_rows("projection_offset")
-        found = {
+        frontiers = {
             (r["persistence_id"], r["tag"], r["tag_pid_sequence_nr"] or r["sequence_nr"])
             for r in rows
         }
-        return found >= wanted
+        return frontiers >= expected
 
     wait_until("the chain to have consumed everything", consumed, DEADLINE_S)
     with airflow.client() as client:

@@ -88,29 +88,29 @@ class Truth:
 
     def visible(self) -> Iterator[Event]:
         """What a read of the journal finds."""
-        for one in self.all():
-            key = (one.persistence_id, one.sequence_nr)
+        for event in self.all():
+            key = (event.persistence_id, event.sequence_nr)
             if key not in self.lost and key not in self.gone:
-                yield one
+                yield event
 
     def last(self, persistence_id: str) -> int:
         """The highest sequence nr, 0 if there is none."""
         return max(self.events.get(persistence_id, {}), default=0)
 
-    def add(self, one: Event) -> None:
-        self.events.setdefault(one.persistence_id, {})[one.sequence_nr] = one
+    def add(self, event: Event) -> None:
+        self.events.setdefault(event.persistence_id, {})[event.sequence_nr] = event
 
     def delete(self, persistence_id: str, to: int) -> list[Event]:
         """The events that an actor's deletion takes now; those without a row are excused."""
         doomed = [
-            one
-            for one in self.visible()
-            if one.persistence_id == persistence_id and one.sequence_nr <= to
+            event
+            for event in self.visible()
+            if event.persistence_id == persistence_id and event.sequence_nr <= to
         ]
-        for one in doomed:
-            self.gone.add((one.persistence_id, one.sequence_nr))
-            for tag in one.tags:
-                key = (one.persistence_id, one.sequence_nr, tag)
+        for event in doomed:
+            self.gone.add((event.persistence_id, event.sequence_nr))
+            for tag in event.tags:
+                key = (event.persistence_id, event.sequence_nr, tag)
                 if key not in self.tagged:
                     self.excused.add(key)
         self.deleted_to[persistence_id] = max(to, self.deleted_to.get(persistence_id, 0))
@@ -136,26 +136,26 @@ class Truth:
     def series(self) -> dict[tuple[str, str], list[Event]]:
         """The events of each persistence id and tag in order, without those that stay untagged."""
         found: dict[tuple[str, str], list[Event]] = {}
-        for one in self.all():
-            for tag in one.tags:
-                key = (one.persistence_id, one.sequence_nr, tag)
+        for event in self.all():
+            for tag in event.tags:
+                key = (event.persistence_id, event.sequence_nr, tag)
                 is_left_out = key in self.excused and key not in self.tagged
-                if not is_left_out and (one.persistence_id, one.sequence_nr) not in self.lost:
-                    found.setdefault((one.persistence_id, tag), []).append(one)
+                if not is_left_out and (event.persistence_id, event.sequence_nr) not in self.lost:
+                    found.setdefault((event.persistence_id, tag), []).append(event)
         return found
 
     def numbers(self) -> dict[tuple[str, int, str], int]:
         """The number of every tagged event."""
         return {
-            (pid, one.sequence_nr, tag): number
+            (pid, event.sequence_nr, tag): number
             for (pid, tag), events in self.series().items()
-            for number, one in enumerate(events, start=1)
+            for number, event in enumerate(events, start=1)
         }
 
 
 def by_id(events: Iterable[Event]) -> dict[str, list[Event]]:
     """Events by persistence id, in the order given."""
-    found: dict[str, list[Event]] = {}
-    for one in events:
-        found.setdefault(one.persistence_id, []).append(one)
-    return found
+    events_of: dict[str, list[Event]] = {}
+    for event in events:
+        events_of.setdefault(event.persistence_id, []).append(event)
+    return events_of

@@ -149,8 +149,10 @@ class World:
 
     def run(self, application: str, arguments: Sequence[str]) -> Result:
         """Run an application at this world's present, with what was arranged to happen in it."""
-        mine = [one for one in self.interrupts if one[0] == application]
-        self.interrupts = [one for one in self.interrupts if one[0] != application]
+        interrupts = [interrupt for interrupt in self.interrupts if interrupt[0] == application]
+        self.interrupts = [
+            interrupt for interrupt in self.interrupts if interrupt[0] != application
+        ]
         with ExitStack() as stack:
             stack.enter_context(patch.object(clock, "now", lambda: self.now))
             if self.profile.is_indexed:
@@ -160,8 +162,8 @@ class World:
             if self.away:
                 self.away -= 1
                 stack.enter_context(patch.object(Control, "__init__", _unreachable))
-            if mine:
-                stack.enter_context(_interrupted(mine))
+            if interrupts:
+                stack.enter_context(_interrupted(interrupts))
             try:
                 return self.journal.run(
                     application,
@@ -188,11 +190,11 @@ class World:
 
     def consumed(self, pid: str) -> int:
         """The sequence nr up to which the chain needs nothing of a persistence id any more."""
-        own = [one for one in self.truth.all() if one.persistence_id == pid]
-        reached = max((one.sequence_nr for one in own), default=0)
-        for one in reversed(own):
-            if any((pid, one.sequence_nr, tag) not in self.truth.tagged for tag in one.tags):
-                reached = one.sequence_nr - 1
+        own = [event for event in self.truth.all() if event.persistence_id == pid]
+        reached = max((event.sequence_nr for event in own), default=0)
+        for event in reversed(own):
+            if any((pid, event.sequence_nr, tag) not in self.truth.tagged for tag in event.tags):
+                reached = event.sequence_nr - 1
         offsets = {
             row["projection"].partition("/")[2]: row["sequence_nr"]
             for row in self.journal.own_rows("projection_offset")
@@ -208,14 +210,17 @@ class World:
         truth = self.truth
         if not model.tags:
             return [
-                one
-                for one in truth.all()
-                if not one.is_poison and (one.persistence_id, one.sequence_nr) not in truth.lost
+                event
+                for event in truth.all()
+                if not event.is_poison
+                and (event.persistence_id, event.sequence_nr) not in truth.lost
             ]
         return [
-            one
-            for one in truth.all()
-            if any((one.persistence_id, one.sequence_nr, tag) in truth.tagged for tag in model.tags)
+            event
+            for event in truth.all()
+            if any(
+                (event.persistence_id, event.sequence_nr, tag) in truth.tagged for tag in model.tags
+            )
         ]
 
     def left_of(self, model: ReadModel, events: Iterable[Event]) -> list[Event]:
@@ -223,12 +228,14 @@ class World:
         truth = self.truth
         gone = truth.gone | truth.lost
         if not model.tags:
-            return [one for one in events if (one.persistence_id, one.sequence_nr) not in gone]
-        there = truth.tagged.keys() - truth.expired
+            return [
+                event for event in events if (event.persistence_id, event.sequence_nr) not in gone
+            ]
+        present = truth.tagged.keys() - truth.expired
         return [
-            one
-            for one in events
-            if any((one.persistence_id, one.sequence_nr, tag) in there for tag in model.tags)
+            event
+            for event in events
+            if any((event.persistence_id, event.sequence_nr, tag) in present for tag in model.tags)
         ]
 
     def switch(self, bucket: str) -> None:
@@ -267,12 +274,12 @@ class World:
     def _expire_rows(self) -> None:
         """Rows of the tag views live as long as the settings say, since they were seen."""
         for key, number in self.truth.expire(self.now, self.time_to_live):
-            one = self.truth.events[key[0]][key[1]]
+            event = self.truth.events[key[0]][key[1]]
             self.journal.control.execute(
                 f"DELETE FROM {self.journal.keyspace}.{self.tag_views} WHERE tag_name = ? AND"
                 " timebucket = ? AND timestamp = ? AND persistence_id = ?"
                 " AND tag_pid_sequence_nr = ?",
-                [key[2], one.time_bucket(self.bucket_ms), one.timestamp, key[0], number],
+                [key[2], event.time_bucket(self.bucket_ms), event.timestamp, key[0], number],
             )
 
     @contextmanager

@@ -34,7 +34,7 @@ class Series:
 def reached(series: Series) -> int:
     """The highest number such that everything up to it is consumed."""
     current = _base(series)
-    for number in sorted({one.number for one in series.events if one.there}):
+    for number in sorted({event.number for event in series.events if event.there}):
         if number == current + 1:
             current = number
     return current
@@ -42,9 +42,9 @@ def reached(series: Series) -> int:
 
 def judge(series: Series) -> list[Validation]:
     """The result of each event that is there, in the order given."""
-    there = [one for one in series.events if one.there]
+    present = [event for event in series.events if event.there]
     base, end = _base(series), reached(series)
-    return [_result(one, base, end) for one in there]
+    return [_result(event, base, end) for event in present]
 
 
 def _base(series: Series) -> int:
@@ -52,28 +52,28 @@ def _base(series: Series) -> int:
     if series.stored is not None:
         return series.stored
     # Of an event at two places the one inside counts.
-    inside = {one.number for one in series.events if one.there and not one.before}
-    before = {one.number for one in series.events if one.there and one.before} - inside
+    inside = {event.number for event in series.events if event.there and not event.before}
+    before = {event.number for event in series.events if event.there and event.before} - inside
     if inside and min(inside) - 1 in before:
         return min(inside) - 1
     lowest = min(inside | before, default=series.deleted_to + 1)
     if series.beheaded:
-        waiting = {one.number for one in series.events if not one.there}
+        waiting = {event.number for event in series.events if not event.there}
         return min(waiting | {lowest}) - 1
     return min(series.deleted_to, lowest - 1)
 
 
-def _result(one: Seen, base: int, end: int) -> Validation:
-    if one.number <= base:
+def _result(event: Seen, base: int, end: int) -> Validation:
+    if event.number <= base:
         return Validation.DUPLICATE
-    if one.number <= end:
+    if event.number <= end:
         return Validation.ACCEPTED
-    return Validation.REJECTED_BACKTRACKING if one.back else Validation.REJECTED
+    return Validation.REJECTED_BACKTRACKING if event.back else Validation.REJECTED
 
 
-def seen(numbers: Iterable[int], **those: bool) -> tuple[Seen, ...]:
+def seen(numbers: Iterable[int], **options: bool) -> tuple[Seen, ...]:
     """Events of those numbers, alike in all else."""
-    return tuple(Seen(number, **those) for number in numbers)
+    return tuple(Seen(number, **options) for number in numbers)
 
 
 @dataclass(frozen=True)
@@ -93,20 +93,20 @@ def judge_lives(life: Life, after: int) -> list[Validation]:
     """
     number, second = life.stored or (None, 0)
     is_anew = number is not None and any(
-        life.deleted_to < one <= number and at > second + after for one, at in life.events
+        life.deleted_to < seq_nr <= number and at > second + after for seq_nr, at in life.events
     )
     if not is_anew:
-        return judge(Series(number, life.deleted_to, seen(one for one, _ in life.events)))
+        return judge(Series(number, life.deleted_to, seen(seq_nr for seq_nr, _ in life.events)))
     current = 0
-    young = sorted(one for one, at in life.events if at > second + after)
-    for one in young:
-        if one == current + 1:
-            current = one
+    young = sorted(seq_nr for seq_nr, at in life.events if at > second + after)
+    for seq_nr in young:
+        if seq_nr == current + 1:
+            current = seq_nr
     return [
         Validation.DUPLICATE
         if at <= second + after
         else Validation.ACCEPTED
-        if one <= current
+        if seq_nr <= current
         else Validation.REJECTED
-        for one, at in life.events
+        for seq_nr, at in life.events
     ]

@@ -95,14 +95,18 @@ def expected_findings(
         *_sequence(history),
         *_lost_tail(history, last),
         *_untagged(history, removed),
-        *(found for tag in _tags(history) for found in _tag_sequence(history, tag, removed, owed)),
+        *(
+            finding
+            for tag in _tags(history)
+            for finding in _tag_sequence(history, tag, removed, owed)
+        ),
     ]
     # Two rules of one check can meet in the same number of a bucket; that is one finding.
     merged: dict[tuple[str, str, int, int], int | None] = {}
     for check, tag, number, expected, bucket in every:
-        known = merged.setdefault((check, tag, number, bucket), expected)
-        if known is not None and expected is not None:
-            merged[check, tag, number, bucket] = min(known, expected)
+        earlier = merged.setdefault((check, tag, number, bucket), expected)
+        if earlier is not None and expected is not None:
+            merged[check, tag, number, bucket] = min(earlier, expected)
     return {
         (check, tag, number, expected, bucket)
         for (check, tag, number, bucket), expected in merged.items()
@@ -139,12 +143,12 @@ def _lost_tail(history: History, last: int) -> Iterable[Found]:
 
 
 def _absent(history: History) -> list[tuple[str, Event]]:
-    there = {(row.tag, row.event) for row in history.rows}
+    written = {(row.tag, row.event) for row in history.rows}
     return [
         (tag, event)
         for event in history.events
         for tag in event.tags
-        if (tag, event.number) not in there
+        if (tag, event.number) not in written
     ]
 
 
@@ -204,11 +208,11 @@ def found_by_spark(
     """What `all_findings` says about many persistence ids, by persistence id, in one job."""
     keys = keys_of(spark, histories)
     absent = absent_events(keys.index, keys.rows, removed, owed)
-    found: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
+    findings: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
     for row in all_findings(keys, absent, removed, sorted(buckets)).collect():
         finding = (row.check_name, row.tag, row.number, row.expected, row.time_bucket)
-        found[row.persistence_id].add(finding)
-    return found
+        findings[row.persistence_id].add(finding)
+    return findings
 
 
 def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKeys:

@@ -185,20 +185,20 @@ AVROS: list[tuple[bytes, Any]] = [
 
 def descriptor_set() -> bytes:
     """`Fared { string kind = 1; optional int32 delay = 2; bytes raw = 3; int64 seconds = 4; }`."""
-    one = descriptor_pb2.FieldDescriptorProto
+    field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="acme.proto", package="acme", syntax="proto3")
     message = file.message_type.add(name="Fared")
     message.oneof_decl.add(name="_delay")
     for name, number, kind in (
-        ("kind", 1, one.TYPE_STRING),
-        ("delay", 2, one.TYPE_INT32),
-        ("raw", 3, one.TYPE_BYTES),
-        ("seconds", 4, one.TYPE_INT64),
+        ("kind", 1, field.TYPE_STRING),
+        ("delay", 2, field.TYPE_INT32),
+        ("raw", 3, field.TYPE_BYTES),
+        ("seconds", 4, field.TYPE_INT64),
     ):
-        message.field.add(name=name, number=number, type=kind, label=one.LABEL_OPTIONAL)
+        message.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
     message.field[1].proto3_optional, message.field[1].oneof_index = True, 0
-    whole: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
-    return whole
+    serialized: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    return serialized
 
 
 def check(

@@ -120,8 +120,8 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
             " time_bucket bigint, tags array<string>, cause string",
             (
                 (pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause)
-                for pid, one in items
-                for e in one.events
+                for pid, history in items
+                for e in history.events
             ),
         ),
         _frame(
@@ -130,28 +130,28 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
             " timestamp string, ticks bigint, time_bucket bigint",
             (
                 (pid, r.tag, r.event.number, r.number, r.event.timestamp, r.event.ticks, r[3])
-                for pid, one in items
-                for r in one.rows
+                for pid, history in items
+                for r in history.rows
             ),
         ),
         _frame(
             spark,
             "persistence_id string, tag string, progress_sequence_nr bigint,"
             " progress_number bigint, progress_offset string",
-            ((pid, tag, *p) for pid, one in items for tag, p in one.progress.items()),
+            ((pid, tag, *p) for pid, history in items for tag, p in history.progress.items()),
         ),
         _frame(
             spark,
             "persistence_id string, scanned_to bigint",
-            ((pid, one.scanned_to) for pid, one in items if one.scanned_to is not None),
+            ((pid, history.scanned_to) for pid, history in items if history.scanned_to is not None),
         ),
         _frame(
             spark,
             "persistence_id string, deleted_to bigint",
             (
-                (pid, REMOVED if one.deleted_to is None else one.deleted_to)
-                for pid, one in items
-                if one.deleted_to is not None or not one.events
+                (pid, REMOVED if history.deleted_to is None else history.deleted_to)
+                for pid, history in items
+                if history.deleted_to is not None or not history.events
             ),
         ),
     )
@@ -159,44 +159,44 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
 
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
     """What check finds."""
-    found = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
-    rows = [row.asDict() for row in found.collect()]
+    findings = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
+    rows = [row.asDict() for row in findings.collect()]
     spark.catalog.clearCache()
     return rows
 
 
-def repaired(spark: SparkSession, journal: Journal, found: list[Finding]) -> tuple[Journal, int]:
+def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> tuple[Journal, int]:
     """The journal after what repair does with those findings, and its number of tag-row changes."""
     frame = local_rows(
         spark,
-        [tuple(one[name] for name in kinds.COLUMNS) for one in found],
+        [tuple(finding[name] for name in kinds.COLUMNS) for finding in findings],
         ", ".join(f"{name} {kind}" for name, kind in kinds.COLUMNS.items()),
     )
     result, changes = dict(journal), 0
     for action, condition in ACTIONS.items():
-        for one in frame.where(condition).collect():
+        for finding in frame.where(condition).collect():
             changes += action.startswith("tag_rows")
-            pid = one["persistence_id"]
-            result[pid] = _acted(result[pid], journal[pid], action, one.asDict())
+            pid = finding["persistence_id"]
+            result[pid] = _acted(result[pid], journal[pid], action, finding.asDict())
     return result, changes
 
 
-def _acted(history: History, before: History, action: str, one: Finding) -> History:
-    known = before.events | {row.event for row in before.rows}
-    event = next((e for e in known if e.timestamp == one["timestamp"]), None)
-    tag, expected = one["tag"], one["expected_sequence_nr"]
+def _acted(history: History, before: History, action: str, finding: Finding) -> History:
+    events = before.events | {row.event for row in before.rows}
+    event = next((e for e in events if e.timestamp == finding["timestamp"]), None)
+    tag, expected = finding["tag"], finding["expected_sequence_nr"]
     if action == "tag_rows_written":
         assert event in before.events
-        row = Row(tag, one["expected_number"], event, one["expected_time_bucket"])
+        row = Row(tag, finding["expected_number"], event, finding["expected_time_bucket"])
         assert row not in history.rows
         return history.with_rows(row)
     if action == "tag_rows_deleted":
         assert event is not None
-        row = Row(tag, one["number"], event, one["time_bucket"])
+        row = Row(tag, finding["number"], event, finding["time_bucket"])
         assert row in history.rows
         return history.without_rows(row)
     if action.startswith("progress"):
-        progress = Progress(expected, one["expected_number"], one["expected_timestamp"])
+        progress = Progress(expected, finding["expected_number"], finding["expected_timestamp"])
         return history.with_progress(tag, progress if expected is not None else None)
     if action.startswith("scanning"):
         return replace(history, scanned_to=expected)

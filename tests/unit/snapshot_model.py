@@ -33,9 +33,9 @@ class Reader:
             if taken:
                 self.base = self.consumed = max(taken)
                 self.processed.append(f"snap {self.base}")
-        known = self.consumed or 0
+        reached = self.consumed or 0
         for number in sorted(events):
-            if number == known + 1:
-                known = number
+            if number == reached + 1:
+                reached = number
                 self.processed.append(str(number))
-        self.consumed = known or None
+        self.consumed = reached or None

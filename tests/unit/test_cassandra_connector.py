@@ -25,8 +25,8 @@ def rows_of(spark: SparkSession, partitions: int) -> DataFrame:
 def test_rows_of_a_partition_come_one_after_the_other(
     spark: SparkSession, partitions: None
 ) -> None:
-    found = repartition_by_key(rows_of(spark, 1200), KEY, 1200)
-    placed = found.select(*KEY, "number", F.spark_partition_id().alias("place")).collect()
+    repartitioned = repartition_by_key(rows_of(spark, 1200), KEY, 1200)
+    placed = repartitioned.select(*KEY, "number", F.spark_partition_id().alias("place")).collect()
     runs = [key for key, _ in groupby(placed, key=lambda row: (row.place, *row[:2]))]
     assert len(runs) == len({run[1:] for run in runs}) == 1200
     assert len({run[0] for run in runs}) > 1

@@ -27,40 +27,40 @@ Lives = Mapping[str, tuple[History, History]]
 def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE) -> set[str]:
     """The ids that a look at the new time buckets suspects: `news.look`, with joins as reads."""
     before = keys_of(spark, {pid: was for pid, (was, _) in lives.items()})
-    known = tails.last_rows(before.rows, max(OLD))
+    last_rows = tails.last_rows(before.rows, max(OLD))
     keys = keys_of(spark, {pid: now for pid, (_, now) in lives.items()})
     gone = Removed(removed)
     new = keys.index.where(F.col("time_bucket").isin(NEW)).localCheckpoint()
-    told = incremental.told_of(keys.progress, keys.scanning, NEW)
-    asked = incremental.asked_for(new, told)
-    there = keys.index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
-    ids = incremental.unreached(told, there, keys.deleted)
-    around = there.join(ids, on="persistence_id", how="left_anti").unionByName(
+    series = incremental.told_of(keys.progress, keys.scanning, NEW)
+    asked = incremental.asked_for(new, series)
+    index = keys.index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
+    ids = incremental.unreached(series, index, keys.deleted)
+    around = index.join(ids, on="persistence_id", how="left_anti").unionByName(
         keys.index.join(ids, on="persistence_id", how="left_semi")
     )
-    wanted = incremental.partitions(new, keys.progress, NEW).toDF("tag", "time_bucket")
-    rows = keys.rows.join(wanted, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
+    places = incremental.partitions(new, keys.progress, NEW).toDF("tag", "time_bucket")
+    rows = keys.rows.join(places, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
     absent = absent_events(new, rows, gone, Owed())
     first = incremental.first_rows(rows)
-    before_it = incremental.preceding(first, known)
+    before_it = incremental.preceding(first, last_rows)
     read = replace(
         keys,
         index=around.localCheckpoint(),
         rows=rows.unionByName(_as_they_are(before_it, keys.rows, gone)).localCheckpoint(),
     )
-    found = suspicions(read, absent, gone, NEW).select("persistence_id")
-    overlaps = incremental.overlapping(first, known).select("persistence_id")
-    return {row.persistence_id for row in found.unionByName(overlaps).collect()}
+    suspects = suspicions(read, absent, gone, NEW).select("persistence_id")
+    overlaps = incremental.overlapping(first, last_rows).select("persistence_id")
+    return {row.persistence_id for row in suspects.unionByName(overlaps).collect()}
 
 
-def _as_they_are(known: DataFrame, rows: DataFrame, gone: Removed) -> DataFrame:
+def _as_they_are(last_rows: DataFrame, rows: DataFrame, gone: Removed) -> DataFrame:
     """The tails that are still there; those that were removed as they were."""
     bucket = F.split("timestamp", " ")[0].cast("bigint")
-    placed = known.withColumns({"ticks": bucket * 10, "time_bucket": bucket})
+    placed = last_rows.withColumns({"ticks": bucket * 10, "time_bucket": bucket})
     marked = with_is_removed(placed, "time_bucket", gone)
     key = ["persistence_id", "tag", "tag_pid_sequence_nr", "timestamp"]
-    there = rows.join(marked.where(~F.col("is_removed")), on=key, how="left_semi")
-    return there.unionByName(marked.where("is_removed").select(*rows.columns))
+    left = rows.join(marked.where(~F.col("is_removed")), on=key, how="left_semi")
+    return left.unionByName(marked.where("is_removed").select(*rows.columns))
 
 
 def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
@@ -79,7 +79,7 @@ def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
         "more than is new": replace(History.whole((4, "a"), (7, "a")), scanned_to=2),
         "damage that had passed": WHOLE.without_events(1),
     }
-    a_row_less = replace(WHOLE, rows=tuple(one for one in WHOLE.rows if one != Row("a", 2, 2, 2)))
+    a_row_less = replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row != Row("a", 2, 2, 2)))
     broken = {
         "gap": WHOLE.without_events(4),
         "the event before": WHOLE.without_events(3),
@@ -101,13 +101,13 @@ def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
     }
     as_they_were = dict.fromkeys(broken, WHOLE)
 
-    found = suspected(
+    suspects = suspected(
         spark,
         {name: (history, history) for name, history in sound.items()}
         | {name: (as_they_were[name], history) for name, history in broken.items()},
     )
 
-    assert found == set(broken)
+    assert suspects == set(broken)
 
 
 def test_what_was_removed_is_taken_for_what_it_was(spark: SparkSession) -> None:
@@ -140,7 +140,7 @@ def test_whatever_the_model_finds_in_new_buckets_is_suspected(
         pid
         for pid, (was, now) in lives.items()
         if not _is_only_for_everything(was, now, removed)
-        and any(found[4] in NEW for found in expected_findings(now, removed, NONE, max(NEW)))
+        and any(finding[4] in NEW for finding in expected_findings(now, removed, NONE, max(NEW)))
     }
 
     missed = expected - suspected(spark, lives, removed)

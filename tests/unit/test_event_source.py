@@ -38,9 +38,9 @@ ODD = ["none", "Order|1|replica", "Orders|1", "order|1", "|Order", "Cart|"]
 def rows(spark: SparkSession) -> DataFrame:
     """20 persistence ids with three events each, and odd ones with one."""
     pids = [f"Order|p{number * 3737}" for number in range(20)]
-    found = [(pid, number) for pid in pids for number in (1, 2, 3)]
-    found += [(pid, 1) for pid in ODD]
-    return spark.createDataFrame(found, "persistence_id string, sequence_nr bigint")
+    keys_of = [(pid, number) for pid in pids for number in (1, 2, 3)]
+    keys_of += [(pid, 1) for pid in ODD]
+    return spark.createDataFrame(keys_of, "persistence_id string, sequence_nr bigint")
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_four_ranges_have_every_event_once_each_id_inside_its_range(
     """EventsBySliceSpec: 4 ranges of 20 ids with 3 events each are 60 events."""
     orders = rows.where("persistence_id LIKE 'Order|p%'")
     found = []
-    for one in keys.slice_ranges(4):
-        part = make_source("messages", one).only_ours(orders).collect()
-        assert all(one.first <= keys.slice_of(row.persistence_id) <= one.last for row in part)
+    for slices in keys.slice_ranges(4):
+        part = make_source("messages", slices).only_ours(orders).collect()
+        assert all(slices.first <= keys.slice_of(row.persistence_id) <= slices.last for row in part)
         found += part
     assert len(found) == 60
     assert sorted(found) == sorted(orders.collect())

@@ -36,7 +36,7 @@ class FakeControl:
 
     def execute(self, cql: str, values: Sequence[object] = ()) -> list[dict[str, object]]:
         assert cql.startswith("SELECT DISTINCT persistence_id")
-        return [{"persistence_id": one, "partition_nr": 0} for one in self.persistence_ids]
+        return [{"persistence_id": pid, "partition_nr": 0} for pid in self.persistence_ids]
 
 
 def check(control: FakeControl) -> None:

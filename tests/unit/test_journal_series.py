@@ -47,7 +47,7 @@ class Journal:
         return iter(self.execute(cql, values) if values else [])
 
     def execute_many(self, cql: str, values: Sequence[Sequence[object]]) -> list[list[Row]]:
-        return [self.execute(cql, one) for one in values]
+        return [self.execute(cql, bound) for bound in values]
 
 
 def settings() -> Settings:
@@ -81,7 +81,7 @@ def test_messages_end_behind_two_empty_partitions(
     journal = Journal(partitions, deleted_to)
     assert reader(journal).known_highest(0) == highest
     left = list(range(deleted_to + 1, highest + 1))
-    assert [one.number for one in reader(journal).event_refs(1)] == left
+    assert [event.number for event in reader(journal).event_refs(1)] == left
     [entity] = read_entities(cast(Control, journal), settings(), ["p"])
     assert entity.lowest_sequence_nr == (left[0] if left else None)
 

@@ -92,11 +92,11 @@ PURGED: dict[str, tuple[Series, Sequence[Validation]]] = {
 def test_named_cases(
     spark: SparkSession, cases: Mapping[str, tuple[Series, Sequence[Validation]]]
 ) -> None:
-    found = judged(spark, {name: series for name, (series, _) in cases.items()})
+    verdicts = judged(spark, {name: series for name, (series, _) in cases.items()})
     for name, (series, expected) in cases.items():
         assert model.judge(series) == list(expected), name
-        numbers = [one.number for one in series.events if one.there]
-        assert found[name] == sorted(zip(numbers, expected, strict=True)), name
+        numbers = [event.number for event in series.events if event.there]
+        assert verdicts[name] == sorted(zip(numbers, expected, strict=True)), name
 
 
 def history(random: Random, beheaded: bool) -> Series:
@@ -122,11 +122,11 @@ def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: in
     beheaded = random.random() < 0.5
     histories = [history(random, beheaded) for _ in range(2000)]
     named = {f"p|{number}": series for number, series in enumerate(histories)}
-    found = judged(spark, named)
+    verdicts = judged(spark, named)
     for name, series in named.items():
-        numbers = [one.number for one in series.events if one.there]
+        numbers = [event.number for event in series.events if event.there]
         expected = sorted(zip(numbers, model.judge(series), strict=True))
-        assert found.get(name, []) == expected, series
+        assert verdicts.get(name, []) == expected, series
 
 
 def test_several_runs_accept_every_event_exactly_once(spark: SparkSession) -> None:
@@ -221,11 +221,11 @@ def test_what_was_deleted_before_it_was_consumed(
         [_row("p|1", tag, number, sequence_nr) for number, sequence_nr in numbers.items()],
         SEEN,
     )
-    known = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
+    offsets = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
     deleted = local_rows(spark, [("p|1", deleted_to)], DELETED)
-    reached = rule.advance_frontiers(rows, known, deleted)
-    found = gaps.purged(reached, rows).select("first_number", "last_number").collect()
-    assert found == expected
+    reached = rule.advance_frontiers(rows, offsets, deleted)
+    lost = gaps.purged(reached, rows).select("first_number", "last_number").collect()
+    assert lost == expected
 
 
 def judged(
@@ -235,9 +235,9 @@ def judged(
     rows = local_rows(
         spark,
         [
-            _row(name, "", one.number, one.number, one.there, one.before, one.back)
+            _row(name, "", event.number, event.number, event.there, event.before, event.back)
             for name, series in histories.items()
-            for one in series.events
+            for event in series.events
         ],
         SEEN,
     )
@@ -258,10 +258,10 @@ def judged(
     is_truncated = next(iter(histories.values())).beheaded
     reached = rule.advance_frontiers(rows, stored, deleted, is_truncated=is_truncated)
     marked = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
-    found: dict[str, list[tuple[int, Validation]]] = {}
+    verdicts: dict[str, list[tuple[int, Validation]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():
-        found.setdefault(row.persistence_id, []).append((row.number, Validation(row.result)))
-    return {name: sorted(results) for name, results in found.items()}
+        verdicts.setdefault(row.persistence_id, []).append((row.number, Validation(row.result)))
+    return {name: sorted(results) for name, results in verdicts.items()}
 
 
 def _row(
@@ -274,8 +274,8 @@ def _row(
     back: bool = False,
     bucket: int = 0,
 ) -> tuple[object, ...]:
-    timestamp = f"t-{sequence_nr}"
-    return persistence_id, tag, number, sequence_nr, timestamp, there, before, back, bucket
+    event_uuid = f"t-{sequence_nr}"
+    return persistence_id, tag, number, sequence_nr, event_uuid, there, before, back, bucket
 
 
 def _empty(spark: SparkSession, schema: str) -> DataFrame:

@@ -67,9 +67,9 @@ class World:
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
         """As `Pipeline.run_batch`, over one series."""
         self.attempts.append(batch.time_buckets)
-        there = {nr for nr, bucket in self.events.items() if bucket in batch.planned | batch.done}
+        present = {nr for nr, bucket in self.events.items() if bucket in batch.planned | batch.done}
         end = self.frontier
-        while end + 1 in there:
+        while end + 1 in present:
             end += 1
         late = {self.events[nr] for nr in range(self.frontier + 1, end + 1)} - batch.planned
         assert late <= batch.done
@@ -133,11 +133,11 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
     if before:
         world.process(planned(range(before)), first)
     world.bad, done = bad, ProjectionOutcome()
-    whole = planned(range(before, 9), done=range(before))
+    run = planned(range(before, 9), done=range(before))
     for taken in (range(before, before + cut), range(before + cut, 9)):
         if batch := [bucket for bucket in taken if bucket < 9]:
             later = range(batch[-1] + 1, 9)
-            world.process(whole.part(batch, later, done.gaps, None), done)
+            world.process(run.part(batch, later, done.gaps, None), done)
     # An old bucket is touched, and so can fail, only if an event in it has become acceptable.
     new = {bucket for bucket in bad if bucket >= before}
     assert new <= done.failed.keys() <= bad

@@ -44,15 +44,15 @@ def outcomes(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payloa
     frame = decoded(spark, checked, *payloads).persist()
     names = checked.event.names
     rows = transform.readable(frame).select("sequence_nr", *names).collect()
-    found: dict[int, Any] = {
+    by_number: dict[int, Any] = {
         row.sequence_nr: {name: row[name] for name in names if row[name] is not None}
         for row in rows
     }
     for row in transform.unreadable(frame).collect():
         assert (row.ser_id, row.ser_manifest, row.event) == payloads[row.sequence_nr]
-        found[row.sequence_nr] = row.cause
+        by_number[row.sequence_nr] = row.cause
     frame.unpersist()
-    return [found.get(number) for number in range(len(payloads))]
+    return [by_number.get(number) for number in range(len(payloads))]
 
 
 def assert_outcomes(
@@ -60,8 +60,8 @@ def assert_outcomes(
 ) -> None:
     """The first rule's serializer id is 1; a payload that is not there is quarantined, always."""
     payloads = [(1, "m", payload) for payload, _ in vectors]
-    found = outcomes(spark, checked, *payloads, (1, "m", None))
-    assert found == [*(expected for _, expected in vectors), "no payload"]
+    actual = outcomes(spark, checked, *payloads, (1, "m", None))
+    assert actual == [*(expected for _, expected in vectors), "no payload"]
 
 
 @pytest.mark.parametrize(

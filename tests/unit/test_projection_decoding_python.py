@@ -47,8 +47,8 @@ def outcome(text: str | None, cause: str | None) -> Any:
 
 
 def assert_outcomes(translator: Translator, vectors: list[tuple[bytes, Any]]) -> None:
-    found = [outcome(*one) for one in translator([payload for payload, _ in vectors])]
-    assert found == [expected for _, expected in vectors]
+    outcomes = [outcome(*row) for row in translator([payload for payload, _ in vectors])]
+    assert outcomes == [expected for _, expected in vectors]
 
 
 def test_jackson_json() -> None:

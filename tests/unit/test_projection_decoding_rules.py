@@ -51,8 +51,8 @@ def parsed(directory: Path, decoders: str | None) -> list[Rule]:
 def test_without_the_key_every_payload_is_json(tmp_path: Path) -> None:
     assert parsed(tmp_path, None) == [(None, None, "json", ())]
     assert rules.is_plain_json(definition(tmp_path, None).decoders)
-    one = "[{serializer-id: 33, kind: json}]"
-    assert not rules.is_plain_json(definition(tmp_path, one).decoders)
+    decoders = "[{serializer-id: 33, kind: json}]"
+    assert not rules.is_plain_json(definition(tmp_path, decoders).decoders)
     assert not rules.is_plain_json(definition(tmp_path, "[jackson-json]").decoders)
 
 

@@ -443,7 +443,7 @@ def test_load_refuses_two_files_with_one_name(tmp_path: Path) -> None:
 
 def test_select_names_what_exists_when_a_projection_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text(GOOD)
-    assert [one.name for one in catalog.select(tmp_path, [])] == ["punctuality"]
+    assert [definition.name for definition in catalog.select(tmp_path, [])] == ["punctuality"]
     with pytest.raises(InvalidInput) as refused:
         catalog.select(tmp_path, ["punctuality", "speed"])
     assert str(refused.value) == (
@@ -458,7 +458,9 @@ def test_load_refuses_a_directory_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_the_shipped_definitions_are_good() -> None:
     shipped = catalog.load(REPOSITORY / "include" / "sql" / "projections")
-    assert [(one.name, one.source.series_tags, one.mode) for one in shipped] == [
+    assert [
+        (definition.name, definition.source.series_tags, definition.mode) for definition in shipped
+    ] == [
         ("aircraft_state", (NO_TAG,), Mode.UPSERT),
         ("daily_punctuality", ("EWR", "JFK", "LGA"), Mode.BUCKET),
     ]

@@ -179,14 +179,14 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
             bucket = begins + one
             if one in (1, highest) or chance.random() < 0.8:
                 rows += [(pid, tag, one, bucket, bucket * 1000)] * chance.randint(1, 2)
-        mine = [row[2] for row in rows if row[:2] == (pid, tag) and row[3] >= first_bucket]
-        frontier = min(mine, default=1) - 1
+        numbers = [row[2] for row in rows if row[:2] == (pid, tag) and row[3] >= first_bucket]
+        frontier = min(numbers, default=1) - 1
         if chance.random() < 0.7:
             frontier = chance.randint(1, highest)
             stored.append((pid, tag, frontier))
-        behind = max(max(mine) - frontier, 0) if mine else 0
+        behind = max(max(numbers) - frontier, 0) if numbers else 0
         expected[slice_of(pid)] = expected.get(slice_of(pid), 0) + behind
-    found = lag.by_slice(
+    slices = lag.by_slice(
         local_rows(
             spark,
             rows,
@@ -195,7 +195,7 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
         local_rows(spark, stored, "persistence_id string, tag string, stored_number bigint"),
         first_bucket,
     ).collect()
-    assert {row.slice: row.behind for row in found} == {
+    assert {row.slice: row.behind for row in slices} == {
         number: behind for number, behind in expected.items() if behind
     }
     assert sum(expected.values()) > 500

@@ -107,13 +107,13 @@ NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
 
 
 def test_named_cases(spark: SparkSession) -> None:
-    found = processed(spark, {name: runs for name, (runs, _) in NAMED.items()})
+    events_of = processed(spark, {name: runs for name, (runs, _) in NAMED.items()})
     for name, (runs, expected) in NAMED.items():
         reader = Reader()
         for run in runs:
             reader.run(set(run.events), dict(run.snapshots), END)
         assert reader.processed == list(expected), name
-        assert found[name] == list(expected), name
+        assert events_of[name] == list(expected), name
 
 
 def history(random: Random) -> list[Run]:
@@ -123,8 +123,8 @@ def history(random: Random) -> list[Run]:
     for at in range(4):
         taken = random.sample(range(10), random.choice([0, 0, 1, 2]))
         times = {number: random.choice([0, 500, END]) for number in taken}
-        there = [number for number, first in appears.items() if first <= at]
-        runs.append(seen(*there, snapshots=times))
+        present = [number for number, first in appears.items() if first <= at]
+        runs.append(seen(*present, snapshots=times))
     return runs
 
 
@@ -133,38 +133,38 @@ def history(random: Random) -> list[Run]:
 def test_random_histories_are_read_as_one_by_one(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
     named = {f"p|{number}": history(random) for number in range(500)}
-    found = processed(spark, named)
+    events_of = processed(spark, named)
     for name, runs in named.items():
         reader = Reader()
         for run in runs:
             reader.run(set(run.events), dict(run.snapshots), END)
-        assert found[name] == reader.processed, runs
+        assert events_of[name] == reader.processed, runs
 
 
 def processed(spark: SparkSession, histories: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
     """What is processed of each persistence id over its runs; no event is processed twice."""
-    found: dict[str, list[str]] = {name: [] for name in histories}
+    events_of: dict[str, list[str]] = {name: [] for name in histories}
     stored: dict[str, tuple[int, int | None]] = {}
     for number in range(max(map(len, histories.values()))):
         runs = {name: runs[number] for name, runs in histories.items() if number < len(runs)}
-        _one_run(spark, runs, stored, found)
-    return found
+        _one_run(spark, runs, stored, events_of)
+    return events_of
 
 
 def _one_run(
     spark: SparkSession,
     runs: Mapping[str, Run],
     stored: dict[str, tuple[int, int | None]],
-    found: dict[str, list[str]],
+    events_of: dict[str, list[str]],
 ) -> None:
     """The rule's steps as a run takes them; changes `stored` and `found`."""
-    index = [(name, *one) for name, run in runs.items() for one in run.snapshots]
-    known = local_rows(
+    index = [(name, *snapshot) for name, run in runs.items() for snapshot in run.snapshots]
+    offsets = local_rows(
         spark, [(name, "", at, at, None, base) for name, (at, base) in stored.items()], STORED
     )
     unknown = local_rows(
         spark,
-        [one for one in index if one[0] not in stored],
+        [snapshot for snapshot in index if snapshot[0] not in stored],
         "persistence_id string, snapshot_nr bigint, epoch_ms bigint",
     )
     begin = snapshots.newest(unknown, END).localCheckpoint()
@@ -178,14 +178,14 @@ def _one_run(
         ROW,
     )
     none_deleted = local_rows(spark, [], "persistence_id string, deleted_to bigint")
-    reached = rule.advance_frontiers(rows, snapshots.begun(known, begin), none_deleted)
+    reached = rule.advance_frontiers(rows, snapshots.begun(offsets, begin), none_deleted)
     reached = snapshots.marked(reached, begin).localCheckpoint()
     judged = rule.validate_events(rows, reached, rows.is_before)
-    later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(known, begin))
+    later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(offsets, begin))
     for row in begin.collect():
-        found[row.persistence_id].append(f"snap {row.snapshot_nr}")
+        events_of[row.persistence_id].append(f"snap {row.snapshot_nr}")
     for row in later.where(later.result == str(Validation.ACCEPTED)).orderBy("number").collect():
-        found[row.persistence_id].append(str(row.number))
+        events_of[row.persistence_id].append(str(row.number))
     repeated = {
         (row.persistence_id, row.number): stored.get(row.persistence_id, (0, None))[1] or 0
         for row in later.where(later.result == str(Validation.DUPLICATE)).collect()
@@ -219,8 +219,8 @@ def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(
     nothing = snapshots.newest(
         local_rows(spark, [], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"), END
     )
-    found = snapshots.bases(stored, nothing).collect()
-    assert [(row.persistence_id, row.snapshot_nr) for row in found] == [("p|2", 7)]
+    bases = snapshots.bases(stored, nothing).collect()
+    assert [(row.persistence_id, row.snapshot_nr) for row in bases] == [("p|2", 7)]
 
 
 STATES = """\

@@ -63,8 +63,8 @@ def test_time_buckets_of_kafka_journal_may_be_read_when_the_delay_is_over(
     now: int, expected: Sequence[int]
 ) -> None:
     hour = 3_600_000
-    found = plan.ended_buckets(Settings(), 0, 3 * hour, now * 1000)
-    assert sorted(found) == [number * hour for number in expected]
+    buckets = plan.ended_buckets(Settings(), 0, 3 * hour, now * 1000)
+    assert sorted(buckets) == [number * hour for number in expected]
 
 
 def test_a_definition_of_persistence_ids_sees_no_others(spark: SparkSession) -> None:

@@ -139,8 +139,8 @@ def test_newest_shows_an_event_with_two_rows(spark: SparkSession) -> None:
 
 def test_newest_by_slice_is_the_newest_event_time_of_each(spark: SparkSession) -> None:
     rows = [row("a|1", 1, epoch_ms=EPOCH_MS + 9), row("a|1", 2), row("a|2", 1)]
-    found = {
+    newest = {
         each.slice: each.epoch_ms
         for each in transform.newest_by_slice(decoded(spark, *rows)).collect()
     }
-    assert found == {keys.slice_of("a|1"): EPOCH_MS + 9, keys.slice_of("a|2"): EPOCH_MS}
+    assert newest == {keys.slice_of("a|1"): EPOCH_MS + 9, keys.slice_of("a|2"): EPOCH_MS}

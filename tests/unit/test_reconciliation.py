@@ -205,10 +205,10 @@ CASES: dict[str, tuple[History, set[Found]]] = {
 }
 
 
-def seen(found: list[Finding], pid: str) -> set[Found]:
+def seen(findings: list[Finding], pid: str) -> set[Found]:
     names = ("kind", "tag", "sequence_nr", "number", "expected_number")
-    of_id = [one for one in found if one["persistence_id"] == pid]
-    result: set[Found] = {tuple(one[name] for name in names) for one in of_id}
+    of_id = [finding for finding in findings if finding["persistence_id"] == pid]
+    result: set[Found] = {tuple(finding[name] for name in names) for finding in of_id}
     assert len(result) == len(of_id)
     return result
 
@@ -217,9 +217,9 @@ def seen(found: list[Finding], pid: str) -> set[Found]:
 def all_cases(spark: SparkSession) -> tuple[list[Finding], list[Finding]]:
     """The findings of all cases, each a persistence id, and those after repair."""
     journal: Journal = {name: history for name, (history, _) in CASES.items()}
-    found = findings_of(spark, journal)
-    after, _ = repaired(spark, journal, found)
-    return found, findings_of(spark, after)
+    findings = findings_of(spark, journal)
+    after, _ = repaired(spark, journal, findings)
+    return findings, findings_of(spark, after)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -228,7 +228,7 @@ def test_damage_is_found_and_repaired(
 ) -> None:
     before, after = all_cases
     assert seen(before, case) == CASES[case][1]
-    unwritable = {one for one in CASES[case][1] if one[0] == "unwritable_event"}
+    unwritable = {finding for finding in CASES[case][1] if finding[0] == "unwritable_event"}
     assert seen(after, case) == unwritable
 
 
@@ -268,12 +268,12 @@ EVENTS = st.lists(st.tuples(st.integers(0, 6), TAGS), min_size=1, max_size=8)
 @st.composite
 def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
     """A history, and the same with rows lost, invented, renumbered and moved, and progress off."""
-    whole = History.whole(*draw(EVENTS))
+    undamaged = History.whole(*draw(EVENTS))
     deleted_to = draw(st.sampled_from([0, 0, 1, 2]))
-    if 0 < deleted_to < len(whole.events):
-        whole = whole.deleted(deleted_to)
-    rows = sorted(whole.rows)
-    damaged = whole
+    if 0 < deleted_to < len(undamaged.events):
+        undamaged = undamaged.deleted(deleted_to)
+    rows = sorted(undamaged.rows)
+    damaged = undamaged
     for row in rows:
         change = draw(st.sampled_from(["none"] * 4 + ["lose", "double", "renumber", "move", "tag"]))
         other = {
@@ -286,15 +286,15 @@ def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
             damaged = damaged.without_rows(row)
         if other is not None:
             damaged = damaged.with_rows(other)
-    for tag, progress in whole.progress.items():
+    for tag, progress in undamaged.progress.items():
         change = draw(st.sampled_from(["none", "none", "lose", "number", "sequence_nr"]))
         if change == "lose":
             damaged = damaged.with_progress(tag, None)
         elif change != "none":
             off = getattr(progress, change) + draw(st.sampled_from([-1, 1, 3]))
             damaged = damaged.with_progress(tag, progress._replace(**{change: max(off, 1)}))
-    scanned_to = draw(st.sampled_from([whole.scanned_to, None, 1, 12]))
-    return whole, replace(damaged, scanned_to=scanned_to)
+    scanned_to = draw(st.sampled_from([undamaged.scanned_to, None, 1, 12]))
+    return undamaged, replace(damaged, scanned_to=scanned_to)
 
 
 @settings(
@@ -310,10 +310,10 @@ def test_repair_is_the_smallest_change_that_makes_check_clean(
     spark: SparkSession, histories: list[tuple[History, History]]
 ) -> None:
     undamaged = {f"whole {place}": whole for place, (whole, _) in enumerate(histories)}
-    damaged = {f"damaged {place}": one for place, (_, one) in enumerate(histories)}
-    found = findings_of(spark, undamaged | damaged)
-    assert {one["persistence_id"] for one in found} <= set(damaged)
-    after, changes = repaired(spark, damaged, found)
+    damaged = {f"damaged {place}": history for place, (_, history) in enumerate(histories)}
+    findings = findings_of(spark, undamaged | damaged)
+    assert {history["persistence_id"] for history in findings} <= set(damaged)
+    after, changes = repaired(spark, damaged, findings)
     assert findings_of(spark, after) == []
     assert changes == sum(len(damaged[pid].rows ^ after[pid].rows) for pid in damaged)
     for whole, pid in zip(undamaged.values(), after, strict=True):

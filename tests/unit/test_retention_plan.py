@@ -98,7 +98,7 @@ def test_without_a_window_everything_past_the_retention_is_planned_and_nothing_e
         oldest_kept=6 * DAY,
         needs=[],
     )
-    assert [(one.time_bucket // DAY, one.kept_because) for one in plan] == [
+    assert [(bucket.time_bucket // DAY, bucket.kept_because) for bucket in plan] == [
         (0, ""),
         (4, ""),
         (5, ""),
@@ -113,7 +113,11 @@ def test_what_nobody_knows_the_needs_of_keeps_all_it_is_not_done_with() -> None:
         oldest_kept=NOW,
         needs=[need("slow", {"t"}, {1}), Need("absent", None, frozenset([DAY, 2 * DAY]))],
     )
-    assert [one.kept_because for one in plan] == ["", "needed by slow", "needed by absent, slow"]
+    assert [bucket.kept_because for bucket in plan] == [
+        "",
+        "needed by slow",
+        "needed by absent, slow",
+    ]
 
 
 days = st.integers(0, 12)

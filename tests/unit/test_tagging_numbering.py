@@ -58,11 +58,11 @@ def test_what_was_deleted_while_it_was_read_is_as_if_it_had_been_before(
     deleted = local_rows(spark, [("cut", 6), ("early", 6), ("behind", 6), ("ended", 9)], DELETED)
     torn = numbering.torn(read, numbering.spans(read), deleted)
     assert [tuple(row) for row in torn.collect()] == [("cut", 6)]
-    whole = numbering.ranked_anew(numbering.without_torn(read, torn))
-    assert ranks(whole, "cut", "t") == {7: 1, 8: 2}
-    assert ranks(whole, "cut", "u") == {8: 1}
+    ranked = numbering.ranked_anew(numbering.without_torn(read, torn))
+    assert ranks(ranked, "cut", "t") == {7: 1, 8: 2}
+    assert ranks(ranked, "cut", "u") == {8: 1}
     for untouched in ("early", "behind", "lost", "ended"):
-        assert ranks(whole, untouched, "t") == ranks(read, untouched, "t")
+        assert ranks(ranked, untouched, "t") == ranks(read, untouched, "t")
 
 
 @pytest.mark.parametrize(
@@ -93,25 +93,25 @@ def test_counting_begins_where_nothing_can_be_missing(
     contradiction: str | None,
 ) -> None:
     read = events(spark, p=[21, 22, 23, 24, 25])
-    told = local_rows(spark, [("p", *progress)] if progress else [], PROGRESS)
+    numbered = local_rows(spark, [("p", *progress)] if progress else [], PROGRESS)
     series = numbering.anchored(
-        read, spark.createDataFrame([("p", *known)], KNOWN), numbering.anchors(told, None)
+        read, spark.createDataFrame([("p", *known)], KNOWN), numbering.anchors(numbered, None)
     ).collect()
     assert {row.tag: row["shift"] for row in series} == shift
-    [found] = {row.contradiction for row in series if row.contradiction} or {None}
-    assert (contradiction is None) == (found is None)
-    assert (contradiction or "") in (found or "")
+    [stated] = {row.contradiction for row in series if row.contradiction} or {None}
+    assert (contradiction is None) == (stated is None)
+    assert (contradiction or "") in (stated or "")
 
 
 def test_rows_are_asked_for_where_neither_what_is_known_nor_progress_tells(
     spark: SparkSession,
 ) -> None:
     read = events(spark, p=[21, 22], q=[21, 22], new=[1, 2], r=[21, 22])
-    known = spark.createDataFrame(
+    last_rows = spark.createDataFrame(
         [("p", 20, {"t": 7}, False), ("q", 10, {"t": 7, "u": 1}, True), ("r", 20, {}, True)], KNOWN
     )
     progress = local_rows(spark, [("q", "t", 20, 9), ("q", "u", 19, 3)], PROGRESS)
-    asked = numbering.unanchored(read, numbering.spans(read), known, progress).collect()
+    asked = numbering.unanchored(read, numbering.spans(read), last_rows, progress).collect()
     assert sorted((row.persistence_id, row.tag, row.highest) for row in asked) == [
         ("p", "u", 22),
         ("q", "u", 22),

@@ -243,13 +243,13 @@ def sightings(run: str) -> Iterator[Sighting]:
         ValueError: it cannot be read.
     """
     for text in run.split(", "):
-        found = SIGHTING.fullmatch(text)
-        if found is None:
+        match = SIGHTING.fullmatch(text)
+        if match is None:
             raise ValueError(f"not a sighting: {text!r}")
-        first, last = int(found["first"]), int(found["last"] or found["first"])
+        first, last = int(match["first"]), int(match["last"] or match["first"])
         for number in range(first, last + 1):
-            at = int(found["at"] or number)
-            yield Sighting(found["pid"], number, at, found["flag"], RESULTS[found["result"]])
+            at = int(match["at"] or number)
+            yield Sighting(match["pid"], number, at, match["flag"], RESULTS[match["result"]])
 
 
 @dataclass
@@ -264,16 +264,16 @@ class Outcome:
 def outcomes(spark: SparkSession) -> dict[str, list[Outcome]]:
     """Every case, run by run: all of them side by side, as a run has many persistence ids."""
     stored = {name: dict(case.stored) for name, case in CASES.items()}
-    found: dict[str, list[Outcome]] = defaultdict(list)
+    by_name: dict[str, list[Outcome]] = defaultdict(list)
     for number in range(max(len(case.runs) for case in CASES.values())):
         running = {name: case for name, case in CASES.items() if number < len(case.runs)}
         for name, case in running.items():
             stored[name] |= case.set_before.get(number, {})
         for name, outcome in one_run(spark, running, number, stored).items():
-            found[name].append(outcome)
+            by_name[name].append(outcome)
             if running[name].failed != number:
                 stored[name] |= {pid: nr for pid, (nr, _) in outcome.moved.items()}
-    return found
+    return by_name
 
 
 def one_run(
@@ -283,34 +283,38 @@ def one_run(
     stored: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Outcome]:
     """Two Spark jobs; a persistence id carries the name of its case."""
-    seen = [(name, one) for name, case in cases.items() for one in sightings(case.runs[number])]
+    seen = [
+        (name, sighting)
+        for name, case in cases.items()
+        for sighting in sightings(case.runs[number])
+    ]
     rows = local_rows(
-        spark, [_row(name, one, place) for place, (name, one) in enumerate(seen)], SEEN
+        spark, [_row(name, sighting, place) for place, (name, sighting) in enumerate(seen)], SEEN
     )
-    known = [(f"{name}/{p}", NO_TAG, nr, nr) for name in cases for p, nr in stored[name].items()]
+    offsets = [(f"{name}/{p}", NO_TAG, nr, nr) for name in cases for p, nr in stored[name].items()]
     deleted = [
         (f"{name}/{p}", nr) for name, case in cases.items() for p, nr in case.deleted.items()
     ]
     reached = rule.advance_frontiers(
-        rows, local_rows(spark, known, STORED), local_rows(spark, deleted, DELETED)
+        rows, local_rows(spark, offsets, STORED), local_rows(spark, deleted, DELETED)
     ).localCheckpoint()
     judged = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
-    found = {name: Outcome() for name in cases}
+    by_name = {name: Outcome() for name in cases}
     for row in judged.select("row", "result").collect():
-        name, one = seen[row.row]
-        found[name].results.append((one.pid, one.number, Validation(row.result)))
+        name, sighting = seen[row.row]
+        by_name[name].results.append((sighting.pid, sighting.number, Validation(row.result)))
     for row in rule.offset_rows(reached).collect():
         name, _, pid = row.persistence_id.rpartition("/")
         assert row.slice == slice_of(row.persistence_id)
-        found[name].moved[pid] = (row.sequence_nr, row.timestamp)
-    return found
+        by_name[name].moved[pid] = (row.sequence_nr, row.timestamp)
+    return by_name
 
 
-def _row(name: str, one: Sighting, place: int) -> tuple[object, ...]:
-    is_there = one.flag != "later"
+def _row(name: str, sighting: Sighting, place: int) -> tuple[object, ...]:
+    is_there = sighting.flag != "later"
     return (
-        f"{name}/{one.pid}", NO_TAG, one.number, one.number, f"second {one.at}",
-        is_there, one.flag == "old", one.flag == "BT", place,
+        f"{name}/{sighting.pid}", NO_TAG, sighting.number, sighting.number, f"second {sighting.at}",
+        is_there, sighting.flag == "old", sighting.flag == "BT", place,
     )  # fmt: skip
 
 
@@ -318,9 +322,19 @@ def _row(name: str, one: Sighting, place: int) -> tuple[object, ...]:
 def test_case(outcomes: Mapping[str, list[Outcome]], name: str) -> None:
     """Every event has its result; the offset of each id is the last accepted event and its time."""
     for run, outcome in zip(CASES[name].runs, outcomes[name], strict=True):
-        seen = list(sightings(run))
-        expected = [(one.pid, one.number, one.expected) for one in seen if one.expected]
+        sighted = list(sightings(run))
+        expected = [
+            (sighting.pid, sighting.number, sighting.expected)
+            for sighting in sighted
+            if sighting.expected
+        ]
         assert sorted(outcome.results) == sorted(expected), run
-        accepted = {one.pid: one for one in seen if one.expected is Validation.ACCEPTED}
-        last = {pid: (one.number, f"second {one.at}") for pid, one in accepted.items()}
+        accepted = {
+            sighting.pid: sighting
+            for sighting in sighted
+            if sighting.expected is Validation.ACCEPTED
+        }
+        last = {
+            pid: (sighting.number, f"second {sighting.at}") for pid, sighting in accepted.items()
+        }
         assert outcome.moved == last, run
