@@ -1,6 +1,6 @@
-"""include/schemas: what the headers of definitions may say, as JSON schemas for editors.
+"""The maker of include/schemas: JSON schemas of the definitions' headers, for editors.
 
-`python -m tests.schemas` writes them; a unit test holds them up to date.
+`python -m tests.schemas` writes the files; a unit test fails when they are out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_DEFAULT: tuple[object, ...] = (None, "", [])
 
 
 def schema(form: type[Form]) -> dict[str, Any]:
-    """Without what editors would show or insert to no use: pydantic's titles and empty defaults."""
+    """Return a form's schema without pydantic's titles and empty defaults, useless in editors."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **form.model_json_schema()}
     return {**_useful(made), "title": form.__doc__}
 

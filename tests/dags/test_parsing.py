@@ -185,9 +185,9 @@ def test_every_command_of_project_can_be_chosen() -> None:
     commands = (ROOT / "spark_apps/tidemark/projection/management/commands.py").read_text()
     dag = (ROOT / "dags/manage_projections.py").read_text()
     _, _, table = commands.partition("\nCOMMANDS: ")
-    known = re.findall(r'^    "([a-z-]+)": ', table, re.MULTILINE)
-    assert len(known) == 10
-    assert all(f'"{name}"' in dag for name in known)
+    choices = re.findall(r'^    "([a-z-]+)": ', table, re.MULTILINE)
+    assert len(choices) == 10
+    assert all(f'"{name}"' in dag for name in choices)
 
 
 @pytest.mark.parametrize("dag_id", DAG_IDS)

@@ -56,10 +56,10 @@ SKIPS = sampled(
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
     """One projection by a tag."""
     journal = make_journal(LOCK_TTL="5", EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
-    one = Projections(journal, tmp_path)
-    one.define(TOTALS, TOTALS_TABLE)
-    one.validated(0, 1, 2)
-    return one
+    projected = Projections(journal, tmp_path)
+    projected.define(TOTALS, TOTALS_TABLE)
+    projected.validated(0, 1, 2)
+    return projected
 
 
 def kill(projections: Projections, boundary: Seam, *arguments: str) -> None:
@@ -98,5 +98,5 @@ def test_skip_killed_after_a_write(projections: Projections, command: str, bound
     assert projections.run(0, 3).report["pieces"]["done"] == 2
     assert len(projections.journal.own_rows("quarantine")) == 1
     assert [row["time_bucket"] for row in projections.journal.rows("totals")] == sorted(
-        one.time_bucket for one in (EVENTS[0], EVENTS[2])
+        event.time_bucket for event in (EVENTS[0], EVENTS[2])
     )

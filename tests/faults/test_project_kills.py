@@ -67,14 +67,14 @@ class Arrivals:
         self.hours += 1
         fresh = []
         for pid in PERSISTENCE_IDS:
-            stored = sum(one.persistence_id == pid for one in self.events)
+            stored = sum(event.persistence_id == pid for event in self.events)
             more = self.chance.randrange(1, 4)
             fresh += [self._happened(pid, stored + number) for number in range(1, more + 1)]
         self.events += fresh
         self.projections.history.update(fresh)
         late = self.withheld
-        self.withheld = [one for one in fresh if self.chance.random() < withheld]
-        self._store([*late, *(one for one in fresh if one not in self.withheld)])
+        self.withheld = [event for event in fresh if self.chance.random() < withheld]
+        self._store([*late, *(event for event in fresh if event not in self.withheld)])
 
     def _happened(self, pid: str, number: int) -> Event:
         is_early = self.chance.random() < 0.25
@@ -84,16 +84,16 @@ class Arrivals:
         return event(pid, number, hour + minute / 60, *self.chance.choice(TAGS), **fields)
 
     def _store(self, arrived: Sequence[Event]) -> None:
-        present = [one for one in self.events if one not in self.withheld]
+        present = [event for event in self.events if event not in self.withheld]
         again = self.chance.sample(present, k=len(present) // 4)
         # At a second time of the same time bucket.
-        doubled = [replace(one, hours=one.hours + 0.2) for one in again]
+        doubled = [replace(event, hours=event.hours + 0.2) for event in again]
         self.projections.insert(*arrived, *doubled)
         self.projections.list_persistence_ids()
         newest = {
-            (one.persistence_id, tag): replace(one, tags=frozenset({tag}))
-            for one in present
-            for tag in one.tags
+            (event.persistence_id, tag): replace(event, tags=frozenset({tag}))
+            for event in present
+            for tag in event.tags
         }
         self.projections.insert_progress(*newest.values())
         self.projections.validated(*range(self.hours))
@@ -120,12 +120,12 @@ class Case:
     def frontiers(self, events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
         """The highest number of each series, by projection, persistence id and tag."""
         if not self.tags:
-            return dict(Counter((self.name, one.persistence_id, "") for one in events))
+            return dict(Counter((self.name, event.persistence_id, "") for event in events))
         return dict(
             Counter(
-                (self.name, one.persistence_id, tag)
-                for one in events
-                for tag in one.tags.intersection(self.tags)
+                (self.name, event.persistence_id, tag)
+                for event in events
+                for tag in event.tags.intersection(self.tags)
             )
         )
 
@@ -133,8 +133,8 @@ class Case:
 def newest(events: Sequence[Event]) -> dict[str, tuple[int, str, int]]:
     """What the projection LATEST must hold, as `latest` reads it."""
     rows: dict[str, tuple[int, str, int]] = {}
-    for one in sorted(events, key=lambda one: one.sequence_nr):
-        rows[one.persistence_id] = (one.sequence_nr, kind(one), amount(one))
+    for written in sorted(events, key=lambda written: written.sequence_nr):
+        rows[written.persistence_id] = (written.sequence_nr, kind(written), amount(written))
     return rows
 
 
@@ -148,18 +148,18 @@ def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
 def folded(events: Sequence[Event]) -> dict[str, tuple[int, int, list[int]]]:
     """What the fold of the books must hold, as `books` reads it."""
     rows: dict[str, tuple[int, int, list[int]]] = {}
-    for one in sorted(events, key=lambda one: one.sequence_nr):
-        _, balance, numbers = rows.get(one.persistence_id, (0, 0, []))
-        state = (one.sequence_nr, balance + amount(one), [*numbers, one.sequence_nr])
-        rows[one.persistence_id] = state
+    for written in sorted(events, key=lambda written: written.sequence_nr):
+        _, balance, numbers = rows.get(written.persistence_id, (0, 0, []))
+        state = (written.sequence_nr, balance + amount(written), [*numbers, written.sequence_nr])
+        rows[written.persistence_id] = state
     return rows
 
 
 def log(events: Sequence[Event]) -> list[tuple[Any, ...]]:
     """What the projection LOG must hold, as `logged` reads it."""
     return sorted(
-        (one.persistence_id, one.sequence_nr, kind(one), int(one.hours) % 24, amount(one))
-        for one in events
+        (event.persistence_id, event.sequence_nr, kind(event), int(event.hours) % 24, amount(event))
+        for event in events
     )
 
 
@@ -167,16 +167,23 @@ def lake(events: Sequence[Event]) -> list[tuple[Any, ...]]:
     """What the projection LAKE must hold, as `exported` reads it."""
     return sorted(
         (
-            (one.time_bucket, one.persistence_id, one.sequence_nr, at(one), kind(one), amount(one))
-            for one in events
-            if "red" in one.tags
+            (
+                event.time_bucket,
+                event.persistence_id,
+                event.sequence_nr,
+                at(event),
+                kind(event),
+                amount(event),
+            )
+            for event in events
+            if "red" in event.tags
         ),
         key=lambda row: row[1:3],
     )
 
 
-def at(one: Event) -> datetime:
-    return GREGORIAN + timedelta(microseconds=one.timestamp.time // 10)
+def at(event: Event) -> datetime:
+    return GREGORIAN + timedelta(microseconds=event.timestamp.time // 10)
 
 
 def lake_files(projections: Projections) -> list[tuple[Any, ...]]:

@@ -46,8 +46,8 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
 ) -> None:
     """In the middle of a write of Spark: some partitions are written and others are not."""
     loaded = {
-        each: FlightsJournal.create(make_journal, tmp_path / each, FLIGHTS, LOCK_TTL="10")
-        for each in ("undisturbed", "killed")
+        home: FlightsJournal.create(make_journal, tmp_path / home, FLIGHTS, LOCK_TTL="10")
+        for home in ("undisturbed", "killed")
     }
     for flights in loaded.values():
         flights.run_chain(*before)

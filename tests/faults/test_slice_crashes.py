@@ -28,8 +28,8 @@ MIDDLE = SliceRange(256, 511)
 
 def events_in(*ranges: SliceRange) -> int:
     return sum(
-        any(slices.first <= slice_of(each.persistence_id) <= slices.last for slices in ranges)
-        for each in EVENTS
+        any(slices.first <= slice_of(event.persistence_id) <= slices.last for slices in ranges)
+        for event in EVENTS
     )
 
 

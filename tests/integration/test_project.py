@@ -177,7 +177,7 @@ def test_poison_is_quarantined_and_counted_and_the_rest_goes_on(projections: Pro
         "event": b"\xff\x00",
         "run_id": "night",
     }
-    assert [one["sequence_nr"] for one in journal.rows("latest")] == [1]
+    assert [latest["sequence_nr"] for latest in journal.rows("latest")] == [1]
     assert projections.offsets()[("latest", "a|1", "")][1] == 2
 
 

@@ -105,7 +105,7 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
         projections.insert(*skewed())
         if progress:
             projections.list_persistence_ids()
-            projections.insert_progress(*(one for one in skewed() if one.hours > 4))
+            projections.insert_progress(*(e for e in skewed() if e.hours > 4))
         projections.validated(*range(5))
         result = projections.run(0, 5)
         assert result.status == 0, result.stderr
@@ -115,7 +115,7 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
         counts = result.report["counts"]
         assert counts["accepted"] == 2 * (len(skewed()) - 2)
         assert counts["rejected_seq_nr"] + counts["rejected_backtracking_seq_nr"] == 4
-        accepted = [one for one in skewed() if (one.persistence_id, one.sequence_nr) not in
+        accepted = [e for e in skewed() if (e.persistence_id, e.sequence_nr) not in
                  {("c|1", 3), ("c|1", 4)}]  # fmt: skip
         assert journal.rows("totals") == journal.rows("every") == totals(accepted)
         held = end_of(projections)
@@ -185,10 +185,10 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
         assert f"{name}: 2024-03-01 04:00 held: {held}" in failed.stdout
     assert "boom" in (states["totals", 2][1] or "")
     assert len(projections.offsets()) == 10
-    done = [one for one in others if int(one.hours) != 2]
+    done = [e for e in others if int(e.hours) != 2]
     assert projections.journal.rows("totals") == without_n(done)
     assert {row["persistence_id"] for row in projections.journal.rows("latest")} == {
-        one.persistence_id for one in done
+        e.persistence_id for e in done
     }
 
     # Corrected, the next run does these two, and no others.
@@ -201,7 +201,7 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
     newest = {
         row["persistence_id"]: row["sequence_nr"] for row in projections.journal.rows("latest")
     }
-    assert newest == {one.persistence_id: 1 for one in others} | {"q|1": 2}
+    assert newest == {e.persistence_id: 1 for e in others} | {"q|1": 2}
 
 
 def without_n(events: list[Event]) -> list[dict[str, object]]:

@@ -11,16 +11,16 @@ FILTERS = ("decoder", "unreadable", "where")
 """What can leave an event out: its decoder's `skip`, its payload, the SQL's WHERE."""
 
 
-def by_filter(projections: Projections, one: Event, how: str) -> None:
+def by_filter(projections: Projections, event: Event, how: str) -> None:
     """Insert the event such that it is left out in this way."""
     if how == "where":
-        one = replace(one, payload=b'{"kind": "filtered"}')
+        event = replace(event, payload=b'{"kind": "filtered"}')
     if how == "unreadable":
-        one = replace(one, payload=b"\xff\xfe")
-    projections.insert_messages(one)
+        event = replace(event, payload=b"\xff\xfe")
+    projections.insert_messages(event)
     if how == "decoder":
-        key = {"persistence_id": one.persistence_id, "partition_nr": 0}
-        key |= {"sequence_nr": one.sequence_nr, "timestamp": one.timestamp}
+        key = {"persistence_id": event.persistence_id, "partition_nr": 0}
+        key |= {"sequence_nr": event.sequence_nr, "timestamp": event.timestamp}
         projections.journal.insert("messages", [{**key, "ser_manifest": "filtered"}])
 
 
@@ -82,4 +82,4 @@ def logged(projections: Projections) -> dict[str, list[int]]:
     numbers_of: dict[str, list[int]] = {}
     for row in projections.journal.rows("log"):
         numbers_of.setdefault(row["persistence_id"], []).append(row["sequence_nr"])
-    return {pid: sorted(each) for pid, each in numbers_of.items()}
+    return {pid: sorted(numbers) for pid, numbers in numbers_of.items()}

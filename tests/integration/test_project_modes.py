@@ -185,7 +185,7 @@ def test_show_tries_a_definition_and_writes_nothing(
 
 
 def exported(directory: Path) -> list[tuple[Any, ...]]:
-    """What pandas finds: time bucket, id, number, time, kind and amount."""
+    """Read the export with pandas: time bucket, id, number, time, kind and amount of each row."""
     rows: list[dict[str, Any]] = pd.read_parquet(directory).to_dict("records")  # type: ignore[assignment]
     return sorted(
         (
@@ -204,15 +204,15 @@ def exported(directory: Path) -> list[tuple[Any, ...]]:
 
 
 def expected_rows(events: Any) -> list[tuple[Any, ...]]:
-    """The same of the events that are tagged red."""
+    """Compute by a loop the rows of the events that are tagged red."""
     rows = []
-    for one in sorted(events, key=lambda one: (one.persistence_id, one.sequence_nr)):
-        if "red" in one.tags:
-            fields = json.loads(one.payload)
-            moment = START.timestamp() + one.hours * 3600
+    for e in sorted(events, key=lambda e: (e.persistence_id, e.sequence_nr)):
+        if "red" in e.tags:
+            fields = json.loads(e.payload)
+            moment = START.timestamp() + e.hours * 3600
             at = datetime.fromtimestamp(round(moment, 6), UTC)
             rows.append(
-                (one.time_bucket, one.persistence_id, one.sequence_nr, at, fields["kind"],
+                (e.time_bucket, e.persistence_id, e.sequence_nr, at, fields["kind"],
                  fields.get("amount"))
             )  # fmt: skip
     return rows

@@ -259,14 +259,16 @@ def test_offsets_of_many_series_are_counted_and_paged(projections: Projections) 
     assert "newest cursor 2024-03-01 00:02:20" in summary.stdout
     assert "oldest cursor 2024-03-01 00:00:00" in summary.stdout
     slices = summary.report["details"]["slices"]
-    assert sum(one["series"] for one in slices) == 40
+    assert sum(one_slice["series"] for one_slice in slices) == 40
     every = projections.manage("get-offset", "every", "--all")
     assert {f"m|{number}" for number in range(40)} == {
         line.partition(":")[0] for line in every.stdout.splitlines() if line.startswith("m|")
     }
     number = slices[0]["slice"]
-    one = projections.manage("get-offset", "every", "--slice", str(number), "--all")
-    assert one.report["counts"]["series"] == slices[0]["series"]
-    assert all(f"(slice {number})" in line for line in one.stdout.splitlines() if "m|" in line)
+    one_slice = projections.manage("get-offset", "every", "--slice", str(number), "--all")
+    assert one_slice.report["counts"]["series"] == slices[0]["series"]
+    assert all(
+        f"(slice {number})" in line for line in one_slice.stdout.splitlines() if "m|" in line
+    )
     nothing = projections.manage("get-offset", "every", "--persistence-id", "x|1")
     assert "x|1: nothing is consumed" in nothing.stdout

@@ -68,9 +68,9 @@ def logged(projections: Projections) -> list[tuple[str, int]]:
 
 def keys_of(events: Iterable[Event], types: tuple[str, ...] = ("Order", "Cart")) -> list[Any]:
     return sorted(
-        (one.persistence_id, one.sequence_nr)
-        for one in events
-        if keys.entity_type(one.persistence_id) in types
+        (event.persistence_id, event.sequence_nr)
+        for event in events
+        if keys.entity_type(event.persistence_id) in types
     )
 
 
@@ -112,7 +112,7 @@ def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) 
     runs = [projections.run(0, 2, "--slices", "0-255")]
     quarter = in_slices(pids, 0, 255)
     assert newest(projections) == dict.fromkeys(quarter, 10)
-    assert logged(projections) == keys_of(one for one in events if one.persistence_id in quarter)
+    assert logged(projections) == keys_of(e for e in events if e.persistence_id in quarter)
     assert projections.states() == [
         (name, hour, "planned", None) for name in ("latest", "log") for hour in (0, 1)
     ]

@@ -42,8 +42,8 @@ def snapshots(projections: Projections) -> Projections:
     return projections
 
 
-def take(projections: Projections, *those: Mapping[str, Any]) -> None:
-    projections.journal.insert("snapshots", those)
+def take(projections: Projections, *snapshots: Mapping[str, Any]) -> None:
+    projections.journal.insert("snapshots", snapshots)
 
 
 def create_table(projections: Projections) -> None:

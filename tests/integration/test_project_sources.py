@@ -87,7 +87,7 @@ def test_persistence_ids_are_read_by_key_and_nothing_else(projections: Projectio
     assert result.report["counts"] == counts(
         events_read=3, rows_written=3, accepted=3, first_encounters=1
     )
-    tagged = [replace(one, tags=frozenset({"red"})) for one in first]
+    tagged = [replace(untagged, tags=frozenset({"red"})) for untagged in first]
     assert projections.journal.rows("totals") == totals_of(tagged)
 
     # A late one reopens its time bucket, one behind a gap is held.

@@ -39,13 +39,13 @@ def ten_events(persistence_id: str) -> list[dict[str, Any]]:
 
 
 def view_row(journal: Journal, persistence_id: str, tag: str, number: int) -> dict[str, Any]:
-    [found] = [
+    [found_row] = [
         row
         for row in journal.rows("tag_views")
         if (row["persistence_id"], row["tag_name"], row["tag_pid_sequence_nr"])
         == (persistence_id, tag, number)
     ]
-    return found
+    return found_row
 
 
 def delete_row(journal: Journal, row: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> Non
     before = written.tag_tables()
     for pid, (damage, _) in DAMAGES.items():
         damage(written, pid)
-    expected = {(kind, pid, *rest) for pid, (_, found) in DAMAGES.items() for kind, *rest in found}
+    expected = {(kind, pid, *rest) for pid, (_, kinds) in DAMAGES.items() for kind, *rest in kinds}
     damaged = written.tag_tables()
 
     check = written.run("reconcile", "check", "--run-id", "first")

@@ -235,7 +235,7 @@ class _Outlets:
 
 
 def _asset_of(dag: Any) -> str:
-    [asset] = [one.name for one in dag.timetable.asset_condition.objects]
+    [asset] = [condition.name for condition in dag.timetable.asset_condition.objects]
     return str(asset)
 
 

@@ -59,8 +59,8 @@ class ReadModel:
     def rows(self, journal: Journal, exports: Path) -> Rows:
         """What it holds now."""
         if self.table is not None:
-            found = journal.rows(self.name)
-            return {tuple(row[name] for name in self.columns) for row in found}
+            stored = journal.rows(self.name)
+            return {tuple(row[name] for name in self.columns) for row in stored}
         files = exports.glob(f"{self.name}/time_bucket=*/*.parquet")
         return {
             (int(file.parent.name.partition("=")[2]), *(row[name] for name in self.columns[1:]))

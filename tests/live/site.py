@@ -89,11 +89,11 @@ class Site:
         }
         assert numbers == self.truth.numbers()
         events = list(self.truth.all())
-        red = [one for one in events if "red" in one.tags]
+        red = [event for event in events if "red" in event.tags]
         for name, consumed in (("tag_log", red), ("newest", events)):
             model = READ_MODELS[name]
             assert model.rows(self.journal, self.directory) == model.expected(consumed, MINUTE_MS)
-        red_keys = sorted((one.persistence_id, one.sequence_nr) for one in red)
+        red_keys = sorted((event.persistence_id, event.sequence_nr) for event in red)
         assert sorted(keyed(complete(self.reader.current("red")))) == red_keys
         if self.live is not None:
             assert sorted(keyed(complete(self.live.stop()))) == red_keys

@@ -135,14 +135,14 @@ class Truth:
 
     def series(self) -> dict[tuple[str, str], list[Event]]:
         """The events of each persistence id and tag in order, without those that stay untagged."""
-        found: dict[tuple[str, str], list[Event]] = {}
+        by_series: dict[tuple[str, str], list[Event]] = {}
         for event in self.all():
             for tag in event.tags:
                 key = (event.persistence_id, event.sequence_nr, tag)
                 is_left_out = key in self.excused and key not in self.tagged
                 if not is_left_out and (event.persistence_id, event.sequence_nr) not in self.lost:
-                    found.setdefault((event.persistence_id, tag), []).append(event)
-        return found
+                    by_series.setdefault((event.persistence_id, tag), []).append(event)
+        return by_series
 
     def numbers(self) -> dict[tuple[str, int, str], int]:
         """The number of every tagged event."""

@@ -1,7 +1,7 @@
-"""A projection over several runs, in memory: what it stores, and crashes between any two writes.
+"""A projection over several runs in memory: its stored rows, with crashes between any two writes.
 
-What is decided by Tidemark's own functions is left to them: ranges and what is left of them here,
-what may be consumed by the test, in Spark, for many worlds at once.
+Tidemark's own functions decide here about slice ranges and their unfinished portions. The test
+decides with them, in Spark and for many worlds at once, which events may be consumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAST_BOUNDARY = 12
 
 @dataclass(frozen=True)
 class Event:
-    """A row of the journal; `seen_by` is the first run that can see it."""
+    """A row of the journal; `seen_by` is the number of the first run that can see the row."""
 
     persistence_id: str
     number: int
@@ -39,7 +39,7 @@ Judged = tuple[Event, Validation]
 
 
 def sequential(events: Iterable[Event]) -> dict[str, int]:
-    """How far a reader comes that takes one event after the other, by persistence id."""
+    """Return how far a reader of one event after the other comes, by persistence id."""
     numbers = {(event.persistence_id, event.number) for event in events}
     reached = dict.fromkeys((event.persistence_id for event in events), 0)
     for persistence_id in reached:
@@ -49,41 +49,41 @@ def sequential(events: Iterable[Event]) -> dict[str, int]:
 
 
 class Crash(Exception):
-    """The run ends here."""
+    """The end of a run between two writes."""
 
 
 @dataclass
 class Job:
-    """What a run does at once: slices, their time buckets, and those that are done."""
+    """Work that a run does at once: slices with their time buckets, the done buckets, the rows."""
 
     portion: Portion
     done: frozenset[int]
     rows: list[Event]
 
     def is_there(self, event: Event) -> bool:
-        """Whether it may be consumed."""
+        """Return whether the event may be consumed."""
         return event.bucket in self.portion.time_buckets | self.done
 
 
 @dataclass
 class World:
-    """One journal, one projection on it, and what is stored: it survives every crash.
+    """A journal and a projection on it, with the stored rows that survive every crash.
 
     Attributes:
-        events: the journal.
+        events: the rows of the journal.
         ready_by: the run by which validate has passed each time bucket.
         is_sliced: whether runs are cut by slices; then there is no result by time bucket.
-        random: chooses ranges and crashes.
-        states: mode fold, the numbers that were folded, a row for each persistence id.
-        rows: mode append.
-        buckets: mode bucket.
-        offsets: projection_offset.
-        cursors: projection_cursor; times are time buckets here.
-        entries: the ledger.
-        parts: projection_slices.
-        jobs: of the present run.
-        fuse: how many more writes it makes before it crashes; negative if it does not.
-        crashes: how many there were.
+        random: the source of ranges and crashes.
+        states: the result of mode fold: the folded numbers by persistence id.
+        rows: the result of mode append.
+        buckets: the result of mode bucket.
+        offsets: the rows of projection_offset.
+        cursors: the rows of projection_cursor; times are time buckets here.
+        entries: the rows of the ledger, by time bucket.
+        parts: the rows of projection_slices.
+        jobs: the jobs of the present run.
+        fuse: the number of writes left before the run crashes; negative if it does not crash.
+        crashes: the number of crashes so far.
     """
 
     events: Sequence[Event]
@@ -103,7 +103,7 @@ class World:
 
     @classmethod
     def make(cls, name: str, random: Random) -> World:
-        """Late, doubled, skewed and lost events of a few persistence ids."""
+        """Make a world with late, doubled, skewed and lost events of a few persistence ids."""
         is_sliced, events = random.random() < 0.7, list[Event]()
         for number in range(random.randint(1, 4)):
             pid = f"{name}|{number}"
@@ -121,13 +121,13 @@ class World:
         return cls(events, [*ready_by, RUNS], is_sliced, random)
 
     def seen(self, run: int) -> list[Event]:
-        """What has been written by then, and validated."""
+        """Return the events that are written and validated by the time of a run."""
         return [
             event for event in self.events if event.seen_by <= run >= self.ready_by[event.bucket]
         ]
 
     def begin(self, run: int) -> list[Job]:
-        """Plan a run, and cut it; a fuse is set that may end it between any two writes."""
+        """Plan a run and cut it into jobs; a fuse may end the run between any two writes."""
         ends = run < RUNS and self.random.random() < _CRASHES
         self.fuse = self.random.randint(0, _LAST_BOUNDARY) if ends else -1
         ready = [bucket for bucket in range(min(run, RUNS) + 1) if self.ready_by[bucket] <= run]
@@ -166,7 +166,7 @@ class World:
         )
 
     def _portions(self, run: int, buckets: list[int], visible: list[Event]) -> list[Portion]:
-        """The slices cut anew in each run, and perhaps only some of them."""
+        """Cut the slices, or perhaps only some of them, anew in each run."""
         if not self.is_sliced:
             return [Portion(slice_ranges.ALL, frozenset(buckets))] if buckets else []
         done = slice_records.done(self._counting())
@@ -182,7 +182,7 @@ class World:
         return slice_ranges.portions(ranges, {bucket: done.get(bucket, []) for bucket in buckets})
 
     def finish(self, judged: Sequence[Sequence[Judged]], moved: dict[str, int]) -> None:
-        """Write what came of each job, up to the crash if there is one."""
+        """Write the result of each job, up to the crash if the run crashes."""
         if not self.jobs:
             return
         with suppress(Crash):
@@ -200,7 +200,7 @@ class World:
         self.fuse -= 1
 
     def _write(self, job: Job, judged: Sequence[Judged], moved: dict[str, int]) -> None:
-        """Result, then offsets, then cursors, then the ledger."""
+        """Write the result, then the offsets, then the cursors, then the ledger."""
         planned = job.portion.time_buckets
         late = {event.bucket for event, result in judged if result is Validation.ACCEPTED} - planned
         if not self.is_sliced:

@@ -1,4 +1,4 @@
-"""A journal's messages and tag views as plain values, and the frames that are made of them."""
+"""A journal's messages and tag views as plain values, and the frames made of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_MS = NOW_MS - NOW_MS % HOUR - 100 * HOUR
 
 
 class Event(NamedTuple):
-    """A row of messages; hour counts from START_MS and may be a fraction."""
+    """A row of messages; `hour` counts from START_MS and may be a fraction."""
 
     number: int
     hour: float
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """All that is stored about one persistence id."""
+    """All that is stored about a persistence id."""
 
     events: frozenset[Event] = frozenset()
     rows: frozenset[Row] = frozenset()
@@ -74,7 +74,7 @@ class History:
 
     @classmethod
     def whole(cls, *events: tuple[float, str], first: int = 1) -> History:
-        """Undamaged: events of (hour, tags as letters), numbered from `first`, all written."""
+        """Make an undamaged history of events (hour, tags as letters), numbered from `first`."""
         history = [Event(number, *event) for number, event in enumerate(events, first)]
         rows: list[Row] = []
         progress: dict[str, Progress] = {}
@@ -86,14 +86,14 @@ class History:
         return cls(frozenset(history), frozenset(rows), progress, history[-1].number, None)
 
     def deleted(self, to: int) -> History:
-        """As Pekko deletes: messages go, everything else stays."""
+        """Return the history after a deletion by Pekko: messages go, everything else stays."""
         left = frozenset(event for event in self.events if event.number > to)
         return replace(self, events=left, deleted_to=to)
 
     def row(self, tag: str, number: int) -> Row:
-        """The row with that number."""
-        [found] = [row for row in self.rows if (row.tag, row.number) == (tag, number)]
-        return found
+        """Return the row with this number under a tag."""
+        [only] = [row for row in self.rows if (row.tag, row.number) == (tag, number)]
+        return only
 
     def with_rows(self, *rows: Row) -> History:
         return replace(self, rows=self.rows | set(rows))
@@ -102,7 +102,7 @@ class History:
         return replace(self, rows=self.rows - set(rows))
 
     def with_progress(self, tag: str, progress: Progress | None) -> History:
-        others = {name: one for name, one in self.progress.items() if name != tag}
+        others = {name: reached for name, reached in self.progress.items() if name != tag}
         return replace(self, progress=others | ({tag: progress} if progress else {}))
 
 
@@ -111,7 +111,7 @@ Finding = dict[str, Any]
 
 
 def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
-    """The frames that would be read."""
+    """Return the frames that reconcile would read from the journal."""
     items = sorted(journal.items())
     return ScopedKeys(
         _frame(
@@ -158,7 +158,7 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
 
 
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
-    """What check finds."""
+    """Return the findings of `check`."""
     findings = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
     rows = [row.asDict() for row in findings.collect()]
     spark.catalog.clearCache()
@@ -166,7 +166,7 @@ def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) 
 
 
 def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> tuple[Journal, int]:
-    """The journal after what repair does with those findings, and its number of tag-row changes."""
+    """Return the journal after `repair` of the findings, and the number of changed tag rows."""
     frame = local_rows(
         spark,
         [tuple(finding[name] for name in kinds.COLUMNS) for finding in findings],
@@ -204,7 +204,7 @@ def _acted(history: History, before: History, action: str, finding: Finding) -> 
 
 
 def _tags(event: Event) -> list[str] | None:
-    # As `tagging.events.tagged` gives them: an event that cannot be written has none.
+    # As in `tagging.events.tagged`, an event that cannot be written has no tags.
     return list(event.tags) if event.tags and event.cause is None else None
 
 

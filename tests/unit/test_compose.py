@@ -117,8 +117,8 @@ def test_password_that_would_end_a_url_or_json_is_refused(
     compose: dict[str, Any], password: str, status: int
 ) -> None:
     [script] = compose["services"]["airflow-init"]["command"]
-    check_only, found, _ = script.replace("$$", "$").partition("exec /entrypoint")
-    assert found
+    check_only, separator, _ = script.replace("$$", "$").partition("exec /entrypoint")
+    assert separator
     for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "CASSANDRA_PASSWORD"):
         answer = check("bash", "-c", check_only, **{name: password})
         assert answer.returncode == status, answer.stderr

@@ -58,13 +58,13 @@ def test_four_ranges_have_every_event_once_each_id_inside_its_range(
 ) -> None:
     """EventsBySliceSpec: 4 ranges of 20 ids with 3 events each are 60 events."""
     orders = rows.where("persistence_id LIKE 'Order|p%'")
-    found = []
+    pairs = []
     for slices in keys.slice_ranges(4):
         part = make_source("messages", slices).only_ours(orders).collect()
         assert all(slices.first <= keys.slice_of(row.persistence_id) <= slices.last for row in part)
-        found += part
-    assert len(found) == 60
-    assert sorted(found) == sorted(orders.collect())
+        pairs += part
+    assert len(pairs) == 60
+    assert sorted(pairs) == sorted(orders.collect())
 
 
 def test_entity_types_are_what_stands_before_the_first_separator(

@@ -163,11 +163,11 @@ def test_every_event_of_the_year_lies_in_exactly_one_month(
     assert len(year) == YEAR_EVENTS
     windows = plan.month_windows(12)
     assert [month.end for month in windows[:-1]] == [month.start for month in windows[1:]]
-    whole = plan.load_window(12)
-    assert (whole.start, whole.end) == (windows[0].start, windows[-1].end)
+    all_year = plan.load_window(12)
+    assert (all_year.start, all_year.end) == (windows[0].start, windows[-1].end)
     times = [event.time_ms for event in year]
-    assert to_millis(whole.start) <= min(times)
-    assert max(times) < to_millis(whole.end)
+    assert to_millis(all_year.start) <= min(times)
+    assert max(times) < to_millis(all_year.end)
 
 
 @pytest.mark.parametrize("months", [-1, 0, 13])

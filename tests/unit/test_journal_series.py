@@ -94,5 +94,5 @@ def test_search_for_the_highest_begins_where_a_message_is_known() -> None:
 
 def test_events_up_to_a_number_are_looked_for_in_its_two_partitions_at_most() -> None:
     journal = Journal({0: ONE_TO_TEN, 2: GROUP})
-    assert [one.number for one in reader(journal).event_refs(9, 12)] == [9, 10, 11, 12]
+    assert [event.number for event in reader(journal).event_refs(9, 12)] == [9, 10, 11, 12]
     assert journal.asked == [0, 1, 2]

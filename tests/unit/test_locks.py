@@ -39,10 +39,10 @@ class FarAway:
     def _applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
         if cql.startswith("INSERT"):
             resource, owner, _, taken_at, _ = values
-            known = self.holders.get(str(resource))
-            if known is None:
+            holder = self.holders.get(str(resource))
+            if holder is None:
                 self.holders[str(resource)] = {"owner": owner, "taken_at": taken_at}
-            return known is None, dict(known or {})
+            return holder is None, dict(holder or {})
         if cql.startswith("UPDATE"):
             self.renewals[str(values[4])] = self.renewals.get(str(values[4]), 0) + 1
             return True, {}
@@ -76,11 +76,11 @@ def test_a_year_of_days_is_held_though_its_locks_take_longer_than_their_ttl() ->
 def test_lock_that_its_own_statement_took_before_it_was_sent_again_is_taken() -> None:
     """The driver sends a statement again whose connection broke."""
     server = FarAway(0)
-    mine = locks(server, "a")
-    row = {"owner": "me", "taken_at": mine._taken_at.replace(tzinfo=None)}
+    own = locks(server, "a")
+    row = {"owner": "me", "taken_at": own._taken_at.replace(tzinfo=None)}
     server.holders["a"] = row
-    with mine:
-        mine.check()
+    with own:
+        own.check()
     server.holders["a"] = {**row, "taken_at": datetime(2026, 1, 1)}
     with pytest.raises(LockHeld, match="a is held by me since 2026-01-01"), locks(server, "a"):
         pass

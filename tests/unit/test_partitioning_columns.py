@@ -118,7 +118,7 @@ def test_epoch_ms_to_its_first_tick_and_timeuuid(spark: SparkSession) -> None:
     ]
     computed = evaluate(spark, "bigint", times, columns.epoch_ms_ticks, columns.epoch_ms_timeuuid)
     ticks = [keys.epoch_ms_ticks(epoch_ms) for epoch_ms in times]
-    firsts = [keys.ticks_timeuuid(each, clock_sequence=0, node=0) for each in ticks]
+    firsts = [keys.ticks_timeuuid(tick, clock_sequence=0, node=0) for tick in ticks]
     assert computed == list(zip(ticks, firsts, strict=True))
 
 

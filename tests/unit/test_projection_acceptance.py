@@ -161,8 +161,8 @@ def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSessi
     )
     reached = rule.advance_frontiers(rows, _empty(spark, STORED), _empty(spark, DELETED))
     agreed = rule.align_tags(reached, rows)
-    found = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
-    assert found == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
+    frontiers = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
+    assert frontiers == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
     offsets = rule.offset_rows(agreed).orderBy("tag").collect()
     number = keys.slice_of("a|1")
     assert offsets == [

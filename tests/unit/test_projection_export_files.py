@@ -69,9 +69,9 @@ def test_a_bucket_is_one_file_in_order_that_any_reader_finds(
         "time_bucket=0/pekko.one.parquet",
         "time_bucket=3600000/pekko.one.parquet",
     ]
-    found = pd.read_parquet(directory(files))
-    assert found.sequence_nr.tolist() == [1, 2, 3] * 2
-    assert found.time_bucket.tolist() == [0] * 3 + [HOUR_MS] * 3
+    exported = pd.read_parquet(directory(files))
+    assert exported.sequence_nr.tolist() == [1, 2, 3] * 2
+    assert exported.time_bucket.tolist() == [0] * 3 + [HOUR_MS] * 3
     put(files, rows(spark, "new", 0), "2-b", 0)
     export_files.remove_bucket(files, HOUR_MS)
     assert pd.read_parquet(directory(files)).version.tolist() == ["new"]
@@ -101,8 +101,8 @@ def test_a_reader_sees_the_old_or_the_new_bucket_and_never_both(
         """The rows and the versions of every read."""
         seen = set()
         while not done.is_set():
-            found = pd.read_parquet(directory(files))
-            seen.add((len(found), found.version.nunique()))
+            exported = pd.read_parquet(directory(files))
+            seen.add((len(exported), exported.version.nunique()))
         return seen
 
     with ThreadPoolExecutor(1) as readers:

@@ -216,10 +216,10 @@ def test_the_documented_example_passes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (REPOSITORY / "docs" / "projections.md").read_text()
-    found = re.search(r"test_projection_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
+    match = re.search(r"test_projection_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert match is not None
     names: dict[str, Any] = {}
-    exec(compile(found.group(1), "docs/projections.md", "exec"), names)
+    exec(compile(match.group(1), "docs/projections.md", "exec"), names)
     monkeypatch.chdir(REPOSITORY)
     names["test_time_on_the_ground_is_between_arrival_and_departure"]()
 

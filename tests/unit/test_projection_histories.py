@@ -58,7 +58,7 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     rows = [(world, job, event) for world, job in jobs for event in job.rows]
     if not rows:
         return
-    seen = local_rows(
+    events = local_rows(
         spark, [_row(job, event, number) for number, (_, job, event) in enumerate(rows)], SEEN
     ).localCheckpoint()
     offsets = [
@@ -66,8 +66,8 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
     ]
     stored = local_rows(spark, offsets, STORED)
     deleted = local_rows(spark, [], DELETED)
-    reached = rule.advance_frontiers(seen, stored, deleted).localCheckpoint()
-    judged = rule.validate_events(seen.where("is_there"), reached, seen.is_back)
+    reached = rule.advance_frontiers(events, stored, deleted).localCheckpoint()
+    judged = rule.validate_events(events.where("is_there"), reached, events.is_back)
     by_job: dict[int, list[Judged]] = defaultdict(list)
     for row in judged.select("row", "result").collect():
         _, job, event = rows[row.row]
@@ -79,8 +79,8 @@ def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
 
 def _row(job: Job, event: Event, number: int) -> tuple[object, ...]:
     nr, bucket = event.number, event.bucket
-    there, back = job.is_there(event), bucket in job.done
-    return event.persistence_id, NO_TAG, nr, nr, f"t-{nr}", there, False, back, bucket, number
+    is_there, back = job.is_there(event), bucket in job.done
+    return event.persistence_id, NO_TAG, nr, nr, f"t-{nr}", is_there, False, back, bucket, number
 
 
 def assert_nothing_is_lost_doubled_or_early(world: World, run: int) -> None:

@@ -72,12 +72,12 @@ def test_limit_takes_the_oldest_and_loses_none(
     taken = [piece for piece in some.pieces if piece.time_bucket not in held]
     for left in some.postponed:
         # Whatever is left comes after all that is taken: gaps last, else by age.
-        for one in taken:
+        for kept in taken:
             if left.reason is Reason.GAP:
-                assert one.reason is not Reason.GAP or one.attempt <= left.attempt
+                assert kept.reason is not Reason.GAP or kept.attempt <= left.attempt
             else:
-                assert one.reason is not Reason.GAP
-                assert one.time_bucket < left.time_bucket
+                assert kept.reason is not Reason.GAP
+                assert kept.time_bucket < left.time_bucket
 
 
 def test_60000_pieces_are_done_in_as_many_runs_as_they_need() -> None:
@@ -175,10 +175,10 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
     for number in range(300):
         pid, tag = f"p|{number % 150}", ("red", "blue")[number // 150]
         highest, begins = chance.randint(1, 30), chance.randint(0, 20)
-        for one in range(1, highest + 1):
-            bucket = begins + one
-            if one in (1, highest) or chance.random() < 0.8:
-                rows += [(pid, tag, one, bucket, bucket * 1000)] * chance.randint(1, 2)
+        for seq_nr in range(1, highest + 1):
+            bucket = begins + seq_nr
+            if seq_nr in (1, highest) or chance.random() < 0.8:
+                rows += [(pid, tag, seq_nr, bucket, bucket * 1000)] * chance.randint(1, 2)
         numbers = [row[2] for row in rows if row[:2] == (pid, tag) and row[3] >= first_bucket]
         frontier = min(numbers, default=1) - 1
         if chance.random() < 0.7:

@@ -79,19 +79,19 @@ def test_every_event_of_every_life_is_accepted_exactly_once(spark: SparkSession)
         }
         # The first of a life is there before the others: it is written before them.
         early = {
-            name: [each[0], *random.sample(each[1:], len(each) // 2)]
-            for name, each in events.items()
+            name: [pairs[0], *random.sample(pairs[1:], len(pairs) // 2)]
+            for name, pairs in events.items()
         }
-        for seen in (early, events):
-            runs = {name: Life(stored[name], 0, tuple(seen[name])) for name in names}
+        for read_events in (early, events):
+            runs = {name: Life(stored[name], 0, tuple(read_events[name])) for name in names}
             for name, results in judged(spark, runs).items():
                 new = [key for key, result in results if result is A]
                 accepted[name] += new
                 stored[name] = max(new) if new else stored[name]
         for name in names:
             expected[name] += events[name]
-    assert {name: sorted(each) for name, each in accepted.items()} == {
-        name: sorted(each) for name, each in expected.items()
+    assert {name: sorted(pairs) for name, pairs in accepted.items()} == {
+        name: sorted(pairs) for name, pairs in expected.items()
     }
 
 

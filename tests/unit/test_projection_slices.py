@@ -45,9 +45,9 @@ def test_portions_are_exactly_what_is_left(
     by_bucket = dict(zip(BUCKETS, done, strict=True))
     ranges = slice_ranges.cut(events, ALL, number)
     left = slice_ranges.portions(ranges, by_bucket)
-    for bucket, each in by_bucket.items():
+    for bucket, settled in by_bucket.items():
         worked = inside([portion.slices for portion in left if bucket in portion.time_buckets])
-        assert set(worked) == set(inside([ALL])) - set(inside(each))
+        assert set(worked) == set(inside([ALL])) - set(inside(settled))
         assert set(worked.values()) <= {1}
     for portion in left:
         assert any(
@@ -98,9 +98,9 @@ def test_cut_covers_its_slices_within_the_bound(
     assert all(part.last + 1 == other.first for part, other in pairwise(ranges))
     assert len(ranges) <= number
     blocks = range(scope.first, scope.last + 1, BLOCK)
-    counts = [sum(events.get(each, 0) for each in range(b, b + BLOCK)) for b in blocks]
+    counts = [sum(events.get(slice_nr, 0) for slice_nr in range(b, b + BLOCK)) for b in blocks]
     assert all(part.first % BLOCK == 0 for part in ranges)
-    largest = max(sum(events.get(each, 0) for each in inside([part])) for part in ranges)
+    largest = max(sum(events.get(slice_nr, 0) for slice_nr in inside([part])) for part in ranges)
     assert largest <= -(-sum(counts) // number) + max(counts)
 
 

@@ -330,10 +330,14 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
     )
     decoded = transform.decode(transform.distinct_events(rows), checked.event, checked.decoders)
     folded = fold_frame.folded(transform.readable(decoded), states, checked)
-    found = {row.persistence_id: row for row in fold_frame.states(folded).collect()}
-    assert (found["p|1"].sequence_nr, found["p|1"].balance) == (5, 3)
-    assert found["p|1"].folded == [-1, 3, 4, 5]
-    assert (found["p|2"].sequence_nr, found["p|2"].balance, found["p|2"].folded) == (5, 10, [4, 5])
+    by_pid = {row.persistence_id: row for row in fold_frame.states(folded).collect()}
+    assert (by_pid["p|1"].sequence_nr, by_pid["p|1"].balance) == (5, 3)
+    assert by_pid["p|1"].folded == [-1, 3, 4, 5]
+    assert (by_pid["p|2"].sequence_nr, by_pid["p|2"].balance, by_pid["p|2"].folded) == (
+        5,
+        10,
+        [4, 5],
+    )
 
 
 def test_a_legacy_snapshot_is_quarantined_with_its_own_cause(spark: SparkSession) -> None:

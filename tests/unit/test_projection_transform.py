@@ -52,8 +52,8 @@ def decoded(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
 
 
 def one(frame: DataFrame) -> Row:
-    (found,) = frame.collect()
-    return found
+    (only,) = frame.collect()
+    return only
 
 
 def test_an_event_of_several_tags_comes_once_with_all_of_them(spark: SparkSession) -> None:
@@ -140,7 +140,7 @@ def test_newest_shows_an_event_with_two_rows(spark: SparkSession) -> None:
 def test_newest_by_slice_is_the_newest_event_time_of_each(spark: SparkSession) -> None:
     rows = [row("a|1", 1, epoch_ms=EPOCH_MS + 9), row("a|1", 2), row("a|2", 1)]
     newest = {
-        each.slice: each.epoch_ms
-        for each in transform.newest_by_slice(decoded(spark, *rows)).collect()
+        newest_row.slice: newest_row.epoch_ms
+        for newest_row in transform.newest_by_slice(decoded(spark, *rows)).collect()
     }
     assert newest == {keys.slice_of("a|1"): EPOCH_MS + 9, keys.slice_of("a|2"): EPOCH_MS}

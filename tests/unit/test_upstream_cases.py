@@ -283,13 +283,13 @@ def one_run(
     stored: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Outcome]:
     """Two Spark jobs; a persistence id carries the name of its case."""
-    seen = [
+    sighted = [
         (name, sighting)
         for name, case in cases.items()
         for sighting in sightings(case.runs[number])
     ]
     rows = local_rows(
-        spark, [_row(name, sighting, place) for place, (name, sighting) in enumerate(seen)], SEEN
+        spark, [_row(name, sighting, place) for place, (name, sighting) in enumerate(sighted)], SEEN
     )
     offsets = [(f"{name}/{p}", NO_TAG, nr, nr) for name in cases for p, nr in stored[name].items()]
     deleted = [
@@ -301,7 +301,7 @@ def one_run(
     judged = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
     by_name = {name: Outcome() for name in cases}
     for row in judged.select("row", "result").collect():
-        name, sighting = seen[row.row]
+        name, sighting = sighted[row.row]
         by_name[name].results.append((sighting.pid, sighting.number, Validation(row.result)))
     for row in rule.offset_rows(reached).collect():
         name, _, pid = row.persistence_id.rpartition("/")
