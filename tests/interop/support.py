@@ -94,9 +94,9 @@ class Scene:
         return result
 
     def move_back(self, first: int = 0, end: int = BUCKETS) -> None:
-        """Move the events that have just been written to times in the buckets [first, end).
+        """Move the events that were written just now to times in the buckets [first, end).
 
-        Their order stays. Each bucket's first event is at its very start, its last event at its very
+        Their order stays. Each bucket's first event is at its very start, its last one at its very
         last tick, and the events in between come in pairs that share a millisecond.
         """
         written = [

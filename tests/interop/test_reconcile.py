@@ -147,13 +147,13 @@ def test_readers_accept_what_deletes_leave(make_scene: SceneMaker) -> None:
     # Of an id without any event left the last number of each tag is kept by its progress.
     gone |= {("ü|✓", n) for n in range(1, EVENTS + 1)}
     left = {
-        tag: [read for read in events if (read.persistence_id, read.sequence_nr) not in gone]
+        tag: [e for e in events if (e.persistence_id, e.sequence_nr) not in gone]
         for tag, events in before.items()
     }
     assert read_all(node, READ) == left
     for tag, events in left.items():
-        for place, read in enumerate(events):
-            assert complete(node.current(tag, read.offset)) == events[place + 1 :]
+        for place, e in enumerate(events):
+            assert complete(node.current(tag, e.offset)) == events[place + 1 :]
     live = node.live("red")
     carries_on(node, IDS, left)
     assert complete(live.stop())[: len(left["red"])] == left["red"]

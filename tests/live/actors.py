@@ -1,8 +1,8 @@
-"""Persistent actors and their tag writers, as far as they show in the tables.
+"""Persistent actors and their tag writers, as far as the tables show them.
 
-Source: facts on Pekko's CassandraJournal and TagWriter: messages first, then the rows of the tags,
-then the progress, which may be lost; scanning later. A recovery asks both tables and tags what lies
-behind them.
+The order of writes is the one of Pekko's CassandraJournal and TagWriter: messages, then the rows
+of the tags, then the progress, which may be lost; scanning later. A recovery reads the progress
+and tags the events beyond it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SERIALIZER = 20
 
 @dataclass
 class Actors:
-    """The actors of one journal, and what they remember.
+    """The actors of a journal, and their memory.
 
     Attributes:
-        tags_by_pekko: whether they write tag views themselves (events-by-tag.enabled).
-        tag_views: the name of that table.
-        counts: a running tag writer's last number, by persistence id and tag.
+        tags_by_pekko: whether the actors write tag views themselves (events-by-tag.enabled).
+        tag_views: the name of the table of tag views.
+        counts: a running tag writer's last tag pid sequence nr, by persistence id and tag.
         forgotten: persistence ids that are never used again.
         down: persistence ids whose actor stopped before its last events were tagged.
     """
@@ -38,15 +38,15 @@ class Actors:
     down: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     unsaved: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
-    """Progress whose write is under way."""
+    """Rows of tag_write_progress whose write is under way."""
 
     def persist(self, events: Sequence[Event], *, crash: bool = False, lag: bool = False) -> None:
-        """Persist the events of one actor, all at once.
+        """Persist events of an actor, all at once.
 
         Args:
-            events: the next ones of one persistence id.
-            crash: the actor dies when the messages are written, before their tags are.
-            lag: the write of the progress is lost.
+            events: the next events of a persistence id.
+            crash: whether the actor dies after the messages and before their tags are written.
+            lag: whether the write of the progress is lost.
         """
         pid = events[0].persistence_id
         if pid in self.down:
@@ -62,7 +62,7 @@ class Actors:
             self._tag(events, lag=lag)
 
     def recover(self, pid: str) -> None:
-        """Start the actor again: its tags' numbers come from the progress that is stored."""
+        """Start the actor again, with the numbers of its tags from the stored progress."""
         self.down.discard(pid)
         self.unsaved = {key: row for key, row in self.unsaved.items() if key[0] != pid}
         if not self.tags_by_pekko:
@@ -82,9 +82,9 @@ class Actors:
                 self._tag([event], only=behind)
 
     def delete(self, pid: str, to: int) -> None:
-        """What deleteMessages leaves: metadata first, then no messages up to there.
+        """Delete as deleteMessages does: write the metadata first, then delete messages up to `to`.
 
-        An actor that still runs; by then the progress of what it deletes has been written.
+        The actor still runs, and has written the progress of the deleted events by then.
         """
         self.save(pid)
         doomed = self.truth.delete(pid, to)
@@ -93,7 +93,7 @@ class Actors:
             delete_message(self.journal, self.message(event))
 
     def find(self, pid: str) -> None:
-        """The lost events of an actor are there again."""
+        """Store the lost events of an actor again."""
         events = [
             event for event in self.truth.all() if (pid, event.sequence_nr) in self.truth.lost
         ]
@@ -102,7 +102,7 @@ class Actors:
         self.journal.insert("messages", [self.message(event) for event in events])
 
     def forget(self, pid: str) -> None:
-        """Cleanup, the persistence id never to be used again: the rows of its tags stay."""
+        """Clean up a persistence id that is never used again; the rows of its tags stay."""
         self.delete(pid, self.truth.last(pid))
         self.forgotten.add(pid)
         for name in ("metadata", "all_persistence_ids"):
@@ -111,7 +111,7 @@ class Actors:
             )
 
     def message(self, event: Event) -> dict[str, object]:
-        """Its row of messages."""
+        """Return the event's row of messages."""
         return {
             "persistence_id": event.persistence_id,
             "partition_nr": 0,
@@ -155,7 +155,7 @@ class Actors:
             self.journal.insert("tag_scanning", [{"persistence_id": pid, "sequence_nr": last}])
 
     def save(self, pid: str) -> None:
-        """Write the progress of one actor's tags."""
+        """Write the progress of an actor's tags."""
         ready = {key: row for key, row in self.unsaved.items() if key[0] == pid}
         self.journal.insert("tag_write_progress", ready.values())
         self.unsaved = {key: row for key, row in self.unsaved.items() if key not in ready}

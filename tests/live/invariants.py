@@ -1,4 +1,4 @@
-"""What must hold after every step of a history, and at its end."""
+"""Invariants that must hold after every step of a history, and at its end."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Key = tuple[str, int, str]
 
 
 class Broken(AssertionError):
-    """An invariant does not hold."""
+    """An invariant that does not hold."""
 
 
 def require(holds: object, text: str) -> None:
-    """Raise `Broken` with the text unless it holds."""
+    """Raise `Broken` with the text unless the invariant holds."""
     if not holds:
         raise Broken(text)
 
 
 def after_step(world: World, ended: Iterable[Ended]) -> None:
-    """All that is asked after a step; `ended` are the runs that it made."""
+    """Require all that must hold after a step; `ended` are the runs of the step."""
     numbers_are_given_once(world)
     done_is_written(world, ended)
     progress_never_leads(world)
@@ -40,7 +40,7 @@ def after_step(world: World, ended: Iterable[Ended]) -> None:
 
 
 def numbers_are_given_once(world: World) -> None:
-    """A row's number counts the events before it; once given, it stays."""
+    """Require that a row's number counts the events before it, and stays once it is given."""
     truth = world.truth
     numbers: dict[Key, int] = {}
     for row in world.journal.rows(world.tag_views):
@@ -72,7 +72,7 @@ def numbers_are_given_once(world: World) -> None:
 
 
 def _rows_stay(world: World, present: set[Key]) -> None:
-    """A row goes by its time to live, or by a purge when it is old enough."""
+    """Require that rows go only by their time to live, or by a purge when they are old enough."""
     truth = world.truth
     for key in set(truth.tagged) - present - truth.expired:
         if key[0] not in world.damaged:
@@ -88,7 +88,7 @@ def _may_be_purged(world: World, key: Key) -> bool:
 
 
 def _excusable(world: World, key: Key) -> int:
-    """How many events before this one need not be counted."""
+    """Return how many events before this one need not be counted."""
     return sum(
         other[0] == key[0] and other[2] == key[2] and other[1] < key[1]
         for other in world.truth.excused
@@ -97,23 +97,23 @@ def _excusable(world: World, key: Key) -> int:
 
 
 def done_is_written(world: World, ended: Iterable[Ended]) -> None:
-    """Of every time bucket that tag-write has done, all events are tagged that it could see."""
-    if not any(event.application == "tag_write" and event.state == "success" for event in ended):
+    """Require tags of all events that tag-write could see in the time buckets it has done."""
+    if not any(one.application == "tag_write" and one.state == "success" for one in ended):
         return
     done = {
         bucket for (_, bucket), row in world.pieces("tag-write").items() if row["state"] == "done"
     }
-    for event in world.truth.visible():
-        if event.persistence_id in world.damaged:
+    for one in world.truth.visible():
+        if one.persistence_id in world.damaged:
             continue
-        if event.time_bucket(world.bucket_ms) in done and event.place <= world.visible_to_last_run:
-            for tag in event.tags:
-                key = (event.persistence_id, event.sequence_nr, tag)
+        if one.time_bucket(world.bucket_ms) in done and one.place <= world.visible_to_last_run:
+            for tag in one.tags:
+                key = (one.persistence_id, one.sequence_nr, tag)
                 require(key in world.truth.tagged, f"tag-write has done the bucket of {key}")
 
 
 def progress_never_leads(world: World) -> None:
-    """Up to the progress and the scanning of an id, nothing is without its row."""
+    """Require that no event up to the progress or the scanning of its id lacks its row."""
     truth = world.truth
     missing = {
         (event.persistence_id, event.sequence_nr, tag)
@@ -137,7 +137,7 @@ def progress_never_leads(world: World) -> None:
 
 
 def frozen_is_gone(world: World) -> None:
-    """A result that cannot be made again lacks at least as many events as the piece says."""
+    """Require that a result that cannot be made again lacks as many events as its piece says."""
     for (name, bucket), row in world.pieces("project").items():
         lost = LOST.search(str(row["error"])) if row["state"] == "failed" else None
         if lost is None:
@@ -154,7 +154,7 @@ def frozen_is_gone(world: World) -> None:
 
 
 def reds_are_true(world: World, ended: Iterable[Ended]) -> None:
-    """Nothing that is whole is accused, and nothing is refused that was asked in time."""
+    """Require that only real damage is reported, and that no undisturbed run fails."""
     frozen = {name for name, _ in world.frozen}
     for run in ended:
         statuses = {result.status for result in run.results}
@@ -171,7 +171,7 @@ def reds_are_true(world: World, ended: Iterable[Ended]) -> None:
 
 
 def at_the_end(world: World) -> None:
-    """After enough undisturbed runs with a quiet journal."""
+    """Require all that must hold after enough undisturbed runs with a quiet journal."""
     progress_never_leads(world)
     numbers_are_given_once(world)
     _tag_views_are_complete(world)
@@ -203,7 +203,7 @@ def _tag_views_are_complete(world: World) -> None:
         for key, number in truth.numbers().items()
         if key not in truth.expired
     }
-    # Tagged late and purged in one run, so that nobody has seen it.
+    # A row that was tagged late and purged in the same run was never seen.
     expected -= {row for row in expected - rows if _may_be_purged(world, row[:3])}
     _require_equal("tag_views", rows, expected)
 
@@ -223,7 +223,7 @@ def _progress_is_complete(world: World) -> None:
 
 
 def _ledgers_are_closed(world: World) -> None:
-    """Every time bucket since the first is done by all, as far as the last runs reached."""
+    """Require that each application has done every bucket from its first to its last."""
     for application in ("tag-write", "validate", "project"):
         entries = world.pieces(application)
         for (subject, bucket), row in entries.items():
@@ -247,7 +247,7 @@ def _read_model_is_right(world: World, model: ReadModel) -> None:
     consumed = world.consumed_by(model)
     expected = model.expected(consumed, world.bucket_ms)
     for bucket, left in world.remade.get(model.name, {}).items():
-        # Whether it had to be made of what was left depends on what waited for what.
+        # Whether a bucket had to be made of the events left depends on the order of waiting pieces.
         if {row for row in rows if row[0] == bucket} == model.expected(left, world.bucket_ms):
             expected = {row for row in expected if row[0] != bucket}
             rows = {row for row in rows if row[0] != bucket}

@@ -1,4 +1,4 @@
-"""Plays a history step by step and says at which step it broke."""
+"""A player of histories, which tells at which step a history broke."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def play(profile: Profile, history: History, journal: Journal, directory: Path) 
     """Play a history, then a quiet end, and check the invariants on the way.
 
     Raises:
-        Broken: an invariant does not hold; the text has the history up to that step, as Python.
+        Broken: an invariant does not hold. The text has the history up to that step, as Python.
     """
     world = World(profile, journal, directory)
     done = []
@@ -33,13 +33,13 @@ def play(profile: Profile, history: History, journal: Journal, directory: Path) 
         steps = "\n".join(f"    {step!r}," for step in done)
         runs = "\n".join(f"    {run}" for run in world.seen)
         text = f"{broken!r}\nprofile {profile!r}\nhistory\n{steps}\nruns\n{runs}\n"
-        (directory / "broken.txt").write_text(text)  # also for runs that never come to their report
+        (directory / "broken.txt").write_text(text)  # kept if a test run ends before its report
         raise invariants.Broken(text) from broken
     return world
 
 
 def end_quietly(world: World) -> None:
-    """Every actor writes once more under all of its tags; then the chain goes on undisturbed."""
+    """Let every actor write once more under all of its tags, then run the chain undisturbed."""
     world.interrupts.clear()
     world.held_by_others.clear()
     if world.damaged:

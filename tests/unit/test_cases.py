@@ -1,4 +1,4 @@
-"""The list of named cases: what CASES.md says is so."""
+"""The list of named cases, with which CASES.md must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way to more partitions of a table than a task collects batches for."""
+"""Writes to more partitions of a table than a task collects batches for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY = ("tag_name", "timebucket")
 
 
 def rows_of(spark: SparkSession, partitions: int) -> DataFrame:
-    """Three rows of each partition, in three places."""
+    """Return three rows of each partition, in three places."""
     numbers = spark.range(0, 3 * partitions, 1, numPartitions=3)
     return numbers.selectExpr(
         f"concat('tag ', id % {partitions} % 2) AS tag_name",

@@ -1,4 +1,4 @@
-"""Each check of sequence continuity: what it finds, what it leaves alone, and in which bucket."""
+"""Each check of sequence continuity: its findings, their buckets, and what it does not report."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
 
     assert findings["whole"] == set()
     assert findings["gaps"] == {("sequence_nr_gap", "", 3, 2, 3)}
-    # It has an event after the newest bucket asked for, where the lost tail cannot be.
+    # This history has an event after the newest bucket asked for, where no lost tail can be.
     assert findings["scanned"] == set()
 
 
@@ -257,14 +257,14 @@ def test_a_row_that_is_yet_to_come_is_no_gap_before_its_successors(spark: SparkS
 
 
 def whole() -> st.SearchStrategy[History]:
-    """Histories whose clocks may go back."""
+    """Return a strategy of histories whose clocks may go back."""
     events = st.tuples(st.integers(1, 6), st.sampled_from(["", "a", "b", "ab"]))
     return st.lists(events, max_size=6).map(lambda drawn: History.whole(*drawn))
 
 
 @st.composite
 def damaged(draw: st.DrawFn, history: History) -> History:
-    """It with a few things missing, doubled or ahead of the rest."""
+    """Return the history with a few rows missing, doubled or ahead of the rest."""
     days = st.integers(1, 6)
     history = history.purged(*draw(st.sets(st.sampled_from(sorted(PURGED)))))
     numbers = st.sets(st.integers(1, 6), max_size=2)
@@ -288,8 +288,8 @@ def damaged(draw: st.DrawFn, history: History) -> History:
 @settings(
     max_examples=3,
     deadline=None,
-    # One example is a Spark job of seconds however many histories it has, and the first has only
-    # empty ones: so few and large. The assertion names the history.
+    # An example is a Spark job of seconds however many histories it has, and the first example has
+    # only empty ones. So the examples are few and large; the assertion names the history.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,4 +1,4 @@
-"""What is new of a history, and the little around it, shows whatever the whole history would."""
+"""The new part of a history, and the little around it, shows all that the whole history would."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tidemark.ledger.purged import Removed
 OLD, NEW = range(1, 4), [4, 5, 6]
 NONE: frozenset[int] = frozenset()
 Lives = Mapping[str, tuple[History, History]]
-"""By persistence id how it was when the old time buckets passed, and how it is."""
+"""By persistence id, its history when the old time buckets passed, and its present history."""
 
 
 def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE) -> set[str]:
-    """The ids that a look at the new time buckets suspects: `news.look`, with joins as reads."""
+    """Return the ids that a look at the new buckets suspects: `incremental.inspect` with joins."""
     before = keys_of(spark, {pid: was for pid, (was, _) in lives.items()})
     last_rows = tails.last_rows(before.rows, max(OLD))
     keys = keys_of(spark, {pid: now for pid, (_, now) in lives.items()})
@@ -54,7 +54,7 @@ def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE)
 
 
 def _as_they_are(last_rows: DataFrame, rows: DataFrame, gone: Removed) -> DataFrame:
-    """The tails that are still there; those that were removed as they were."""
+    """Return the last rows that still exist, and unchanged those that were removed on purpose."""
     bucket = F.split("timestamp", " ")[0].cast("bigint")
     placed = last_rows.withColumns({"ticks": bucket * 10, "time_bucket": bucket})
     marked = with_is_removed(placed, "time_bucket", gone)
@@ -124,8 +124,8 @@ def test_what_was_removed_is_taken_for_what_it_was(spark: SparkSession) -> None:
 @settings(
     max_examples=3,
     deadline=None,
-    # One example is a dozen Spark jobs however many histories it has, and the first has only empty
-    # ones: so few and large. The assertion names the history.
+    # An example is a dozen Spark jobs however many histories it has, and the first example has only
+    # empty ones. So the examples are few and large; the assertion names the history.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -149,8 +149,8 @@ def test_whatever_the_model_finds_in_new_buckets_is_suspected(
 
 
 def _is_only_for_everything(was: History, now: History, removed: frozenset[int]) -> bool:
-    """What only a look at everything finds: rows that turned up in old time buckets, and events
-    that were lost there after their rows had been removed."""
+    """Return whether only a look at everything finds the damage: rows that turned up in old time
+    buckets, or events that were lost there after their rows had been removed."""
     turned_up = any(row.bucket in OLD for row in set(now.rows) - set(was.rows))
     lost = {event.number for event in was.events} - {event.number for event in now.events}
     kept_to = now.deleted_to or 0

@@ -19,7 +19,7 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.window import to_millis
 
 FLIGHTS = 3_000
-# So small that the busier aircraft fill several partitions.
+# A small size, so that the busier aircraft fill several partitions.
 TARGET_PARTITION_SIZE = 10
 YEAR_EVENTS = 992_643
 FLIGHTS_BEFORE_FEBRUARY = 27_004

@@ -1,4 +1,4 @@
-"""Series read by key: where the messages of a persistence id end."""
+"""Series read by key: the end of the messages of a persistence id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = 10
 
 
 class Journal:
-    """Messages of one persistence id by partition, as Cassandra answers for them."""
+    """The messages of a persistence id by partition, as Cassandra returns them."""
 
     def __init__(self, partitions: dict[int, list[int]], deleted_to: int = 0) -> None:
         self.partitions, self.deleted_to = partitions, deleted_to
@@ -67,11 +67,11 @@ ONE_TO_TEN, GROUP = list(range(1, 11)), list(range(11, 22))
         ({}, 0, 0),
         ({0: ONE_TO_TEN}, 0, 10),
         ({0: [1, 2, 3]}, 3, 3),
-        # 11 to 21 in one write group, which lies where its last event belongs.
+        # 11 to 21 are one write group, stored in the partition of its last event.
         ({0: ONE_TO_TEN, 2: GROUP}, 0, 21),
         ({0: ONE_TO_TEN, 2: GROUP}, 10, 21),
         ({0: ONE_TO_TEN, 2: GROUP}, 15, 21),
-        # Two empty partitions end it, whatever comes after them.
+        # Two empty partitions end the series, whatever comes after them.
         ({0: ONE_TO_TEN, 3: [31]}, 0, 10),
     ],
 )

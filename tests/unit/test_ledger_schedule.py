@@ -1,4 +1,4 @@
-"""Which pieces a run takes up, and what the ledger of another bucket size makes of them."""
+"""The pieces that a run takes up, also from the ledger of another bucket size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T0 = datetime(2026, 11, 1)
 def entry(
     bucket: int, state: State = State.DONE, *, at: int = 0, version: str = "", attempt: int = 1
 ) -> PieceRow:
-    """A row that was last touched `at` hours after T0."""
+    """Return a row of the ledger that was last touched `at` hours after T0."""
     moment = T0 + timedelta(hours=at)
     error = "2 findings" if state is State.FAILED else None
     return PieceRow(bucket, state, attempt, {}, error, version, moment, touched_at=moment)
@@ -74,7 +74,7 @@ def test_what_fails_again_and_again_keeps_no_run_from_what_is_new() -> None:
 
 
 def test_a_hundred_thousand_entries_are_planned() -> None:
-    """What looked at each bucket of the window for each entry took a minute of ten years."""
+    """With a loop over the window's buckets for each entry, ten years took a minute."""
     many = 100_000
     entries = [entry(hour * HOUR, State.FAILED) for hour in range(many)]
     planned = of_hours(range(many, 2 * many), entries, most=3 * many)

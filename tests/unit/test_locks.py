@@ -1,4 +1,4 @@
-"""Locks on a server that is far away: what takes long is no reason to lose them."""
+"""Locks on a distant server, which must not be lost because calls take long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_ONCE = 32
 
 
 class FarAway:
-    """The table of locks behind a network: each round takes its time, of 32 statements at once."""
+    """The table of locks behind a slow network, with 32 statements at once in each round."""
 
     def __init__(self, latency: float = LATENCY_S) -> None:
         self.latency = latency
@@ -60,7 +60,7 @@ def locks(server: FarAway, *resources: str, ttl: int = 4, owner: str = "me") -> 
 
 
 def test_a_year_of_days_is_held_though_its_locks_take_longer_than_their_ttl() -> None:
-    """365 locks one by one take 4.4 s here, more than their TTL: at 180 ms more than a minute."""
+    """One by one, 365 locks take 4.4 s here, more than their TTL; at 180 ms, over a minute."""
     days = [f"tag_views/{n:03}" for n in range(365)]
     server = FarAway()
     with locks(server, *days) as held:
@@ -74,7 +74,7 @@ def test_a_year_of_days_is_held_though_its_locks_take_longer_than_their_ttl() ->
 
 
 def test_lock_that_its_own_statement_took_before_it_was_sent_again_is_taken() -> None:
-    """The driver sends a statement again whose connection broke."""
+    """The driver repeats a statement whose connection broke."""
     server = FarAway(0)
     own = locks(server, "a")
     row = {"owner": "me", "taken_at": own._taken_at.replace(tzinfo=None)}
@@ -87,7 +87,7 @@ def test_lock_that_its_own_statement_took_before_it_was_sent_again_is_taken() ->
 
 
 def test_lock_that_expired_while_the_machine_slept_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clock is one that goes on; that of `time.monotonic` stands still meanwhile."""
+    """The lock's clock goes on during sleep, while `time.monotonic` stands still."""
     asleep = 0.0
     real = time.clock_gettime
 

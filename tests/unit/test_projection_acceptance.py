@@ -1,4 +1,4 @@
-"""The rule of acceptance: named cases and random histories, Spark against the sequential model."""
+"""The rule of acceptance in Spark, against named cases and the sequential model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Series, Sequence[Validation]]] = {
     "validateAll p4": (Series(None, 0, seen([1, 2, 4])), [A, A, R]),
     "validateAll p1": (Series(3, 0, seen([4])), [A]),
     "validateAll p3": (Series(5, 0, seen([7])), [R]),
-    # lazy: the rows before are in the journal, so the search finds them
+    # lazy: the earlier rows are in the journal, so the search finds them
     "lazy, before the search": (Series(None, 4, seen([7])), [R]),
     "lazy, 5 and 6 are found": (Series(None, 4, seen([5, 6, 7])), [A, A, A]),
     "lazy, older ones afterwards": (Series(7, 4, seen([4, 6])), [D, D]),
@@ -100,7 +100,7 @@ def test_named_cases(
 
 
 def history(random: Random, beheaded: bool) -> Series:
-    """Late, repeated, skewed and deleted events of one series, in any order."""
+    """Return late, repeated, skewed and deleted events of a series, in any order."""
     events = [
         Seen(
             number=random.randint(1, 12),
@@ -117,7 +117,7 @@ def history(random: Random, beheaded: bool) -> Series:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: int) -> None:
-    """Many in one frame, one persistence id each; drawn one by one they would take a minute."""
+    """One frame has many histories, each a persistence id; one by one they would take a minute."""
     random = Random(seed)
     beheaded = random.random() < 0.5
     histories = [history(random, beheaded) for _ in range(2000)]
@@ -130,7 +130,7 @@ def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: in
 
 
 def test_several_runs_accept_every_event_exactly_once(spark: SparkSession) -> None:
-    """Events appear in any order over the runs; each run stores how far it came."""
+    """Events appear in any order over the runs; each run stores its frontier."""
     orders = {
         f"p|{shift}": [(shift * step) % 11 for step in range(1, 11)] for shift in range(1, 11)
     }
@@ -231,7 +231,7 @@ def test_what_was_deleted_before_it_was_consumed(
 def judged(
     spark: SparkSession, histories: Mapping[str, Series]
 ) -> dict[str, list[tuple[int, Validation]]]:
-    """What Spark says of each event that is there, by history; all are beheaded or none is."""
+    """Return Spark's result for each event that is `there`; all histories are beheaded or none."""
     rows = local_rows(
         spark,
         [

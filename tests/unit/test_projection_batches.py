@@ -1,4 +1,4 @@
-"""Batches of a backlog: their bounds, and that many of them accept what one accepts."""
+"""Batches of a backlog: their bounds, and the equality of many batches and one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.running.batches import BatchBounds
 
 Events = dict[int, int]
-"""Time bucket by sequence nr, of one series."""
+"""Time bucket by sequence nr, of a series."""
 
 
 def batch_of(planned: Iterable[int], done: Iterable[int] = (), held: Iterable[int] = ()) -> Batch:
@@ -86,7 +86,7 @@ def test_buckets_of_later_batches_are_not_there_even_if_they_were_done() -> None
 
 
 def accepted(events: Events, run: Batch, batches: Sequence[Sequence[int]]) -> dict[int, set[int]]:
-    """What each time bucket is made of in the end, event by event, batch by batch."""
+    """Return the events of each time bucket in the end, event by event, batch by batch."""
     frontier, made, unsettled = 0, dict[int, set[int]](), set[int]()
     for number, taken in enumerate(batches):
         rest = [bucket for batch in batches[number + 1 :] for bucket in batch]
@@ -107,7 +107,7 @@ def accepted(events: Events, run: Batch, batches: Sequence[Sequence[int]]) -> di
 def test_batches_make_of_skewed_clocks_what_one_batch_makes(
     places: list[int], cuts: set[int]
 ) -> None:
-    """The events of a series lie in any buckets; 6 is not planned, so what follows it is held."""
+    """A series has events in any bucket; bucket 6 is not planned, so later events are held."""
     events = dict(enumerate(places, start=1))
     run = batch_of(range(6))
     borders = [0, *sorted(cuts - {6}), 6]

@@ -1,4 +1,4 @@
-"""Batches that fail: only the pieces at fault do, and what is behind them waits."""
+"""Batches that fail: only the pieces at fault fail, and later pieces wait."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tidemark.projection.running.bisection import MOST_FAILED, Bisection, is_of_
 from tidemark.projection.running.outcome import BatchOutcome, BatchSize, ProjectionOutcome
 
 Events = Mapping[int, int]
-"""Time bucket by sequence nr, of one series."""
+"""Time bucket by sequence nr, of a series."""
 
 
 @dataclass
 class World:
-    """One series, what was consumed of it, and what each time bucket was made of last."""
+    """A series, its consumed events, and the latest result of each time bucket."""
 
     events: Events
     bad: frozenset[int] = frozenset()
@@ -65,7 +65,7 @@ class World:
         return Bisection(run, claimed, definition, Policy(strict=strict), outcome, self.run_batch)
 
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
-        """As `Pipeline.run_batch`, over one series."""
+        """Run a batch over the series, like `Pipeline.run_batch`."""
         self.attempts.append(batch.time_buckets)
         present = {nr for nr, bucket in self.events.items() if bucket in batch.planned | batch.done}
         end = self.frontier
@@ -111,7 +111,7 @@ def planned(buckets: Iterable[int], done: Iterable[int] = ()) -> Batch:
 
 
 def expected(events: Events, bad: Iterable[int], last: int) -> int:
-    """The frontier, one event after the other."""
+    """Return the frontier of a reader that takes one event after the other."""
     number = 0
     while (bucket := events.get(number + 1)) is not None and bucket not in bad and bucket <= last:
         number += 1
@@ -127,7 +127,7 @@ def expected(events: Events, bad: Iterable[int], last: int) -> int:
 def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
     places: list[int], bad: frozenset[int], cut: int, before: int
 ) -> None:
-    """The first `before` buckets are done by an earlier run, 9 is not ready; two batches."""
+    """The first `before` buckets are done by an earlier run; two batches; 9 is not ready."""
     events = dict(enumerate(places, start=1))
     world, first = World(events), ProjectionOutcome()
     if before:
@@ -138,7 +138,7 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
         if batch := [bucket for bucket in taken if bucket < 9]:
             later = range(batch[-1] + 1, 9)
             world.process(run.part(batch, later, done.gaps, None), done)
-    # An old bucket is touched, and so can fail, only if an event in it has become acceptable.
+    # A run touches an old bucket, which then can fail, only if it can accept an event there.
     new = {bucket for bucket in bad if bucket >= before}
     assert new <= done.failed.keys() <= bad
     assert world.ledger.keys() == done.failed.keys()
@@ -154,7 +154,7 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
         inside = {nr for nr, place in events.items() if place == bucket}
         assert world.made[bucket] == {nr for nr in inside if nr <= world.frontier}
         assert (bucket in done.gaps) == (world.made[bucket] != inside)
-    # Corrected, the next run does what failed and what is held, and nothing is lost.
+    # After the correction, the next run does the failed and the held pieces without a loss.
     world.bad = frozenset()
     left = {*done.failed, *done.gaps}
     if left:

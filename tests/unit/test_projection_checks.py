@@ -1,4 +1,4 @@
-"""Checks of a result: how they are written, what Spark says of them, and what they find."""
+"""Checks of a result: their syntax, Spark's errors about them, and their findings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMNS = "the columns of the result are time_bucket, persistence_id, kind, tota
 
 @pytest.fixture(autouse=True)
 def _session(spark: SparkSession) -> None:
-    """The helper takes the active session."""
+    """Provide the active session, which the helper uses."""
 
 
 def event(pid: str, kind: str | None, amount: int | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Protobuf messages with everything that a field can be."""
+"""Protobuf messages with every kind of field."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_kind_of_field_has_its_form_in_json() -> None:
     assert Protobuf(descriptor_set(), "acme.Trip", names)([TRIP]) == [(TEXT, None)]
     unset = '{"stops":[],"seats":{},"class":"NONE","at":null,"leg":null,"legs":[]}'
     assert Protobuf(descriptor_set(), "acme.Trip", names)([b""]) == [(unset, None)]
-    # A number that the enumeration did not have yet.
+    # The number of a value that the enumeration did not have yet.
     newer = Protobuf(descriptor_set(), "acme.Trip", frozenset(["class"]))([b"\x18\x07"])
     assert newer == [('{"class":7}', None)]
 
@@ -100,7 +100,7 @@ def test_spark_reads_every_kind_of_field(spark: SparkSession, tmp_path: Path) ->
         "stops": [1, 300],
         "seats": {"x": 2},
         "class": "FIRST",
-        # Python sees local time.
+        # Python gets local time.
         "at": moment.astimezone().replace(tzinfo=None),
         "leg": {"carrier": "UA", "miles": None},
         "legs": [{"carrier": ""}],

@@ -1,4 +1,4 @@
-"""The key `decoders`: what is read from good ones, and what is said about bad ones."""
+"""The key `decoders`: the rules read from it, and the error messages about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projection files: what is read from good ones, and what is said about bad ones."""
+"""Projection files: the definitions read from them, and the error messages about them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ YAML = "correct it; a text with `: ` or ` #` in it, or odd characters first, nee
 
 @pytest.fixture
 def write(tmp_path: Path) -> Path:
-    """The file that a test writes its definition to."""
+    """Return the file to which a test writes its definition."""
     return tmp_path / "bad.sql"
 
 
@@ -267,7 +267,7 @@ def test_key_is_stated_and_changes_nothing(write: Path) -> None:
     assert definition.key is not None
     assert definition.key.columns == ("time_bucket", "mark")
     assert definition.key.places == ((7, 7), (8, 7))
-    # The first that differs; the first too many; the last if there are too few.
+    # `difference` is at the first differing column, the first extra one, or the last if some lack.
     assert definition.key.difference(["time_bucket", "kind"]) == (8, 7)
     assert definition.key.difference(["time_bucket"]) == (8, 7)
     assert definition.key.difference(["time_bucket", "mark", "kind"]) == (8, 7)

@@ -1,4 +1,4 @@
-"""Mode fold: the user's function by itself, in Spark, and what becomes of events it fails for."""
+"""Mode fold: the user's function alone and in Spark, and the events that it fails for."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def stored(*rows: tuple[Any, ...]) -> pd.DataFrame:
 
 
 def outcome(frame: pd.DataFrame) -> tuple[Any, ...]:
-    """sequence nr, total, seen, failures of the one row."""
+    """Return (sequence nr, total, seen, failures) of the only row."""
     assert len(frame) == 1
     row = frame.iloc[0]
     return row["sequence_nr"], row["total"], row["seen"], row[FAILURES]
@@ -148,7 +148,7 @@ def test_only_failures_move_nothing(directory: Path) -> None:
     assert outcome(folded)[0] is None
 
 
-# R2dbcTimestampOffsetProjectionSpec: retryAndSkip(3) is four attempts.
+# R2dbcTimestampOffsetProjectionSpec: retryAndSkip(3) makes four attempts.
 @pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (3, 4)])
 def test_retry_and_skip_makes_one_attempt_more_than_it_has_retries(
     directory: Path, retries: int, attempts: int
@@ -172,7 +172,7 @@ def test_retry_folds_what_succeeds_in_the_end(directory: Path) -> None:
     cut=st.integers(0, 8),
 )
 def test_two_runs_give_what_one_gives(directory: Path, kinds: list[str], cut: int) -> None:
-    """Whatever fails, and wherever the runs are cut."""
+    """The result does not depend on the failures, nor on the cut between the runs."""
     rows = [(number, kind, number) for number, kind in enumerate(kinds, start=1)]
     function = fold(directory)
     at_once = outcome(function("p", events(*rows), stored()))[:3]

@@ -1,7 +1,7 @@
 """Random histories over several runs, against a reader that takes one event after the other.
 
 Events are late, doubled, skewed and lost; slices are cut anew in each run; runs crash between any
-two writes. Many worlds side by side are one Spark job a run.
+two writes. A run of many worlds side by side is one Spark job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidemark.spark.local_rows import local_rows
 
 WORLDS = 300
 SEEDS = 20
-"""All of them in the soak: 6,000 worlds, of up to 8 runs each."""
+"""Seeds of the soak: 6,000 worlds, of up to 8 runs each."""
 SEEN = (
     "persistence_id string, tag string, number bigint, sequence_nr bigint, event_timeuuid string,"
     " is_there boolean, is_before boolean, is_back boolean, time_bucket bigint, row int"
@@ -42,18 +42,18 @@ def test_random_histories_end_as_one_event_after_the_other(spark: SparkSession, 
         run_all(spark, worlds, run)
         for world in worlds:
             assert_nothing_is_lost_doubled_or_early(world, run)
-    # All is written and validated, and nothing crashes any more.
+    # By this run all is written and validated, and runs do not crash any more.
     run_all(spark, worlds, RUNS)
     run_all(spark, worlds, RUNS + 1)
     for world in worlds:
         assert_all_is_there(world)
-    # The worlds are what they are meant to be.
+    # Enough runs crashed, and enough worlds are sliced, for the test to mean something.
     assert sum(world.crashes for world in worlds) > WORLDS
     assert sum(world.is_sliced for world in worlds) > WORLDS / 2
 
 
 def run_all(spark: SparkSession, worlds: Sequence[World], run: int) -> None:
-    """One run of each world; what may be consumed is decided in two Spark jobs for all of them."""
+    """Run each world once; two Spark jobs for all worlds decide which events may be consumed."""
     jobs = [(world, job) for world in worlds for job in world.begin(run)]
     rows = [(world, job, event) for world, job in jobs for event in job.rows]
     if not rows:
@@ -84,7 +84,7 @@ def _row(job: Job, event: Event, number: int) -> tuple[object, ...]:
 
 
 def assert_nothing_is_lost_doubled_or_early(world: World, run: int) -> None:
-    """Whatever was stored when a run ended, or crashed."""
+    """Check all that was stored when a run ended or crashed."""
     model = sequential(world.seen(run))
     for pid, state in world.states.items():
         assert state == list(range(1, len(state) + 1)), world
@@ -96,7 +96,7 @@ def assert_nothing_is_lost_doubled_or_early(world: World, run: int) -> None:
 
 
 def assert_all_is_there(world: World) -> None:
-    """What every mode has stored, the offsets, the cursors and the ledger."""
+    """Check the results of every mode, the offsets, the cursors and the ledger."""
     model = {pid: end for pid, end in sequential(world.events).items() if end}
     taken = [event for event in world.events if event.number <= model.get(event.persistence_id, 0)]
     assert {pid: len(state) for pid, state in world.states.items()} == model, world
@@ -108,8 +108,8 @@ def assert_all_is_there(world: World) -> None:
         place = slice_of(event.persistence_id)
         newest[place] = max(newest.get(place, 0), event.bucket)
         by_bucket[event.bucket].add((event.persistence_id, event.number))
-    # A range that dies before its cursors does not open the bucket of a late event again, whose
-    # result and offset are there: only the lag is shown from an older event then.
+    # A range that dies before its cursors does not open the bucket of a late event again, as the
+    # event's result and offset are stored. Only the lag is then shown from an older event.
     assert all(at <= newest[place] for place, at in world.cursors.items()), world
     if not world.is_sliced:
         assert world.cursors == newest, world
@@ -118,5 +118,5 @@ def assert_all_is_there(world: World) -> None:
     states = {bucket: entry.state for bucket, entry in world.entries.items()}
     assert set(states) == set(range(RUNS + 1))
     for bucket, state in states.items():
-        # An event behind a gap that comes late does not open a bucket that is done.
+        # A late event behind a gap does not open a done bucket.
         assert state is State.DONE or (bucket in behind and state is State.HELD), world

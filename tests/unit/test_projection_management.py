@@ -1,4 +1,4 @@
-"""Plans, limits, estimates and lag: what management says, without Cassandra."""
+"""Plans, limits, estimates and lag of the management of projections, without Cassandra."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_limit_takes_the_oldest_and_loses_none(
     assert sorted(parts, key=lambda piece: piece.time_bucket) == pieces
     taken = [piece for piece in some.pieces if piece.time_bucket not in held]
     for left in some.postponed:
-        # Whatever is left comes after all that is taken: gaps last, else by age.
+        # Every piece left comes after all pieces taken: gaps last, else by age.
         for kept in taken:
             if left.reason is Reason.GAP:
                 assert kept.reason is not Reason.GAP or kept.attempt <= left.attempt
@@ -167,7 +167,7 @@ def test_lags_are_shown_by_ranges_of_slices() -> None:
 
 
 def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None:
-    """Frontiers anywhere, rows twice, numbers missing, series that begin before the projection."""
+    """Frontiers are anywhere, rows double, numbers missing; series begin before the projection."""
     chance, first_bucket = random.Random(7), 10
     rows: list[tuple[str, str, int, int, int | None]] = []
     stored: list[tuple[str, str, int]] = []

@@ -1,4 +1,4 @@
-"""Projections that are defined in Python: what is read, refused, checked and run."""
+"""Projections defined in Python: reading, refusals, checks and runs."""
 
 from __future__ import annotations
 

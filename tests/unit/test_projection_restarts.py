@@ -1,4 +1,4 @@
-"""Persistence ids that began anew: named cases, random lives, and what a definition may say."""
+"""Persistence ids that began anew: named cases, random lives, and the key of definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemark.spark.local_rows import local_rows
 
 A, D, R = Validation.ACCEPTED, Validation.DUPLICATE, Validation.REJECTED
 T = 1_000_000
-"""The stored event's second."""
+"""The second of the stored event."""
 AFTER = 10
 
 CASES: dict[str, tuple[Life, Sequence[Validation]]] = {
@@ -55,7 +55,7 @@ def test_named_cases(spark: SparkSession) -> None:
 
 
 def test_random_lives_are_judged_as_one_by_one(spark: SparkSession) -> None:
-    """Numbers and times independent of each other: skewed clocks, lost events, several lives."""
+    """Numbers and times are independent: skewed clocks, lost events, several lives."""
     random = Random(20240301)
     lives = {f"p|{number}": random_life(random) for number in range(3000)}
     verdicts = judged(spark, lives)
@@ -77,7 +77,7 @@ def test_every_event_of_every_life_is_accepted_exactly_once(spark: SparkSession)
             name: [(number, start + number) for number in range(1, random.randint(2, 9))]
             for name in names
         }
-        # The first of a life is there before the others: it is written before them.
+        # The first event of a life appears before the others, as it is written before them.
         early = {
             name: [pairs[0], *random.sample(pairs[1:], len(pairs) // 2)]
             for name, pairs in events.items()
@@ -106,7 +106,7 @@ def random_life(random: Random) -> Life:
 def judged(
     spark: SparkSession, lives: Mapping[str, Life]
 ) -> dict[str, list[tuple[tuple[int, int], Validation]]]:
-    """What Spark says of each event, by id."""
+    """Return Spark's result for each event, by persistence id."""
     rows = local_rows(
         spark,
         [

@@ -1,4 +1,4 @@
-"""Ranges of slices: nothing is lost and nothing done twice, whatever they change to."""
+"""Ranges of slices, which may change without a slice lost or done twice."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_portions_are_exactly_what_is_left(
 def test_every_slice_is_done_once_over_changing_ranges_with_interruptions(
     runs: list[tuple[int, int, int]],
 ) -> None:
-    """Each run has one of some ranges, and stops after some portions; the last does the rest."""
+    """Each run takes one of some ranges and stops after some portions; the last does the rest."""
     done: dict[int, list[SliceRange]] = {bucket: [] for bucket in BUCKETS}
     worked: Counter[tuple[int, int]] = Counter()
 
@@ -129,7 +129,7 @@ def signed(number: int) -> int:
 
 
 def unevenness(events: Counter[int], ranges: Sequence[SliceRange]) -> float:
-    """The largest range's events in units of the mean."""
+    """Return the number of events of the largest range in units of the mean."""
     largest = max(sum(events[number] for number in inside([part])) for part in ranges)
     return largest * len(ranges) / events.total()
 

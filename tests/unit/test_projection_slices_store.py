@@ -1,4 +1,4 @@
-"""What the parts of a time bucket make of it."""
+"""The state of a time bucket, rolled up from its parts."""
 
 from __future__ import annotations
 

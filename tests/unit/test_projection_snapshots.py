@@ -1,7 +1,7 @@
-"""Starting from snapshots: the rule against the sequential model, and what definitions make of it.
+"""The start from snapshots: the rule against the sequential model, and its use in definitions.
 
-The named cases are those of StartingFromSnapshotStageSpec (akka-persistence-r2dbc); there a cache
-and heartbeats do what here the stored offsets do.
+The named cases are those of StartingFromSnapshotStageSpec (akka-persistence-r2dbc), where a cache
+and heartbeats play the part of the stored offsets here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROW = (
 
 @dataclass(frozen=True)
 class Run:
-    """What one run sees of one persistence id: events, and snapshots with their times."""
+    """The events of a persistence id that a run sees, and its snapshots with their times."""
 
     events: frozenset[int] = frozenset()
     snapshots: tuple[tuple[int, int], ...] = ()
@@ -75,7 +75,7 @@ NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
         [seen(3, 4, snapshots={2: 0}), seen(2, 3, 4, snapshots={2: 0})],
         ["snap 2", "3", "4"],
     ),
-    # There the cache forgets what it knew of an id; here nothing but the offset knows it.
+    # Upstream the cache forgets an id; here only the offset knows the id.
     "evict cache": (
         [seen(1, 2, 3, 4, snapshots={3: 0}), seen(1, 2, 3, 4, 5, snapshots={3: 0})],
         ["snap 3", "4", "5"],
@@ -84,7 +84,7 @@ NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
         [seen(*range(1, 101), snapshots={33: 0})],
         ["snap 33", *map(str, range(34, 101))],
     ),
-    # The frontier is at the snapshot although nothing of the id was processed but the snapshot.
+    # The frontier is at the snapshot although no event of the id was processed.
     "emit heartbeat after many filtered events": (
         [seen(*range(1, 61), snapshots={66: 0}), seen(*range(1, 101), snapshots={66: 0})],
         ["snap 66", *map(str, range(67, 101))],
@@ -117,7 +117,7 @@ def test_named_cases(spark: SparkSession) -> None:
 
 
 def history(random: Random) -> list[Run]:
-    """Events in any order over the runs, and snapshots that come and go."""
+    """Return events in any order over the runs, and snapshots that come and go."""
     appears = {number: random.randint(0, 3) for number in range(1, random.randint(1, 9))}
     runs = []
     for at in range(4):
@@ -142,7 +142,7 @@ def test_random_histories_are_read_as_one_by_one(spark: SparkSession, seed: int)
 
 
 def processed(spark: SparkSession, histories: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
-    """What is processed of each persistence id over its runs; no event is processed twice."""
+    """Return the processed events of each persistence id over its runs, none of them twice."""
     events_of: dict[str, list[str]] = {name: [] for name in histories}
     stored: dict[str, tuple[int, int | None]] = {}
     for number in range(max(map(len, histories.values()))):
@@ -157,7 +157,7 @@ def _one_run(
     stored: dict[str, tuple[int, int | None]],
     events_of: dict[str, list[str]],
 ) -> None:
-    """The rule's steps as a run takes them; changes `stored` and `found`."""
+    """Take the rule's steps as a run does; update `stored` and `events_of`."""
     index = [(name, *snapshot) for name, run in runs.items() for snapshot in run.snapshots]
     offsets = local_rows(
         spark, [(name, "", at, at, None, base) for name, (at, base) in stored.items()], STORED
@@ -311,7 +311,7 @@ def test_a_fold_begins_with_the_snapshot(spark: SparkSession) -> None:
 def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """p|1 is older than the snapshot of this run, p|2 is newer: then it goes on behind itself."""
+    """The state of p|1 is older than this run's snapshot; that of p|2 is newer and goes on."""
     (tmp_path / "books.py").write_text(FOLD)
     checked = analyze.analyze(spark, read(tmp_path / "books.py"))
     states = spark.createDataFrame([("p|1", 2, 9, [2]), ("p|2", 4, 9, [4])], checked.result)
@@ -360,7 +360,7 @@ def test_is_snapshot_is_there_only_in_definitions_that_start_from_snapshots(
     plain = STATES.replace("start: snapshot\n", "").replace(DECODED, "")
     with pytest.raises(DefinitionError, match=r"unknown column is_snapshot"):
         run_projection(plain, [move(1, 1)], spark=spark)
-    # There it is a field like any other.
+    # In a definition without snapshots, `is_snapshot` is a field like any other.
     own = plain.replace("amount INT", "amount INT, is_snapshot BOOLEAN")
     (row,) = run_projection(own, [move(1, 1, is_snapshot=True)], spark=spark)
     assert row["is_snapshot"] is True

@@ -1,4 +1,4 @@
-"""The envelope of kafka-journal's events, the window that may be read, and definitions of ids."""
+"""The envelope of kafka-journal's events, the readable window, and definitions of ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STORED = (
         (("text", "na\u00efve", None), "text", "na\u00efve".encode()),
         (("binary", None, b"\x00\xff"), "binary", b"\x00\xff"),
         (("binary", None, b""), "binary", b""),
-        # What upstream does not know it reads as binary.
+        # Upstream reads a type that it does not know as binary.
         (("avro", None, b"\x01"), "avro", b"\x01"),
         ((None, None, None), "", None),
     ],

@@ -34,7 +34,7 @@ NOON = "2024-03-01T12:00:00.000001Z"
 
 @pytest.fixture(autouse=True)
 def _session(spark: SparkSession) -> None:
-    """The helper takes the active session."""
+    """Provide the active session, which the helper uses."""
 
 
 def event(number: int, at: datetime | str = NOON, **more: Any) -> dict[str, Any]:

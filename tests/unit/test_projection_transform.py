@@ -1,4 +1,4 @@
-"""From rows of the journal to events, and from results to the rows that are stored."""
+"""The ways from rows of the journal to events, and from results to stored rows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_decode_gives_the_envelope_and_the_declared_fields(spark: SparkSession) 
     assert event == {
         "persistence_id": "aircraft|N1",
         "sequence_nr": 7,
-        # The session is in UTC; Python sees local time.
+        # The session is in UTC; Python gets local time.
         "timestamp": datetime.fromtimestamp((EPOCH_MS + 5) / 1000),
         "time_bucket": EPOCH_MS,
         "entity_type": "aircraft",

@@ -1,4 +1,4 @@
-"""Which rows of deleted events may leave the tag views: single cases, and a model by loops."""
+"""The rows of deleted events that may leave the tag views: single cases and a model by loops."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LIMIT = 5001
 
 @dataclass(frozen=True)
 class Series:
-    """One persistence id with one tag: the rows by number, and which of their events are left.
+    """The rows of a persistence id and tag, and their events that are left.
 
     Attributes:
         rows: time bucket by tag pid sequence nr; the event of number n has sequence nr 10 n.
-        held: the sequence nrs that messages still has.
-        deleted_to: of metadata, or None.
+        held: the sequence nrs that are still in messages.
+        deleted_to: the sequence nr in metadata, or None.
         progress: the number in tag_write_progress, or None.
         needed_from: the first time bucket that a projection of the tag still needs, or None.
     """
@@ -38,7 +38,7 @@ class Series:
 
 
 def verdicts(series: Series, *, beyond_search_limit: bool = False) -> dict[int, str]:
-    """By loops: the verdict on each row of a deleted event, by number."""
+    """Compute by loops the verdict on each row of a deleted event, by number."""
     deleted = [
         n for n in series.rows if 10 * n <= (series.deleted_to or 0) and 10 * n not in series.held
     ]
@@ -65,7 +65,7 @@ def verdicts(series: Series, *, beyond_search_limit: bool = False) -> dict[int, 
 def found_by_spark(
     spark: SparkSession, all_series: Iterable[Series], *, beyond_search_limit: bool = False
 ) -> list[dict[int, str]]:
-    """The same by the transformations, all series in one job: each is a persistence id and tag."""
+    """Compute the verdicts by the transformations, in one job; each series has its own id."""
     named = {f"p{place}": series for place, series in enumerate(all_series)}
 
     def frame(rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
@@ -191,7 +191,7 @@ def test_transformations_agree_with_the_model(
 
 
 def test_what_is_left_has_no_gap_that_was_not_there(spark: SparkSession) -> None:
-    """The promise to readers, over every way in which four events can be there, gone or young."""
+    """The promise to readers holds for all combinations of four stored, deleted or young events."""
     ways = itertools.product([1, YOUNG], [True, False], repeat=4)
     all_series = [
         Series(

@@ -1,4 +1,4 @@
-"""check and repair over plain histories: what is found, what is left alone, and what is done."""
+"""The operations check and repair over plain histories: findings and changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.reconciliation_model import (
 from tidemark.window import Window, from_millis
 
 Found = tuple[str, str, int, int | None, int | None]
-"""kind, tag, sequence nr, number, expected number."""
+"""(kind, tag, sequence nr, number, expected number)."""
 
 WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
 """Tag a has the numbers 1, 2, 3 on events 1, 2, 4; tag b has 1, 2 on events 2, 5."""
@@ -215,7 +215,7 @@ def seen(findings: list[Finding], pid: str) -> set[Found]:
 
 @pytest.fixture(scope="module")
 def all_cases(spark: SparkSession) -> tuple[list[Finding], list[Finding]]:
-    """The findings of all cases, each a persistence id, and those after repair."""
+    """Return the findings of all cases, each a persistence id, before and after repair."""
     journal: Journal = {name: history for name, (history, _) in CASES.items()}
     findings = findings_of(spark, journal)
     after, _ = repaired(spark, journal, findings)
@@ -267,7 +267,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 6), TAGS), min_size=1, max_size=8)
 
 @st.composite
 def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
-    """A history, and the same with rows lost, invented, renumbered and moved, and progress off."""
+    """Draw a history, and a copy with lost, invented, renumbered, moved rows, wrong progress."""
     undamaged = History.whole(*draw(EVENTS))
     deleted_to = draw(st.sampled_from([0, 0, 1, 2]))
     if 0 < deleted_to < len(undamaged.events):
@@ -300,8 +300,8 @@ def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
 @settings(
     max_examples=2,
     deadline=None,
-    # One example is Spark jobs of seconds however many histories it has, and the first has only
-    # empty ones: so few and large. The assertion names the history.
+    # An example is Spark jobs of seconds however many histories it has, and the first example has
+    # only empty ones. So the examples are few and large; the assertion names the history.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,4 +1,4 @@
-"""Which time buckets may be purged: by retention, and by what projections still need."""
+"""The time buckets that may be purged, by retention and by the needs of projections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def window(first_day: int, end_day: int) -> Window:
 def kept(
     partitions: list[tuple[str, int]], needs: list[Need], *, oldest_kept: int = NOW, end: int = 40
 ) -> dict[int, str]:
-    """Day -> why it stays; empty text if it may go."""
+    """Return by day the reason why it stays; an empty text if it may go."""
     plan = plan_purge(
         [(tag, day * DAY) for tag, day in partitions],
         window(0, end),

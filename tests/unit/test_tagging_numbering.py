@@ -1,4 +1,4 @@
-"""What is numbered when messages were deleted before, or while, they were read."""
+"""The numbering of messages that were deleted before or while they were read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DELETED = "persistence_id string, deleted_to bigint"
 
 
 def events(spark: SparkSession, **ids: list[int]) -> DataFrame:
-    """Events with these sequence nrs; all have the tag t, each second one also u."""
+    """Return events with these sequence nrs; all have the tag t, each second one also u."""
     rows: list[tuple[Any, ...]] = []
     for persistence_id, numbers in ids.items():
         for rank, nr in enumerate(numbers, 1):
@@ -68,14 +68,14 @@ def test_what_was_deleted_while_it_was_read_is_as_if_it_had_been_before(
 @pytest.mark.parametrize(
     ("known", "progress", "shift", "contradiction"),
     [
-        # Read 21 to 25. What is known reaches to 20: it gives the numbers of tags that it names.
+        # 21 to 25 are read. The stored state reaches to 20 and has the numbers of its tags.
         ((20, {"t": 7}, True), None, {"t": 7, "u": 0}, None),
         ((20, {"t": 7}, False), None, {"t": 7, "u": 0}, None),
         ((20, {"t": 7}, False), ("u", 24, 5), {"t": 7, "u": 3}, None),
-        # Up to 10 only: 11 to 20 were deleted unseen.
+        # The stored state reaches to 10 only: 11 to 20 were deleted unseen.
         ((10, {"t": 7, "u": 2}, True), None, {"t": 0, "u": 0}, None),
         ((10, {"t": 7, "u": 2}, True), ("t", 25, 17), {"t": 12, "u": 0}, None),
-        # Pekko's progress lags behind what we have written; it cannot be that low, nor higher.
+        # Pekko's progress lags behind our rows; it can be neither this low nor higher.
         ((20, {"t": 7}, True), ("t", 18, 5), {"t": 7, "u": 0}, None),
         ((20, {"t": 7}, True), ("t", 18, 4), {"t": 7, "u": 0}, "tag pid sequence nr 4 "),
         ((20, {"t": 7}, True), ("t", 18, 8), {"t": 7, "u": 0}, "tag pid sequence nr 8 "),
@@ -122,7 +122,7 @@ def test_rows_are_asked_for_where_neither_what_is_known_nor_progress_tells(
 def test_payloads_are_not_shuffled_a_second_time(
     spark: SparkSession, partitions: None, adaptive: str
 ) -> None:
-    """They are most of what a run moves: only keys and numbers may be."""
+    """Payloads are most of the data of a run, so only keys and numbers may be shuffled again."""
     key = "spark.sql.adaptive.enabled"
     before = {name: str(spark.conf.get(name)) for name in (key, ALL_KEYS)}
     spark.conf.set(ALL_KEYS, "false")
@@ -148,7 +148,7 @@ def test_payloads_are_not_shuffled_a_second_time(
 
 
 def payload_exchanges(plan: Any) -> int:
-    """How many exchanges of a plan have a payload column in their output."""
+    """Return the number of exchanges of a plan that have a payload column in their output."""
     if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
         plan = plan.executedPlan()
     output = [plan.output().apply(n).name() for n in range(plan.output().size())]

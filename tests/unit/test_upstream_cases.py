@@ -1,14 +1,14 @@
-"""Named cases of Akka's and Pekko's projections by slices, as runs of a batch: what is accepted.
+"""Named cases of Akka's and Pekko's projections by slices, replayed as runs of a batch.
 
-Each line of a case is what one run sees: `pid#nr` or `pid#from..to`, perhaps `@second`, perhaps
+Each line of a case lists what a run sees: `pid#nr` or `pid#from..to`, perhaps `@second`, perhaps
 
 * `BT`: in a time bucket that is done, where a backtracking query finds it,
 * `old`: in a time bucket before the projection's first,
 * `later`: in a time bucket that may not be consumed yet,
 
-and what becomes of it: A accepted, D duplicate, R and RB rejected, - not looked at. What a run
-accepts is stored when it ends, and the next line begins behind that. `tests/CASES.md` lists all
-cases, also those that are tested elsewhere and those that do not apply to a batch.
+and the result: A accepted, D duplicate, R and RB rejected, - not looked at. The events that a run
+accepts are stored when it ends, and the next line begins behind them. `tests/CASES.md` lists all
+cases, including cases that are tested elsewhere or do not apply to a batch.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ DELETED = "persistence_id string, deleted_to bigint"
 
 @dataclass(frozen=True)
 class Case:
-    """The runs of one projection, and what is stored before them.
+    """The runs of a projection, and the rows stored before them.
 
     Attributes:
-        runs: what each of them sees, and what it makes of it.
-        stored: sequence nrs by persistence id, before the first run.
-        deleted: to which sequence nr messages were deleted, by persistence id.
-        failed: the number of a run that stores nothing, since something fails after it has judged.
-        set_before: what else is stored before the run of that number, by hand or by another run.
+        runs: the events that each run sees, with their results.
+        stored: the stored sequence nrs by persistence id, before the first run.
+        deleted: the sequence nrs up to which messages were deleted, by persistence id.
+        failed: the number of a run that stores nothing, because it fails after it has judged.
+        set_before: further offsets stored before a run, by hand or by another run, by run number.
     """
 
     runs: tuple[str, ...]
@@ -67,7 +67,7 @@ class Case:
 
 STORE = {"p1": 3, "p2": 1, "p3": 5}
 CASES: dict[str, Case] = {
-    # The compact table: first each group, then all of them as one script.
+    # The compact table: first each group, then all groups as one script.
     "accept known, reject unknown: 1": Case(("p4#1 A, q4#1 BT A", "p4#1 D, q4#1 BT D")),
     "accept known, reject unknown: 2": Case(("p4#2 A",), {"p4": 1}),
     "accept known, reject unknown: 3": Case(
@@ -81,7 +81,7 @@ CASES: dict[str, Case] = {
         ("p5#7 R, q5#7 BT RB", "p5#6 old D, p5#7 A, q5#6 old D, q5#7 BT A", "p5#8 A, q5#8 BT A")
     ),
     "accept known, reject unknown: 9": Case(("p6#7 R", "p6#7 BT RB"), STORE),
-    # In flight is what a run has accepted until it has stored its offsets.
+    # Events are in flight from their acceptance by a run until it has stored its offsets.
     "accept known, reject unknown: 10": Case(
         (
             "p4#1..2 A, p4#4 R, p1#4 A, p3#5 D, p3#6..8 A, p2#1 D, p5#6 old D, p5#7..8 A, p6#7 R",
@@ -227,7 +227,7 @@ CASES: dict[str, Case] = {
 
 @dataclass(frozen=True)
 class Sighting:
-    """One event as one run of a case sees it."""
+    """An event as a run of a case sees it."""
 
     pid: str
     number: int
@@ -237,10 +237,10 @@ class Sighting:
 
 
 def sightings(run: str) -> Iterator[Sighting]:
-    """What a line says.
+    """Yield the sightings of a line.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the line cannot be read.
     """
     for text in run.split(", "):
         match = SIGHTING.fullmatch(text)
@@ -254,7 +254,7 @@ def sightings(run: str) -> Iterator[Sighting]:
 
 @dataclass
 class Outcome:
-    """What one run of a case made of what it saw, and the offsets that it moved."""
+    """The results of a run of a case, and the offsets that it moved."""
 
     results: list[tuple[str, int, Validation]] = field(default_factory=list)
     moved: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -262,7 +262,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcomes(spark: SparkSession) -> dict[str, list[Outcome]]:
-    """Every case, run by run: all of them side by side, as a run has many persistence ids."""
+    """Run every case, all cases side by side, as a run has many persistence ids."""
     stored = {name: dict(case.stored) for name, case in CASES.items()}
     by_name: dict[str, list[Outcome]] = defaultdict(list)
     for number in range(max(len(case.runs) for case in CASES.values())):
@@ -282,7 +282,7 @@ def one_run(
     number: int,
     stored: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Outcome]:
-    """Two Spark jobs; a persistence id carries the name of its case."""
+    """Run all cases once in two Spark jobs; a persistence id carries the name of its case."""
     sighted = [
         (name, sighting)
         for name, case in cases.items()
@@ -320,7 +320,7 @@ def _row(name: str, sighting: Sighting, place: int) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(outcomes: Mapping[str, list[Outcome]], name: str) -> None:
-    """Every event has its result; the offset of each id is the last accepted event and its time."""
+    """Every event has its result; an id's offset is the last accepted event and its time."""
     for run, outcome in zip(CASES[name].runs, outcomes[name], strict=True):
         sighted = list(sightings(run))
         expected = [
