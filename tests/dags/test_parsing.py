@@ -1,4 +1,4 @@
-"""The DAG files: they load anywhere, touch nothing while they do, and say what they should."""
+"""The DAG files: they load anywhere, without side effects, and have the DAGs they should."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
 DAG_IDS = sorted([*WINDOWED, "manage_projections", "reconcile"])
 
-# In a process of its own: what the parsing imports must not hide behind what pytest imported.
+# Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
 import json, socket, sys
 
@@ -49,7 +49,7 @@ print("\\nFACTS " + json.dumps(facts))
 
 @pytest.fixture(scope="session")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a second, empty Airflow home finds in dags/."""
+    """Return what a second, empty Airflow home finds in dags/."""
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(tmp_path_factory.mktemp("second_home")),
@@ -181,7 +181,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
 
 
 def test_every_command_of_project_can_be_chosen() -> None:
-    """Read from the files: parsing must not load the library."""
+    """The commands are read from the files, as parsing must not load the library."""
     commands = (ROOT / "spark_apps/tidemark/projection/management/commands.py").read_text()
     dag = (ROOT / "dags/manage_projections.py").read_text()
     _, _, table = commands.partition("\nCOMMANDS: ")

@@ -1,8 +1,8 @@
-"""project killed with SIGKILL between the result and the offset, again and again, in each mode.
+"""Runs of project, in each mode, repeatedly killed between the result and the offset.
 
 Before every run events come: next ones, late ones, and some that are stored a second time. In the
-end the target must be what loops over the events find, and each offset the highest number.
-`--kills` chooses how often all modes together are killed (`make soak`: 100).
+end the target must equal the result of loops over the events, and each offset the highest number.
+`--kills` sets the number of kills of all modes together (`make soak`: 100).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ TAGS: Sequence[tuple[str, ...]] = (("red",), ("blue",), ("red", "blue"), ())
 
 @dataclass
 class Arrivals:
-    """What comes to a journal, hour by hour.
+    """The events that come to a journal, hour by hour.
 
     Attributes:
-        events: all that ever happened, each once.
-        withheld: what happened and has not come yet; it comes with the next hour, late.
-        hours: that have begun.
+        events: all events that ever happened, each once.
+        withheld: events that have happened and come late, with the next hour.
+        hours: the number of hours that have begun.
     """
 
     projections: Projections
@@ -60,9 +60,9 @@ class Arrivals:
     hours: int = 0
 
     def come(self, withheld: float = 0.25) -> None:
-        """Another hour: a quarter of its events is withheld, a quarter lies in earlier hours.
+        """Store another hour: a quarter of its events is withheld, a quarter is in earlier hours.
 
-        What is late is found by a run that has an hour to process.
+        A late event is found by a run that has an hour to process.
         """
         self.hours += 1
         fresh = []
@@ -86,7 +86,7 @@ class Arrivals:
     def _store(self, arrived: Sequence[Event]) -> None:
         present = [event for event in self.events if event not in self.withheld]
         again = self.chance.sample(present, k=len(present) // 4)
-        # At a second time of the same time bucket.
+        # The events are doubled at another time in the same time bucket.
         doubled = [replace(event, hours=event.hours + 0.2) for event in again]
         self.projections.insert(*arrived, *doubled)
         self.projections.list_persistence_ids()
@@ -101,14 +101,14 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Case:
-    """A projection.
+    """A projection with its expected result.
 
     Attributes:
-        name: the projection's.
-        define: writes the definition, and makes the target.
-        stored: what the target holds.
-        expected: what it must hold, by loops over the events.
-        tags: of its source; none for messages.
+        name: the name of the projection.
+        define: the function that writes the definition and makes the target.
+        stored: the function that reads the target.
+        expected: the function that computes the target by loops over the events.
+        tags: the tags of the source; none for messages.
     """
 
     name: str
@@ -118,7 +118,7 @@ class Case:
     tags: tuple[str, ...] = ()
 
     def frontiers(self, events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
-        """The highest number of each series, by projection, persistence id and tag."""
+        """Return the highest number of each series, by projection, persistence id and tag."""
         if not self.tags:
             return dict(Counter((self.name, event.persistence_id, "") for event in events))
         return dict(
@@ -131,7 +131,7 @@ class Case:
 
 
 def newest(events: Sequence[Event]) -> dict[str, tuple[int, str, int]]:
-    """What the projection LATEST must hold, as `latest` reads it."""
+    """Compute the rows of the projection LATEST, as `latest` reads them."""
     rows: dict[str, tuple[int, str, int]] = {}
     for written in sorted(events, key=lambda written: written.sequence_nr):
         rows[written.persistence_id] = (written.sequence_nr, kind(written), amount(written))
@@ -146,7 +146,7 @@ def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
 
 
 def folded(events: Sequence[Event]) -> dict[str, tuple[int, int, list[int]]]:
-    """What the fold of the books must hold, as `books` reads it."""
+    """Compute the rows of the fold of the books, as `books` reads them."""
     rows: dict[str, tuple[int, int, list[int]]] = {}
     for written in sorted(events, key=lambda written: written.sequence_nr):
         _, balance, numbers = rows.get(written.persistence_id, (0, 0, []))
@@ -156,7 +156,7 @@ def folded(events: Sequence[Event]) -> dict[str, tuple[int, int, list[int]]]:
 
 
 def log(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """What the projection LOG must hold, as `logged` reads it."""
+    """Compute the rows of the projection LOG, as `logged` reads them."""
     return sorted(
         (event.persistence_id, event.sequence_nr, kind(event), int(event.hours) % 24, amount(event))
         for event in events
@@ -164,7 +164,7 @@ def log(events: Sequence[Event]) -> list[tuple[Any, ...]]:
 
 
 def lake(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """What the projection LAKE must hold, as `exported` reads it."""
+    """Compute the rows of the projection LAKE, as `exported` reads them."""
     return sorted(
         (
             (
@@ -187,7 +187,7 @@ def at(event: Event) -> datetime:
 
 
 def lake_files(projections: Projections) -> list[tuple[Any, ...]]:
-    """The rows of the lake, in which no batch may be left that is not in place."""
+    """Return the rows of the lake, in which no batch may be left out of place."""
     directory = projections.directory / "export" / "all"
     assert [path.name for path in directory.iterdir()] == ["events"]
     return exported(directory / "events")
@@ -226,7 +226,7 @@ SAMPLE = "bucket"
 def test_killed_between_the_result_and_the_offset_nothing_is_lost_or_counted_twice(
     make_journal: Callable[..., Journal], tmp_path: Path, pytestconfig: pytest.Config, mode: str
 ) -> None:
-    """After every second kill a run comes to its end, so that events are held and offsets move."""
+    """After every second kill a run ends undisturbed, so that events are held and offsets move."""
     case, chance = CASES[mode], random.Random(mode)
     settings = {"EVENTS_BY_TAG_FIRST_TIME_BUCKET": "20240229T20"}
     journal = make_journal(LOCK_TTL="5", EXPORT_DIR=str(tmp_path / "export"), **settings)

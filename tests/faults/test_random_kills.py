@@ -1,6 +1,6 @@
-"""Applications killed with SIGKILL at random moments of their writes; more often in the soak.
+"""Applications killed with SIGKILL at random moments of their writes.
 
-`--kills` chooses how often (`make soak`: 100); by default it is a sample.
+`--kills` sets the number of kills (`make soak`: 100); the default is a sample.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
     before: tuple[str, ...],
     last: tuple[str, ...],
 ) -> None:
-    """In the middle of a write of Spark: some partitions are written and others are not."""
+    """The kill hits a write of Spark, with some partitions written and others not."""
     loaded = {
         home: FlightsJournal.create(make_journal, tmp_path / home, FLIGHTS, LOCK_TTL="10")
         for home in ("undisturbed", "killed")
@@ -64,7 +64,7 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
 
 
 def kill_during_writes(journal: Journal, command: tuple[str, ...], after_s: float) -> None:
-    """Start a command, and kill it so long after its first write began."""
+    """Start a command, and kill it `after_s` seconds after the start of its first write."""
     application, *arguments = command
     process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
     assert process.stderr is not None

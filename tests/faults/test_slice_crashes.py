@@ -1,4 +1,4 @@
-"""A run over several ranges of slices killed after each kind of write, then run again."""
+"""A run over several ranges of slices, killed after each kind of write, then run again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVENTS = [
 
 
 MIDDLE = SliceRange(256, 511)
-"""Done before: a run over all slices then does those below and those above, one after the other."""
+"""Slices done before: a run over all slices then does the lower ones, then the higher ones."""
 
 
 def events_in(*ranges: SliceRange) -> int:
@@ -36,7 +36,7 @@ def events_in(*ranges: SliceRange) -> int:
 @pytest.mark.parametrize(
     ("boundary", "left"),
     [
-        # Those below are recorded, those above are not.
+        # The lower slices are recorded, the higher ones are not.
         (Seam.SLICES_RECORDED, [SliceRange(512, 1023)]),
         pytest.param(
             Seam.OFFSETS_WRITTEN,

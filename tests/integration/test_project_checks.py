@@ -1,4 +1,4 @@
-"""Checks of a result, and batches of a backlog, against a real Cassandra."""
+"""Checks of a result, and batches of a backlog, in a real Cassandra."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_failing_check_writes_nothing_and_a_warning_is_counted(projections: Pr
 
 
 def skewed() -> list[Event]:
-    """Two series in order, one whose clock jumps back and forth, and one with a gap from 2 on."""
+    """Return two series in order, a series with a jumping clock, and one with a gap from 2 on."""
 
     def red(pid: str, number: int, hours: float) -> Event:
         return event(pid, number, hours, "red", kind="in", amount=10**number)
@@ -93,7 +93,7 @@ def skewed() -> list[Event]:
 def test_batches_of_a_bucket_make_what_one_batch_makes(
     make_journal: Callable[..., Journal], tmp_path: Path, progress: bool
 ) -> None:
-    """Nothing is rejected but what follows the gap, whatever borders lie between events."""
+    """Only events behind the gap are rejected, wherever batches begin and end."""
     missing = event("c|1", 2, 0.4, "red", kind="in", amount=100)
     ends = []
     for rows in ("1", "1000000"):
@@ -155,7 +155,7 @@ GOOD = event("q|1", 1, 2.5, "red", kind="in", amount=1)
 def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
     projections: Projections,
 ) -> None:
-    """By tags with a SELECT that raises, and by messages in mode upsert with on-error fail."""
+    """Two projections fail: one by tags whose SELECT raises, one by messages with on-error fail."""
     others = [event(f"p|{hour}", 1, hour + 0.1, "red", kind="in", amount=1) for hour in range(6)]
     behind = event("q|1", 2, 4.5, "red", kind="in", amount=5)
     projections.define(RAISES, TOTALS_TABLE)
@@ -191,7 +191,7 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
         e.persistence_id for e in done
     }
 
-    # Corrected, the next run does these two, and no others.
+    # After the correction, the next run does these two pieces and no others.
     assert GOOD.timestamp == POISON.timestamp
     projections.insert(GOOD)
     healed = projections.run(0, 6)
@@ -205,6 +205,6 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
 
 
 def without_n(events: list[Event]) -> list[dict[str, object]]:
-    """What RAISES makes of them: it counts nothing."""
+    """Return the rows that RAISES makes of the events, without the count."""
     rows = [row | {"n": 0} for row in totals(events)]
     return sorted(rows, key=lambda row: str(sorted(row.items())))

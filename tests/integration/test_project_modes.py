@@ -1,4 +1,4 @@
-"""The modes append and export against a real Cassandra and real files, and a definition tried."""
+"""The modes append and export in a real Cassandra and real files, and a tried definition."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_append_has_a_row_for_each_event_and_a_corrected_version_wins_in_every_c
     assert projections.run(0, 2, "--force").report["counts"]["rows_written"] == 4
     assert _with_write_times(projections) == before
 
-    # Smaller values and a null in place of a value: only a higher write time brings them through.
+    # Smaller values, and a null instead of a value, replace the old ones only by write time.
     corrected = LOG.replace("amount FROM", "nullif(amount - 5, 0) AS amount FROM")
     projections.define(corrected)
     (refusal,) = projections.run(0, 2).error_lines

@@ -1,4 +1,4 @@
-"""Projections range of slices by range of slices, and of some entity types only."""
+"""Projections run by ranges of slices, and projections of some entity types only."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text,
 
 
 def ids(entity_type: str, slices: Iterable[int]) -> list[str]:
-    """A persistence id of the type in each of the slices."""
+    """Return a persistence id of the entity type in each of the slices."""
     left, number = list(slices), 0
     id_of: dict[int, str] = {}
     while set(left) - set(id_of):
@@ -94,7 +94,7 @@ def total(results: Iterable[Result]) -> dict[str, int]:
 def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) -> None:
     """ChangeSliceRangesSpec 1: 20 ids with 10 events each, and 20 more while nothing runs.
 
-    Stopped at a quarter, again at three quarters; the third restart replays nothing.
+    Runs are stopped at a quarter and at three quarters; the third restart replays nothing.
     """
     pids = [
         *ids("Order", range(5, 1024, 103)),
@@ -158,7 +158,7 @@ def test_slow_slice_is_taken_over_by_other_ranges(
 ) -> None:
     """ChangeSliceRangesSpec 2: 32 ids (slices 0, 32, 64, ...) with 20 events each, 4 then 2 ranges.
 
-    The range of slice 0 is as slow as can be: it stops between its offsets and the ledger.
+    The range of slice 0 is slow in the extreme: it stops between its offsets and the ledger.
     """
     pids = ids("Order", range(0, 1024, 32))
     projections.define(LOG, LOG_TABLE)
@@ -177,7 +177,7 @@ def test_slow_slice_is_taken_over_by_other_ranges(
     projections.insert(*rest)
     projections.validated(1)
     second = [projections.run(0, 2, "--slices", slices) for slices in ("0-511", "512-1023")]
-    # What the stopped range had read is read again, and changes nothing.
+    # The events of the stopped range are read again, and change nothing.
     assert total(second) == counts(events_read=400, rows_written=400, accepted=320, duplicate=80)
     assert logged(projections) == keys_of([*half, *rest])
     assert {state for _, _, state, _ in projections.states()} == {"done"}
@@ -223,7 +223,7 @@ def test_interrupted_ranges_late_events_and_gaps(
     left = slice_ranges.missing(slice_ranges.ALL, done)
     assert left
 
-    # Without options a run takes up what is left, and nothing else.
+    # Without options a run takes up the slices that are left, and nothing else.
     rest = projections.run(0, 1)
     again = [pid for pid in pids if any(r.first <= keys.slice_of(pid) <= r.last for r in left)]
     assert rest.report["counts"]["events_read"] == 3 * len(again) < len(events)
