@@ -35,7 +35,7 @@ class Event:
 
 @dataclass(frozen=True)
 class TagRow:
-    """An event under one of its tags, with its tag pid sequence nr."""
+    """A row of an event under a tag, with its tag pid sequence nr."""
 
     tag: str
     persistence_id: str

@@ -243,12 +243,12 @@ def _payload(event: Event) -> dict[str, Any]:
 
 
 def kind(event: Event) -> str:
-    """From the payload."""
+    """Return the kind in the payload of an event."""
     return str(json.loads(event.payload)["kind"])
 
 
 def amount(event: Event) -> int:
-    """From the payload."""
+    """Return the amount in the payload of an event."""
     return int(json.loads(event.payload)["amount"])
 
 

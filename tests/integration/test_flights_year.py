@@ -23,8 +23,8 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
 ) -> None:
     # The options that shorten short runs would make these runs endless.
     monkeypatch.delenv("SPARK_SUBMIT_OPTS")
-    directory, homes = tmp_path / "p", ("projections", "examples")
-    journal = defined(make_journal, directory, *homes, SPARK_DRIVER_MEMORY="3g")
+    directory, definitions = tmp_path / "p", ("projections", "examples")
+    journal = defined(make_journal, directory, *definitions, SPARK_DRIVER_MEMORY="3g")
     events = first_events(None)
     loaded = run_alone(journal, "load_flights", "--months", "12")
     assert loaded.report["counts"]["events_written"] == len(events)

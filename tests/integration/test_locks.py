@@ -1,4 +1,4 @@
-"""Locks and fencing in a real Cassandra, with two runs, one of them dead, late or robbed."""
+"""Locks and fencing in a real Cassandra, with two runs, of which one is dead, late or robbed."""
 
 from __future__ import annotations
 

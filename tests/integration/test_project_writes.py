@@ -49,7 +49,7 @@ TABLES = {"totals": TOTALS_TABLE, "latest": LATEST_TABLE, "log": LOG_TABLE, "fil
 
 
 class Robbed:
-    """A recorder of the steps of a run, which gives its lock to somebody else after one of them."""
+    """A recorder of the steps of a run, which takes the run's lock away after a given step."""
 
     def __init__(self, patched: pytest.MonkeyPatch, after: int) -> None:
         self.done: list[Seam] = []

@@ -144,7 +144,7 @@ def _restart(node: Cassandra, site: Site) -> None:
 def _kill_an_application() -> None:
     """Send SIGKILL to the processes of an application of this test, if one runs."""
 
-    def found() -> list[psutil.Process]:
+    def running() -> list[psutil.Process]:
         return [
             process
             for process in psutil.process_iter(["cmdline"])
@@ -152,8 +152,8 @@ def _kill_an_application() -> None:
             and "live-airflow" in _home(process)
         ]
 
-    wait_until("an application to run", lambda: bool(found()), INTERVAL_S * 2)
-    for process in found():
+    wait_until("an application to run", lambda: bool(running()), INTERVAL_S * 2)
+    for process in running():
         process.kill()
 
 

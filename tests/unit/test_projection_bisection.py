@@ -92,14 +92,14 @@ class World:
         return BatchOutcome({bucket: {} for bucket in buckets}, {}, gaps, 0, (), (), size)
 
     def check(self) -> None:
-        """As a claim's."""
+        """Check the locks, like a claim."""
         if self.is_lost:
             raise LockLost("lost")
 
     def finish_some(
         self, buckets: set[int], state: State, counts: object, error: str | None
     ) -> None:
-        """As a claim's."""
+        """End some of the claimed pieces, like a claim."""
         if state is State.FAILED:
             self.ledger |= dict.fromkeys(buckets, error)
         assert buckets <= self.claimed
