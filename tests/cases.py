@@ -1,6 +1,6 @@
-"""tests/CASES.md: where each named case of upstream_cases.txt is tested, by the names of the tests.
+"""The maker of tests/CASES.md, which lists the test of each named case of upstream_cases.txt.
 
-`python -m tests.cases` writes it; a unit test holds it up to date.
+`python -m tests.cases` writes the file; a unit test fails when it is out of date.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ The cases of pekko-persistence-cassandra are in `interop/`.
 
 @dataclass(frozen=True)
 class Case:
-    """A named case, and where it is tested; if it does not apply to a batch, why not."""
+    """A named case, with its tests, or with the reason why it does not apply to a batch."""
 
     spec: str
     name: str
@@ -39,10 +39,10 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """The cases of the list, in its order.
+    """Yield the cases of the list, in its order.
 
     Raises:
-        ValueError: a test that is named does not exist.
+        ValueError: the list names a test that does not exist.
     """
     spec = ""
     for line in LIST.read_text().splitlines():
@@ -57,7 +57,7 @@ def cases() -> Iterator[Case]:
 
 
 def _require(test: str) -> None:
-    """A test has its file, in it its function, and its parameter as a string."""
+    """Refuse the name of a test whose file, function or parameter does not exist."""
     path, _, rest = test.partition("::")
     function, _, parameter = rest.rstrip("]").partition("[")
     functions, strings = _names(TESTS.parent / path)
@@ -67,7 +67,7 @@ def _require(test: str) -> None:
 
 @cache
 def _names(file: Path) -> tuple[set[str], set[str]]:
-    """The functions of a file, and its strings."""
+    """Return the names of a file's functions, and its string constants."""
     if not file.exists():
         raise ValueError(f"{LIST.name}: there is no file {file.relative_to(TESTS.parent)}")
     nodes = list(ast.walk(ast.parse(file.read_text())))
@@ -77,11 +77,14 @@ def _names(file: Path) -> tuple[set[str], set[str]]:
 
 
 def table() -> str:
-    """The text of CASES.md."""
-    found = list(cases())
-    tested = sum(one.applies for one in found)
-    lines = [HEAD, f"{len(found)} cases: {tested} are tested, {len(found) - tested} do not apply."]
-    for spec, each in groupby(found, key=lambda one: one.spec):
+    """Return the text of CASES.md."""
+    listed = list(cases())
+    tested = sum(case.applies for case in listed)
+    lines = [
+        HEAD,
+        f"{len(listed)} cases: {tested} are tested, {len(listed) - tested} do not apply.",
+    ]
+    for spec, group in groupby(listed, key=lambda case: case.spec):
         lines += [
             "",
             f"## {spec}",
@@ -89,7 +92,7 @@ def table() -> str:
             "| case | tested by, or why it does not apply |",
             "|---|---|",
         ]
-        lines += [f"| {one.name} | {TEST.sub(_as_code, one.where)} |" for one in each]
+        lines += [f"| {case.name} | {TEST.sub(_as_code, case.where)} |" for case in group]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""One Cassandra and one Spark session for the whole run."""
+"""Fixtures of all tests: one Cassandra for the run, and one Spark session for each worker."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ JVM_OPTIONS = (
     "-XX:-UseParallelGC",
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
-    # As much as with both compilers: at the 48 MB of one, code is thrown out and compiled again.
+    # The default with both compilers. With the 48 MB of a single compiler, code is thrown out and
+    # compiled again.
     "-XX:ReservedCodeCacheSize=240m",
     "-XX:MetaspaceSize=256m",
     "-Xmn256m",
 )
-"""A handful of rows in many short runs: compiling costs the JVM more than it saves. Applications in
-processes of their own, as those that are killed or that Airflow starts, run with these too, and
-otherwise as in production."""
+"""Options of every JVM: with a handful of rows in many short runs, compiling costs more than it
+saves. Applications in processes of their own (to be killed, or started by Airflow) run with these
+options too, and otherwise as in production."""
 SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -45,7 +46,7 @@ SMALL = {
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
 }
-"""Spark's settings inside the tests' process: planning and compiling cost the most there, too."""
+"""Spark's settings inside the test process, where planning and compiling cost the most, too."""
 PRODUCTION = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.codegen.factoryMode": "FALLBACK",
@@ -53,27 +54,27 @@ PRODUCTION = {
     "spark.sql.leafNodeDefaultParallelism": "2",
     "spark.sql.shuffle.partitions": "8",
 }
-"""What an application has on two cores, if nobody sets anything else (see
-`tidemark.spark_session`). It costs the main suites 1.8 times the CPU, so that not every
-module has it."""
+"""Spark's settings of an application on two cores, if nobody sets anything else (see
+`tidemark.spark_session`). They cost the main suites 1.8 times the CPU, so only some modules
+use them."""
 NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
-"""What pyspark takes from its view of the JVM by a bare name."""
+"""Names that pyspark looks up in its view of the JVM without their package."""
 SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 ROOMS = (*SHARING, "faults", "live", "integration", "unit")
-"""Directories in the order in which they are begun: what takes longest must not begin last."""
+"""Directories in the order in which they are begun: the slowest must not begin last."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `make soak` asks for."""
+    """Add the options that `make soak` sets."""
     parser.addoption("--soak", action="store_true", help="also run the tests marked soak")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each worker a whole group of tests at a time, in the order of ROOMS.
+    """A scheduler that gives each worker a whole group of tests at a time, in the order of ROOMS.
 
-    What shares an Airflow or the Pekko client is one group, every other file is one of its own.
+    The tests that share an Airflow or the Pekko client are one group; every other file is a group.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -82,19 +83,19 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def _room(nodeid: str) -> str:
-    """The directory below `tests` that a test is in."""
+    """Return the directory below `tests` that a test is in."""
     return Path(nodeid.partition("::")[0]).parts[1]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
-    """With `--numprocesses`, instead of what `--dist` names."""
-    # By itself it begins with the groups of many tests, which are those of short ones.
+    """Use `Groups` with `--numprocesses`, instead of the scheduler that `--dist` names."""
+    # By default xdist begins with the groups of many tests, and those tests are short.
     config.option.loadscopereorder = False
     return Groups(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked soak to `make soak`; a sample of each such test has no mark."""
+    """Leave tests marked soak to `make soak`; a sample of each such test has no mark."""
     items.sort(key=lambda item: ROOMS.index(_room(item.nodeid)))
     if config.getoption("soak"):
         return
@@ -105,7 +106,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure() -> None:
-    """Keep the shell's settings out, and point everything at the tests' own state directory.
+    """Drop the shell's settings, and point everything at the tests' own state directory.
 
     This runs before any test module is imported: `embedded.paths` and Airflow read the
     environment when they are loaded.
@@ -114,17 +115,17 @@ def pytest_configure() -> None:
         if name.startswith(("TIDEMARK_", "AIRFLOW_")):
             del os.environ[name]
     os.environ["TIDEMARK_STATE"] = str(_STATE)
-    # For DAG files loaded inside the test process; a running Airflow has a home of its own.
+    # Needed by DAG files loaded inside the test process; a running Airflow has a home of its own.
     os.environ["AIRFLOW_HOME"] = str(_STATE / "airflow-in-process")
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
     os.environ.pop("SPARK_CONF_DIR", None)
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(JVM_OPTIONS)
-    # Ended from outside as by Ctrl-C: the fixtures stop their servers on the way out.
+    # SIGTERM ends the run as Ctrl-C does, so that the fixtures stop their servers on the way out.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Lock the state directory, and empty it of the last run's servers and data."""
+    """Lock the state directory, stop the last run's servers and remove its data."""
     if _is_worker(session.config):
         return
     from embedded import processes
@@ -147,9 +148,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop the server that all workers used."""
+    """Stop the Cassandra that all workers used."""
     if _is_worker(session.config):
-        # What this worker started for all outlives it.
+        # The Cassandra that this worker started for all workers outlives it.
         warnings.simplefilter("ignore", ResourceWarning)
         return
     if _LOCK not in session.config.stash:
@@ -166,28 +167,28 @@ def _is_worker(config: pytest.Config) -> bool:
 
 @pytest.fixture(scope="session")
 def state() -> Path:
-    """The state directory of this run."""
+    """Return the state directory of this run."""
     return _STATE
 
 
 @pytest.fixture(scope="session")
 def cassandra(state: Path) -> Endpoint:
-    """The address of a real Cassandra; each test has keyspaces to itself in it.
+    """Return the address of a real Cassandra, in which each test has keyspaces to itself.
 
-    The first test that wants it starts it.
+    The first test that needs Cassandra starts it.
     """
     from embedded.cassandra import Cassandra
     from embedded.spark import LATE_OPTIMIZING
 
     with pytest.MonkeyPatch.context() as patched:
-        # As for the applications: compiling took half of a server's CPU in its first minutes.
+        # As in the applications, compiling took half of the server's CPU in its first minutes.
         patched.setenv("JDK_JAVA_OPTIONS", " ".join(LATE_OPTIMIZING))
         return Cassandra(state / "cassandra").start()
 
 
 @pytest.fixture(scope="session")
 def spark_environment() -> dict[str, str]:
-    """What applications need around them to run Spark; made once, since it checks every jar."""
+    """Return the environment in which applications run Spark; made once, as it checks every jar."""
     from embedded import spark as embedded_spark
 
     return embedded_spark.environment()
@@ -197,7 +198,7 @@ def spark_environment() -> dict[str, str]:
 def spark(
     tmp_path_factory: pytest.TempPathFactory, spark_environment: dict[str, str]
 ) -> Iterator[SparkSession]:
-    """One small Spark session with the Cassandra connector; applications run inside it too."""
+    """Yield a small Spark session with the Cassandra connector; applications run inside it too."""
     from pyspark.sql import SparkSession
 
     from tests.shapes import check_every_call
@@ -211,7 +212,7 @@ def spark(
             .appName("tidemark-tests")
             .config("spark.jars", spark_environment["TIDEMARK_SPARK_JARS"])
             .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
-            # An hour, if left to itself; each open connection hears of each change of the schema.
+            # The default is an hour, and each open connection hears of each change of the schema.
             .config("spark.cassandra.connection.keepAliveMS", "10000")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", "2g")
@@ -228,7 +229,7 @@ def spark(
         # of Spark's jars: half a millisecond of CPU for nearly every column of every test.
         for name in NAMED_OFTEN:
             setattr(session._jvm, name, getattr(session._jvm, name))
-        # It says goodbye after pytest has closed the streams that it captured.
+        # py4j logs its farewell after pytest has closed the streams that it captured.
         logging.getLogger("py4j").setLevel(logging.ERROR)
         yield session
         session.stop()
@@ -236,7 +237,7 @@ def spark(
 
 @pytest.fixture(scope="module")
 def production(spark: SparkSession) -> Iterator[None]:
-    """Spark's settings as users have them, for the tests of a module that uses this fixture."""
+    """Give the tests of a module the settings of Spark that users have."""
     for name, value in PRODUCTION.items():
         spark.conf.set(name, value)
     yield

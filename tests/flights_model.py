@@ -1,6 +1,7 @@
-"""The rules of the demo's journal once more: plain loops over the CSV, sharing no code.
+"""A second implementation of the demo journal's rules, as plain loops over the CSV.
 
-A test compares what Spark makes of the flights with what this makes of them.
+Tests compare what Spark makes of the flights with the results of this module, which therefore
+shares no code with Tidemark.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ START_OF_YEAR = datetime(2013, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Event:
-    """One event: `time_ms` is epoch ms in UTC, `place_in_ms` counts from 0 over all aircraft."""
+    """An event: `time_ms` is epoch ms in UTC, `place_in_ms` counts from 0 over all aircraft."""
 
     persistence_id: str
     sequence_nr: int
@@ -34,7 +35,7 @@ class Event:
 
 @dataclass(frozen=True)
 class TagRow:
-    """One event under one of its tags, with its tag pid sequence nr."""
+    """A row of an event under a tag, with its tag pid sequence nr."""
 
     tag: str
     persistence_id: str
@@ -43,13 +44,13 @@ class TagRow:
 
 
 def read_csv(file: Path, limit: int | None = None) -> list[dict[str, str]]:
-    """Read the first `limit` flights of the zipped CSV, all of them without a limit."""
+    """Read the first `limit` flights of the zipped CSV, or all of them without a limit."""
     with zipfile.ZipFile(file) as archive, archive.open(archive.namelist()[0]) as raw:
         return list(islice(csv.DictReader(io.TextIOWrapper(raw, "utf-8")), limit))
 
 
 def events(flights: Iterable[dict[str, str]]) -> list[Event]:
-    """All events in time order."""
+    """Return all events in time order."""
     happened = []
     for line, flight in enumerate(flights):
         for time_ms, payload, tags in _happenings(flight):
@@ -58,7 +59,7 @@ def events(flights: Iterable[dict[str, str]]) -> list[Event]:
                 flight["origin"], line,
             )  # fmt: skip
             happened.append((place, flight, payload, tags))
-    happened.sort(key=lambda one: one[0])
+    happened.sort(key=lambda entry: entry[0])
 
     sequence_nr: Counter[str] = Counter()
     in_ms: Counter[int] = Counter()
@@ -74,7 +75,7 @@ def events(flights: Iterable[dict[str, str]]) -> list[Event]:
 
 
 def first_months(all_events: Iterable[Event], months: int) -> list[Event]:
-    """The events of the first months of 2013, cut by event time; 12 takes all there is."""
+    """Return the events of the first months of 2013, cut by event time; 12 takes all events."""
     if months == 12:
         return list(all_events)
     end = START_OF_YEAR.replace(month=months + 1)
@@ -82,7 +83,7 @@ def first_months(all_events: Iterable[Event], months: int) -> list[Event]:
 
 
 def tag_rows(all_events: Iterable[Event]) -> list[TagRow]:
-    """Every event once for each of its tags, numbered by sequence nr per persistence id and tag."""
+    """Return every event once per tag, numbered per persistence id and tag in sequence nr order."""
     numbers: Counter[tuple[str, str]] = Counter()
     rows = []
     for event in sorted(all_events, key=lambda event: (event.persistence_id, event.sequence_nr)):
@@ -94,12 +95,12 @@ def tag_rows(all_events: Iterable[Event]) -> list[TagRow]:
 
 
 def known(text: str) -> bool:
-    """Whether a field of the CSV holds a value."""
+    """Return whether a field of the CSV holds a value."""
     return text not in ("", "NA")
 
 
 def _happenings(flight: dict[str, str]) -> Iterator[tuple[int, Payload, list[str]]]:
-    """The events of one flight as (epoch ms, payload, tags)."""
+    """Yield the events of one flight as (epoch ms, payload, tags)."""
     hour = datetime.fromisoformat(flight["time_hour"])
     departure = hour + timedelta(minutes=int(flight["minute"]))
     common: Payload = {"carrier": flight["carrier"], "flight": int(flight["flight"])}

@@ -1,6 +1,6 @@
-"""include/schemas: what the headers of definitions may say, as JSON schemas for editors.
+"""The maker of include/schemas: JSON schemas of the definitions' headers, for editors.
 
-`python -m tests.schemas` writes them; a unit test holds them up to date.
+`python -m tests.schemas` writes the files; a unit test fails when they are out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_DEFAULT: tuple[object, ...] = (None, "", [])
 
 
 def schema(form: type[Form]) -> dict[str, Any]:
-    """Without what editors would show or insert to no use: pydantic's titles and empty defaults."""
+    """Return a form's schema without pydantic's titles and empty defaults, useless in editors."""
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **form.model_json_schema()}
     return {**_useful(made), "title": form.__doc__}
 
@@ -35,11 +35,11 @@ def text(form: type[Form]) -> str:
 def _useful(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            key: _useful(each)
-            for key, each in value.items()
-            if key != "title" and not (key == "default" and each in _NO_DEFAULT)
+            key: _useful(part)
+            for key, part in value.items()
+            if key != "title" and not (key == "default" and part in _NO_DEFAULT)
         }
-    return [_useful(each) for each in value] if isinstance(value, list) else value
+    return [_useful(part) for part in value] if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

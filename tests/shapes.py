@@ -1,4 +1,4 @@
-"""Checks the frames of every function that states their shapes, at its entry and at its exit."""
+"""Checks of data frames at the entry and exit of every function that states their shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemark.spark.shapes import SHAPES, Shape, Shapes
 
 
 def differences(frame: DataFrame, shape: Shape) -> dict[str, tuple[str, str | None]]:
-    """Return the columns that are not as stated: the stated type, and the actual one."""
+    """Return the columns whose type differs, each with its stated and its actual type."""
     actual = {field.name: field.dataType.simpleString() for field in frame.schema}
     return {
         name: (kind, actual.get(name)) for name, kind in shape.items() if actual.get(name) != kind
@@ -28,9 +28,9 @@ def differences(frame: DataFrame, shape: Shape) -> dict[str, tuple[str, str | No
 
 
 def checked(function: Callable[..., Any], shapes: Shapes) -> Callable[..., Any]:
-    """The function, which fails when it is given or returns a frame of another shape.
+    """Wrap a function so that it fails when it is given or returns a frame of another shape.
 
-    It is checked once in each test: to ask for a schema has Spark analyze a plan.
+    Each test checks a function once, because Spark analyzes a plan to answer with its schema.
     """
     signature, seen = inspect.signature(function), set[str]()
 
@@ -51,9 +51,9 @@ def checked(function: Callable[..., Any], shapes: Shapes) -> Callable[..., Any]:
     return call
 
 
-def _require(function: Callable[..., Any], what: str, frame: object, shape: Shape) -> None:
+def _require(function: Callable[..., Any], subject: str, frame: object, shape: Shape) -> None:
     if isinstance(frame, DataFrame) and (wrong := differences(frame, shape)):
-        raise AssertionError(f"{function.__module__}.{function.__qualname__}: {what}: {wrong}")
+        raise AssertionError(f"{function.__module__}.{function.__qualname__}: {subject}: {wrong}")
 
 
 def check_every_call(patched: pytest.MonkeyPatch) -> int:
@@ -72,7 +72,7 @@ def check_every_call(patched: pytest.MonkeyPatch) -> int:
 
 
 def _stated() -> Iterator[tuple[Any, str, FunctionType, Shapes]]:
-    """Functions and methods with stated shapes; an override has those of what it overrides."""
+    """Yield functions and methods with stated shapes; an override inherits those of its base."""
     for module_name, module in list(sys.modules.items()):
         if not module_name.startswith("tidemark."):
             continue

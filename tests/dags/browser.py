@@ -1,4 +1,4 @@
-"""The browser of the tests, and a server of the running Airflow that asks it for a login."""
+"""The browser of the tests, and a server of the running Airflow that asks for a login."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from embedded import browser, ports, processes, rest
 
 USER = "reader"
 _NAME = "api-server-with-login"
-# The sandbox does not work for root, and only pages of this machine are opened. Without the others
-# it asks the network for updates and waits for a graphics card.
+# The sandbox does not work for root, and only pages of this machine are opened. Without the other
+# options the browser asks the network for updates and waits for a graphics card.
 _ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
     *("--disable-background-networking", "--disable-component-update"),
@@ -31,12 +31,12 @@ class Guarded:
 
     url: str
     password: str = field(repr=False)
-    """Of the user `USER`."""
+    """The password of the user `USER`."""
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A running browser, closed in the end."""
+    """Yield a running browser, and close it in the end."""
     program = browser.program()
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(
@@ -52,11 +52,11 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def guarded(environment: dict[str, str], directory: Path) -> Iterator[Guarded]:
-    """A second API server on the database of a running Airflow, whose own has no login.
+    """Yield a second API server, with a login, on the database of a running Airflow without one.
 
     Args:
-        environment: that of the running Airflow.
-        directory: for its password and its log.
+        environment: the environment variables of the running Airflow.
+        directory: the directory of the server's password and log.
     """
     port = ports.choose(directory / "ports.json", ("api",), {})["api"]
     server = Guarded(f"http://{ports.HOST}:{port}", secrets.token_urlsafe())

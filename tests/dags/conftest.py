@@ -1,4 +1,4 @@
-"""A real Airflow for the door tests; only Spark itself is replaced."""
+"""Fixtures of the door tests: a real Airflow, in which only Spark itself is replaced."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile", "manage_pro
 
 @dataclass(frozen=True)
 class Doors:
-    """A running Airflow whose DAGs are all unpaused, and no run is under way."""
+    """A running Airflow whose DAGs are all unpaused, without a run under way."""
 
     client: httpx.Client
     environment: dict[str, str] = field(repr=False)
 
     def condition(self) -> str:
-        """Which of its processes run, with the end of their logs."""
+        """Return which of Airflow's processes run, with the end of their logs."""
         home = Path(self.environment["AIRFLOW_HOME"])
         return "\n".join(
             f"{name}: {processes.running(name, home / 'run') or 'has ended'}\n"
@@ -38,7 +38,7 @@ class Doors:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that waited in vain says what its Airflow was doing."""
+    """Add the condition of Airflow to the report of a test that waited in vain."""
     report = yield
     doors = getattr(item, "funcargs", {}).get("doors")
     if report.failed and isinstance(doors, Doors):
@@ -48,7 +48,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def doors(state: Path) -> Iterator[Doors]:
-    """The DAGs under a real scheduler; spark-submit starts tests/dags/fake_application.py."""
+    """Yield the DAGs in a real scheduler; spark-submit starts tests/dags/fake_application.py."""
     environment = {
         "SPARK_HOME": str(_spark_home(state / "doors-spark")),
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
@@ -63,7 +63,7 @@ def doors(state: Path) -> Iterator[Doors]:
             rest.wait_until("the DAGs to be parsed", 120, lambda: _all_known(client))
             for dag_id in DAG_IDS:
                 rest.unpause(client, dag_id)
-            # Unpausing tag_write starts a run for the latest interval, and that one the chain.
+            # Unpausing tag_write starts a run for the latest interval, which starts the chain.
             rest.wait_for_runs(client, "purge", "asset_triggered", 1, 180)
             yield Doors(client, airflow.environment())
     finally:
@@ -71,12 +71,12 @@ def doors(state: Path) -> Iterator[Doors]:
 
 
 def _all_known(client: httpx.Client) -> bool | None:
-    known = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
-    return known == set(DAG_IDS) or None
+    dag_ids = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
+    return dag_ids == set(DAG_IDS) or None
 
 
 def _spark_home(home: Path) -> Path:
-    """A SPARK_HOME for the real spark-submit script, which starts `bin/spark-class` in it."""
+    """Make a SPARK_HOME for the real spark-submit script, which starts its `bin/spark-class`."""
     launcher = home / "bin" / "spark-class"
     launcher.parent.mkdir(parents=True, exist_ok=True)
     application = Path(__file__).with_name("fake_application.py")

@@ -1,7 +1,7 @@
-"""Stands in for a Spark application: takes its options and leaves its report.
+"""A stand-in for a Spark application, which takes its options and leaves its report.
 
-The door tests are about which runs start, with which window, and what Airflow makes of their
-report. The year in which the window starts says how the run ends.
+The door tests check which runs start, with which window, and what Airflow makes of their report.
+The year in which the window starts decides how the run ends.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ FAILS = "1992"
 REFUSES = "1993"
 DIES = "1994"
 JUDGED = "1995"
-"""Of `validate`: Great Expectations judges a time bucket without findings."""
+"""The year in which `validate` has Great Expectations judge a time bucket without findings."""
 ERROR = "somebody else holds the lock"
 _STATES = {NOTHING_TO_DO: "nothing-to-do", FAILS: "failed", REFUSES: "failed"}
 _STATUSES = {FAILS: 1, REFUSES: 2}
 
 
 def option(arguments: list[str], name: str) -> str | None:
-    """The word after an option, if it is there."""
+    """Return the word after an option, or None without the option."""
     return arguments[arguments.index(name) + 1] if name in arguments else None
 
 
 def report_of(arguments: list[str], year: str) -> dict[str, Any]:
-    """The report for a command line as the applications take it."""
+    """Return the report for a command line of an application."""
     application = next(Path(word).stem for word in arguments if word.endswith(".py"))
     dry_by_default = application in ("purge", "reconcile")
     dry_run = "--apply" not in arguments if dry_by_default else "--dry-run" in arguments
@@ -52,7 +52,7 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
 
 
 def build_data_docs(arguments: list[str]) -> None:
-    """As `validate` does it."""
+    """Build the data docs as `validate` does."""
     from tidemark.continuity.expectations import counts_table, judge
     from tidemark.settings import Settings
     from tidemark.window import to_millis
@@ -63,7 +63,7 @@ def build_data_docs(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Report, and exit like an application."""
+    """Write the report and return the exit status of an application."""
     year = (option(arguments, "--window-start") or "")[:4]
     print("connected with", os.environ["TIDEMARK_CASSANDRA_PASSWORD"])
     if year == DIES:

@@ -1,4 +1,4 @@
-"""The DAGs that assets chain, under a real scheduler, with real Spark on a real journal."""
+"""The DAGs that assets chain, in a real scheduler, with real Spark on a real journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEADLINE_S = 300
 
 @dataclass
 class CommandLines:
-    """Every command line that any process of this machine had while this was watching."""
+    """A watcher that collects the command lines of all processes of this machine."""
 
     seen: set[str] = field(default_factory=set)
     _ended: threading.Event = field(default_factory=threading.Event)
@@ -50,22 +50,22 @@ class CommandLines:
 
 @dataclass(frozen=True)
 class Chain:
-    """An Airflow whose applications work on this journal."""
+    """An Airflow whose applications work on a journal."""
 
     loaded: FlightsJournal
     client: httpx.Client
     password: str
 
     def trigger(self, dag_id: str, **conf: object) -> str:
-        """Trigger with the window; waits for the end, and returns the run's id."""
+        """Trigger a DAG with the window, wait for the end, and return the run's id."""
         run_id = rest.trigger(self.client, dag_id, conf={**WINDOW, **conf})
         rest.wait_for_run(self.client, dag_id, run_id, DEADLINE_S)
         return run_id
 
     def by_asset(self, dag_id: str) -> list[str]:
-        """The ids of the runs that an asset has started."""
-        found = rest.runs(self.client, dag_id)
-        return [run["dag_run_id"] for run in found if run["run_type"] == "asset_triggered"]
+        """Return the ids of the runs that an asset has started."""
+        runs = rest.runs(self.client, dag_id)
+        return [run["dag_run_id"] for run in runs if run["run_type"] == "asset_triggered"]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_each_dag_starts_when_the_one_before_has_produced_something(chain: Chain
         [run] = rest.wait_for_runs(chain.client, dag_id, "asset_triggered", 1, DEADLINE_S)
         states[dag_id] = rest.task_state(chain.client, dag_id, run["dag_run_id"], dag_id)
         if dag_id == "purge":
-            # What is past its retention is never in the window that was just done.
+            # The window that was just done never holds time buckets past their retention.
             log = rest.task_log(chain.client, dag_id, run["dag_run_id"], "resolve_window")
             assert "no window was given" in log
             continue

@@ -1,4 +1,4 @@
-"""What the operator makes of an application's report, through a real scheduler."""
+"""The operator's use of an application's report, through a real scheduler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_over(doors: Doors, dag_id: str, year: str, **conf: object) -> str:
 
 
 def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
-    """The state of the application's task once its first attempt is over."""
+    """Return the state of the application's task once its first attempt is over."""
     over = {"success", "failed", "skipped", "up_for_retry"}
 
     def probe() -> str | None:
@@ -32,19 +32,19 @@ def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
 
 
 def queued_runs(doors: Doors) -> int:
-    """How many runs of any DAG have not started."""
-    found = rest.call(doors.client, "GET", "dags/~/dagRuns?state=queued")
-    return int(found["total_entries"])
+    """Return how many runs of any DAG have not started."""
+    answer = rest.call(doors.client, "GET", "dags/~/dagRuns?state=queued")
+    return int(answer["total_entries"])
 
 
 def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-    """The asset events that a run has caused."""
-    # Airflow answers with an error while a run that an event has started is still queued: its
-    # description of an event wants their start dates.
+    """Return the asset events that a run has caused."""
+    # Airflow answers with an error while a run that an event has started is still queued, because
+    # its description of an event needs the start date of the run.
     rest.wait_until("runs to start", RUN_S, lambda: None if queued_runs(doors) else True)
     path = f"assets/events?source_dag_id={dag_id}&source_run_id={quote(run_id)}"
-    found: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
-    return found
+    events: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
+    return events
 
 
 def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) -> None:
@@ -61,7 +61,7 @@ def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) ->
         run = rest.wait_for_runs(doors.client, dag_id, "asset_triggered", 1, RUN_S)[0]
         window = rest.xcom(doors.client, dag_id, run["dag_run_id"], "resolve_window")
         assert window == {**expected, "source": "asset events"}
-    # Started by an asset, purge only plans, and looks at all that is past its retention.
+    # Started by an asset, purge only plans, over all time buckets past their retention.
     run = rest.wait_for_runs(doors.client, "purge", "asset_triggered", 1, RUN_S)[0]
     report = rest.xcom(doors.client, "purge", run["dag_run_id"], "purge", "report")
     assert (report["state"], report["dry_run"]) == ("planned", True)
@@ -110,7 +110,7 @@ def test_refused_input_is_not_retried(doors: Doors) -> None:
 
 
 def test_data_docs_are_linked_from_a_validate_that_failed(doors: Doors) -> None:
-    """That is when they are wanted."""
+    """Users want the Data Docs after a failure."""
     run_id = run_over(doors, "validate", REFUSES)
     path = f"dags/validate/dagRuns/{run_id}/taskInstances/validate/links"
     links = rest.call(doors.client, "GET", path)["extra_links"]

@@ -1,4 +1,4 @@
-"""What the operator makes of connections, without a scheduler."""
+"""The operator's use of connections, without a scheduler."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def connection(**fields: object) -> Connection:
 def test_masters_that_would_show_the_password_are_refused(
     monkeypatch: pytest.MonkeyPatch, conn_type: str, host: str | None
 ) -> None:
-    found = connection(conn_type=conn_type, host=host)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
+    master = connection(conn_type=conn_type, host=host)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: master)
     with pytest.raises(AirflowFailException, match=r"use local\[\*\] or spark://host:port"):
         operators.refuse_masters_that_show_secrets("spark_default")
 
@@ -42,8 +42,8 @@ def test_masters_that_would_show_the_password_are_refused(
 def test_local_and_standalone_masters_are_welcome(
     monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
-    found = connection(conn_type="spark", host=host)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: found)
+    master = connection(conn_type="spark", host=host)
+    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: master)
     operators.refuse_masters_that_show_secrets("spark_default")
 
 
@@ -53,7 +53,7 @@ def test_local_and_standalone_masters_are_welcome(
 def test_retry_comes_when_the_locks_of_a_dead_run_have_expired(
     monkeypatch: pytest.MonkeyPatch, lock_ttl: str | None, seconds: int
 ) -> None:
-    """Earlier it would be refused by them, and there is only one."""
+    """An earlier retry would be refused by the locks, and there is only one retry."""
     monkeypatch.delenv("TIDEMARK_LOCK_TTL", raising=False)
     if lock_ttl is not None:
         monkeypatch.setenv("TIDEMARK_LOCK_TTL", lock_ttl)
@@ -63,8 +63,8 @@ def test_retry_comes_when_the_locks_of_a_dead_run_have_expired(
 
 
 def test_cassandra_connection_becomes_the_applications_environment() -> None:
-    found = connection(conn_type="cassandra", host="a, b", login="tidemark", password="hidden")
-    assert operators.cassandra_environment(found) == {
+    cassandra = connection(conn_type="cassandra", host="a, b", login="tidemark", password="hidden")
+    assert operators.cassandra_environment(cassandra) == {
         "TIDEMARK_CASSANDRA_HOSTS": "a:9042,b:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": "hidden",
@@ -146,7 +146,7 @@ def test_outlets_are_told_what_was_done_and_not_what_was_asked_for() -> None:
 def test_server_without_a_login_answers_only_to_its_own_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A page of somebody else's can make its own name lead to 127.0.0.1, but it stays its name."""
+    """A foreign page can make its own name lead to 127.0.0.1, but the name stays its own."""
     hosts = airflow_environment.build(tmp_path, 8080, {})["TIDEMARK_AIRFLOW_HOSTS"]
     monkeypatch.setenv("TIDEMARK_AIRFLOW_HOSTS", hosts)
     app = FastAPI()
@@ -209,7 +209,7 @@ def test_purge_keeps_to_the_setting_unless_its_form_says_otherwise(
     [("asset_triggered", True), ("scheduled", True), ("manual", False), ("backfill", False)],
 )
 def test_a_purge_that_nobody_started_is_applied_if_so_chosen(run_type: str, applies: bool) -> None:
-    """A form and a backfill say themselves whether it is a dry run."""
+    """A form and a backfill say themselves whether the purge is a dry run."""
     form = {"dry_run": True}
     for chosen in (True, False):
         task = operators.TidemarkOperator(

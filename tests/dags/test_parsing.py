@@ -1,4 +1,4 @@
-"""The DAG files: they load anywhere, touch nothing while they do, and say what they should."""
+"""The DAG files: they load anywhere, without side effects, and have the DAGs they should."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
 DAG_IDS = sorted([*WINDOWED, "manage_projections", "reconcile"])
 
-# In a process of its own: what the parsing imports must not hide behind what pytest imported.
+# Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
 import json, socket, sys
 
@@ -49,7 +49,7 @@ print("\\nFACTS " + json.dumps(facts))
 
 @pytest.fixture(scope="session")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a second, empty Airflow home finds in dags/."""
+    """Return what a second, empty Airflow home finds in dags/."""
     environment = {
         **os.environ,
         "AIRFLOW_HOME": str(tmp_path_factory.mktemp("second_home")),
@@ -88,8 +88,8 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
     chain = {}
     for dag_id, dag in parsed["dags"].items():
         arrows = dag["dag_dependencies"]
-        starts = [one["label"] for one in arrows if one["target"] == dag_id]
-        gives = [one["label"] for one in arrows if one["source"] == dag_id]
+        starts = [arrow["label"] for arrow in arrows if arrow["target"] == dag_id]
+        gives = [arrow["label"] for arrow in arrows if arrow["source"] == dag_id]
         chain[dag_id] = (starts, gives)
     assert chain == {
         "tag_write": ([], ["tag_views"]),
@@ -181,13 +181,13 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
 
 
 def test_every_command_of_project_can_be_chosen() -> None:
-    """Read from the files: parsing must not load the library."""
+    """The commands are read from the files, as parsing must not load the library."""
     commands = (ROOT / "spark_apps/tidemark/projection/management/commands.py").read_text()
     dag = (ROOT / "dags/manage_projections.py").read_text()
     _, _, table = commands.partition("\nCOMMANDS: ")
-    known = re.findall(r'^    "([a-z-]+)": ', table, re.MULTILINE)
-    assert len(known) == 10
-    assert all(f'"{name}"' in dag for name in known)
+    choices = re.findall(r'^    "([a-z-]+)": ', table, re.MULTILINE)
+    assert len(choices) == 10
+    assert all(f'"{name}"' in dag for name in choices)
 
 
 @pytest.mark.parametrize("dag_id", DAG_IDS)

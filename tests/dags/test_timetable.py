@@ -1,4 +1,4 @@
-"""When a scheduled run starts: not before its last time bucket is out of live readers' reach."""
+"""The start of a scheduled run, when its last time bucket is out of live readers' reach."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def next_run(
     last: str | None = None,
     restriction: TimeRestriction = NO_CATCHUP,
 ) -> tuple[pendulum.DateTime, pendulum.DateTime]:
-    """The start of the next interval, and when its run starts; `last` is the start of the last."""
+    """Return the starts of the next interval and its run; `last` is the last interval's start."""
     monkeypatch.setattr(timetables, "_now", lambda: moment(now))
     timetable = by_date_bucket()
     assert isinstance(timetable, ReachTimetable)
@@ -47,14 +47,14 @@ def next_run(
 def test_a_run_starts_one_time_bucket_after_its_interval(
     monkeypatch: pytest.MonkeyPatch, size: str, run_after: str
 ) -> None:
-    """Then the last time bucket is neither the present one nor the one before it."""
+    """By then the interval's last time bucket is neither the present one nor the one before."""
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", size)
-    found = next_run(monkeypatch, "03T00:00:10", last="01T00:00:00")
-    assert found == (moment("02T00:00:00"), moment(run_after))
+    run = next_run(monkeypatch, "03T00:00:10", last="01T00:00:00")
+    assert run == (moment("02T00:00:00"), moment(run_after))
 
 
 def test_an_interval_that_waits_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parsed again just before and just after its run is due, and when the next one is over too."""
+    """The DAG is parsed again just before and after its run is due, and after the next interval."""
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Day")
     due = (moment("02T00:00:00"), moment("04T00:00:00"))
     for now in ("03T23:59:59", "04T00:00:00", "04T00:00:30"):
@@ -65,26 +65,26 @@ def test_an_interval_that_waits_is_not_passed_over(monkeypatch: pytest.MonkeyPat
 def test_what_was_missed_is_left_to_the_applications(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without catchup one run, for the newest interval, starts after an outage of a week."""
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Hour")
-    found = next_run(monkeypatch, "09T00:30:00", last="01T00:00:00")
-    assert found == (moment("07T00:00:00"), moment("08T01:00:00"))
-    found = next_run(monkeypatch, "09T01:00:00", last="01T00:00:00")
-    assert found == (moment("08T00:00:00"), moment("09T01:00:00"))
+    run = next_run(monkeypatch, "09T00:30:00", last="01T00:00:00")
+    assert run == (moment("07T00:00:00"), moment("08T01:00:00"))
+    run = next_run(monkeypatch, "09T01:00:00", last="01T00:00:00")
+    assert run == (moment("08T00:00:00"), moment("09T01:00:00"))
 
 
 def test_backfills_get_every_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Hour")
     of_backfill = TimeRestriction(moment("02T00:00:00"), moment("05T00:00:00"), catchup=True)
-    found = next_run(monkeypatch, "20T00:00:00", restriction=of_backfill)
-    assert found == (moment("02T00:00:00"), moment("03T01:00:00"))
-    found = next_run(monkeypatch, "20T00:00:00", last="02T00:00:00", restriction=of_backfill)
-    assert found[0] == moment("03T00:00:00")
+    run = next_run(monkeypatch, "20T00:00:00", restriction=of_backfill)
+    assert run == (moment("02T00:00:00"), moment("03T01:00:00"))
+    run = next_run(monkeypatch, "20T00:00:00", last="02T00:00:00", restriction=of_backfill)
+    assert run[0] == moment("03T00:00:00")
 
 
 def test_a_longer_eventual_consistency_delay_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "minute")
     monkeypatch.setenv("TIDEMARK_EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY", "600")
-    found = next_run(monkeypatch, "03T00:00:10", last="01T00:00:00")
-    assert found[1] - moment("03T00:00:00") == timedelta(minutes=10)
+    run = next_run(monkeypatch, "03T00:00:10", last="01T00:00:00")
+    assert run[1] - moment("03T00:00:00") == timedelta(minutes=10)
 
 
 def test_an_unknown_bucket_size_is_an_import_error(monkeypatch: pytest.MonkeyPatch) -> None:

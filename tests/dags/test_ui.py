@@ -1,4 +1,4 @@
-"""What a user does in the UI, in a real browser: logs in, fills in a form, follows a run, reads.
+"""The UI in a real browser: a user logs in, fills in a form, follows a run, and reads.
 
 Each test leaves a picture of its last page in its temporary directory, also if it fails.
 """
@@ -32,20 +32,20 @@ HELP = {
     "reconcile": ("Persistence ids", "One a line. Empty: not chosen by persistence id."),
     "manage_projections": ("Projections", "One a line. Empty: all of them"),
 }
-"""One field of each form, and what it says to the user."""
+"""A field of each form, with its text for the user."""
 DRY_BY_DEFAULT = ("purge", "reconcile")
 
 
 @pytest.fixture(scope="module")
 def server(doors: Doors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """The running Airflow, by a server that asks for a login."""
+    """Yield a server of the running Airflow that asks for a login."""
     with guarded(doors.environment, tmp_path_factory.mktemp("guarded")) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def reader(server: Guarded) -> Iterator[BrowserContext]:
-    """A browser in which a user has logged in."""
+    """Yield a browser in which a user has logged in."""
     expect.set_options(timeout=SHOWN_MS)
     with chromium() as browser:
         context = browser.new_context(viewport={"width": 1400, "height": 2000})
@@ -62,7 +62,7 @@ def reader(server: Guarded) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(reader: BrowserContext, tmp_path: Path) -> Iterator[Page]:
-    """A new page."""
+    """Yield a new page."""
     page = reader.new_page()
     yield page
     page.screenshot(path=tmp_path / "page.png")
@@ -70,7 +70,7 @@ def page(reader: BrowserContext, tmp_path: Path) -> Iterator[Page]:
 
 
 def open_form(page: Page, server: Guarded, dag_id: str) -> Locator:
-    """The form that the button `Trigger` of a DAG opens."""
+    """Open the form with the button `Trigger` of a DAG, and return it."""
     page.goto(f"{server.url}/dags/{dag_id}")
     page.get_by_role("button", name="Trigger").click()
     form = page.get_by_role("dialog").filter(has_text=f"Trigger Dag - {dag_id}")
@@ -79,7 +79,7 @@ def open_form(page: Page, server: Guarded, dag_id: str) -> Locator:
 
 
 def field(form: Locator, title: str) -> Locator:
-    """A field of a form with all that belongs to it; a star behind its title says: required."""
+    """Return a field of a form with all of its parts; a star behind the title means required."""
     shown = re.compile(rf"^{re.escape(title)}\s*\*?$")
     return form.get_by_role("group").filter(has=form.page.get_by_text(shown))
 
@@ -93,7 +93,7 @@ def pick_midnight(form: Locator, title: str, day: str) -> None:
 
 
 def state(page: Page) -> Locator:
-    """The badge beside the name of the run or task whose page this is."""
+    """Return the badge beside the name of the run or task on its page."""
     return page.get_by_test_id("header-card").get_by_test_id("state-badge")
 
 
@@ -144,7 +144,7 @@ def test_run_from_the_form_leads_to_the_results_of_its_checks(server: Guarded, p
 
 @pytest.fixture
 def docs(doors: Doors) -> Iterator[Path]:
-    """The directory of Data Docs, with a page in it, and a link that leads out of it."""
+    """Yield the directory of Data Docs, with a page in it, and a link that leads out of it."""
     directory = Path(doors.environment["TIDEMARK_DATA_DOCS_DIR"])
     directory.mkdir(exist_ok=True)
     own, link = directory / "own.html", directory / "link.html"
@@ -192,13 +192,13 @@ def test_no_path_leads_out_of_data_docs(server: Guarded, reader: BrowserContext,
 
 
 def raw_get(server: Guarded, reader: BrowserContext, path: str) -> tuple[int, str]:
-    """Status and text of a page for the user who has logged in, its path sent as it is."""
+    """Return status and text of a page for the logged-in user, with the path sent unchanged."""
     cookies = reader.cookies(server.url)
     header = "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in cookies)
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
     connection.request("GET", f"{PREFIX}/{path}", headers={"Cookie": header})
     answer = connection.getresponse()
     with answer:
-        found = answer.status, answer.read().decode("utf-8", errors="replace")
+        status_and_body = answer.status, answer.read().decode("utf-8", errors="replace")
     connection.close()
-    return found
+    return status_and_body

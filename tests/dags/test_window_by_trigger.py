@@ -1,4 +1,4 @@
-"""Every door through which a run can start, through a real scheduler: which window it gets.
+"""The window of a run for each way to start it, through a real scheduler.
 
 Runs are dry unless a test is about the chain, so that they start nothing downstream.
 """
@@ -27,7 +27,7 @@ RUN_S = 120.0
 
 
 def window_of(doors: Doors, dag_id: str, run_id: str) -> list[str]:
-    """Start and end of the window of a run that must succeed."""
+    """Return start and end of the window of a run that must succeed."""
     run = rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)
     assert run["state"] == "success", rest.task_log(doors.client, dag_id, run_id, "resolve_window")
     window = rest.xcom(doors.client, dag_id, run_id, "resolve_window")
@@ -35,7 +35,7 @@ def window_of(doors: Doors, dag_id: str, run_id: str) -> list[str]:
 
 
 def refusal_of(doors: Doors, dag_id: str, run_id: str, attempt: int = 1) -> str:
-    """The line of a run's log that says why it was refused; nothing may have been submitted."""
+    """Return the log line that says why a run was refused; nothing may have been submitted."""
     run = rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)
     assert run["state"] == "failed"
     assert rest.task_state(doors.client, dag_id, run_id, dag_id) == "upstream_failed"
@@ -46,27 +46,27 @@ def refusal_of(doors: Doors, dag_id: str, run_id: str, attempt: int = 1) -> str:
 
 
 def wait_for_backfilled(doors: Doors, dag_id: str, dates: str, count: int) -> list[str]:
-    """The ids of `count` backfilled runs in the order in which they started, once all are over."""
+    """Return the ids of `count` backfilled runs in the order of their starts, once all are over."""
 
     def probe() -> list[str] | None:
-        found = [
+        runs = [
             run
             for run in rest.runs(doors.client, dag_id)
             if run["run_type"] == "backfill" and run["logical_date"].startswith(dates)
         ]
-        over = len(found) == count and all(run["state"] in rest.OVER for run in found)
-        return [run["dag_run_id"] for run in found] if over else None
+        over = len(runs) == count and all(run["state"] in rest.OVER for run in runs)
+        return [run["dag_run_id"] for run in runs] if over else None
 
     return rest.wait_until(f"{count} backfilled runs of {dag_id} in {dates}", RUN_S, probe)
 
 
 def midnight(moment: str) -> datetime:
-    """Midnight, UTC, at or before a time that REST gave."""
+    """Return midnight, UTC, at or before a time that REST gave."""
     return datetime.fromisoformat(moment).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 def airflow(doors: Doors, *arguments: str) -> None:
-    """One call of Airflow's command line."""
+    """Call Airflow's command line."""
     subprocess.run(
         [sys.executable, "-m", "airflow", *arguments],
         env=doors.environment,
@@ -77,7 +77,7 @@ def airflow(doors: Doors, *arguments: str) -> None:
 
 
 def test_ui_form_left_as_it_is_gives_the_last_interval_that_is_over(doors: Doors) -> None:
-    # As the form sends it: the logical date is now, empty dates are null.
+    # The form sends the present as logical date, and null for empty dates.
     now = iso(datetime.now(UTC))
     form = {"window_start": None, "window_end": None, "dry_run": True, "force": False}
     body = {"logical_date": now, "data_interval_start": None, "data_interval_end": None}
@@ -150,14 +150,14 @@ def test_command_line_without_logical_date_is_refused(doors: Doors) -> None:
 
 def test_dags_test_gives_the_interval_before_its_date(doors: Doors) -> None:
     airflow(doors, "dags", "test", "tag_write", "2024-04-15", "--conf", json.dumps(DRY))
-    found = [
+    run_ids = [
         run["dag_run_id"]
         for run in rest.runs(doors.client, "tag_write")
         if run["logical_date"] == "2024-04-15T00:00:00Z"
     ]
-    assert len(found) == 1
+    assert len(run_ids) == 1
     expected = ["2024-04-14T00:00:00Z", "2024-04-15T00:00:00Z"]
-    assert window_of(doors, "tag_write", found[0]) == expected
+    assert window_of(doors, "tag_write", run_ids[0]) == expected
 
 
 @pytest.mark.parametrize(
@@ -180,12 +180,12 @@ def test_backfill_covers_every_bucket_once_and_in_order(
         backwards=backwards,
         conf=DRY,
     )
-    found = wait_for_backfilled(doors, dag_id, month, 3)
+    run_ids = wait_for_backfilled(doors, dag_id, month, 3)
     rest.close_backfill(doors.client, backfill_id)
     days = [f"{month}-0{day}T00:00:00Z" for day in (1, 2, 3, 4)]
     windows = [list(pair) for pair in itertools.pairwise(days)]
     expected = windows[::-1] if backwards else windows
-    assert [window_of(doors, dag_id, run_id) for run_id in found] == expected
+    assert [window_of(doors, dag_id, run_id) for run_id in run_ids] == expected
 
 
 def test_backfill_over_a_manual_run_is_refused_and_the_advice_works(doors: Doors) -> None:
@@ -232,7 +232,7 @@ def test_form_refuses_a_value_of_another_type(
 
 
 def test_runs_that_are_started_at_once_work_one_after_the_other(doors: Doors) -> None:
-    """Two of one DAG, and one of each of the others that work on the same tables."""
+    """Two runs of a DAG, and a run of each other DAG that works on the same tables."""
     conf = {"window_start": "2024-08-01", "window_end": "2024-08-02", **DRY}
     started = [
         (dag_id, rest.trigger(doors.client, dag_id, conf=conf))
@@ -243,7 +243,7 @@ def test_runs_that_are_started_at_once_work_one_after_the_other(doors: Doors) ->
 
 
 def test_scheduler_waits_for_a_writer_that_is_slow(doors: Doors) -> None:
-    """A transaction of 20 s: at SQLite's own patience, 5 s, a scheduler tries thrice and ends."""
+    """A transaction takes 20 s; with SQLite's timeout of 5 s a scheduler tries thrice and ends."""
     database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
     conf = {"window_start": "2024-08-01", "window_end": "2024-08-02", **DRY}
     run_id = rest.trigger(doors.client, "tag_write", conf=conf)
@@ -255,7 +255,7 @@ def test_scheduler_waits_for_a_writer_that_is_slow(doors: Doors) -> None:
 
 
 def worked_between(doors: Doors, dag_id: str, run_id: str) -> tuple[datetime, datetime]:
-    """When the application of a run, which must succeed, began and ended."""
+    """Return when the application of a run, which must succeed, began and ended."""
     assert rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)["state"] == "success"
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{dag_id}"
     task = rest.call(doors.client, "GET", path)

@@ -1,4 +1,4 @@
-"""The fault tests use the same journals as the integration tests."""
+"""Fixtures of the fault tests: the journals of the integration tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs an application and kills it, Spark's JVM included, right after a seam (`seams.py`).
+"""A runner that kills an application, Spark's JVM included, right after a seam (`seams.py`).
 
-`crash.py SEAM SCRIPT ARGUMENT...`: when the seam's function has returned, the whole process group
-gets SIGKILL. Start it in a process group of its own. With SEAM@PID that process is ended in order
-instead (killed, it would lose its last ten seconds); the application goes on without it.
+Usage: `crash.py SEAM SCRIPT ARGUMENT...`, in a process group of its own. When the seam's function
+has returned, the whole process group gets SIGKILL. With SEAM@PID, the process PID gets SIGTERM
+instead (killed, it would lose its last ten seconds), and the application goes on without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import psutil
 
 
 def kill_after(target: str) -> None:
-    """Replace the function of the seam by one that kills after it."""
+    """Replace the seam's function by one that calls it and then kills the process group."""
     from tests.faults.seams import Seam
 
     seam, _, pid = target.partition("@")
@@ -40,7 +40,7 @@ def kill_after(target: str) -> None:
 
 
 def end(process: psutil.Process) -> None:
-    """SIGTERM, and wait until it has gone, or is left for its parent to bury."""
+    """Send SIGTERM, and wait until the process is gone or a zombie of its parent."""
     process.terminate()
     with suppress(psutil.NoSuchProcess):
         while process.status() != psutil.STATUS_ZOMBIE:

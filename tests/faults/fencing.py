@@ -1,4 +1,4 @@
-"""Whether a run asks for its locks before each of its writes."""
+"""A check that a run asks for its locks before each of its writes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ CHECK = "check"
 
 
 Step = Seam | str
-"""A write, or CHECK."""
+"""A seam that writes, or CHECK."""
 
 
 def traced(patched: pytest.MonkeyPatch, writes: Iterable[Seam]) -> list[Step]:
-    """The writes and checks of all that runs in this process from now on.
+    """Return a list that records all writes and checks of this process from now on.
 
-    A check that the ledger makes for itself, as when locks are taken, is not one of them: between
-    it and the write there may be hours.
+    Checks that the ledger makes for itself, as when locks are taken, are left out: hours may lie
+    between such a check and the write.
     """
     trace: list[Step] = []
 
@@ -50,13 +50,13 @@ def traced(patched: pytest.MonkeyPatch, writes: Iterable[Seam]) -> list[Step]:
 
 
 def _is_of_the_ledger(frame: FrameType | None) -> bool:
-    """Whether a check was asked for in the ledger's own modules, where `check` is passed on."""
+    """Return whether a check was called by the ledger's own modules, which pass `check` on."""
     while frame is not None and frame.f_code.co_name == "check":
         frame = frame.f_back
     return frame is not None and frame.f_globals["__name__"].startswith("tidemark.ledger.")
 
 
 def is_checked_before_each(trace: Sequence[Step]) -> bool:
-    """Whether no write follows another one, or begins, without a check between."""
+    """Return whether a check comes directly before each write."""
     steps = pairwise(["begin", *trace])
     return all(former == CHECK for former, step in steps if step != CHECK)

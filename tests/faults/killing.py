@@ -1,4 +1,4 @@
-"""Killing an application at a seam, and waiting until nothing of it is left in the tables."""
+"""Functions that kill an application at a seam and wait until its locks have expired."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def start_until(
 
     Args:
         journal: the journal that the application works on.
-        seam: where it is killed.
-        application: its script's name, such as `tag_write`.
-        arguments: its arguments.
-        ends: the pid of another process that is ended there instead.
+        seam: the seam at which the application is killed.
+        application: the name of the application's script, such as `tag_write`.
+        arguments: the application's arguments.
+        ends: the pid of another process that is ended at the seam instead.
         variables: TIDEMARK_ settings of this run only.
     """
     where = seam.name if ends is None else f"{seam.name}@{ends}"
@@ -46,5 +46,5 @@ def kill_after(
 
 
 def wait_for_locks(journal: Journal) -> None:
-    """A dead run's locks expire by themselves."""
+    """Wait until the locks of a dead run have expired."""
     wait_until("the dead run's locks to expire", lambda: not journal.own_rows("lock"))

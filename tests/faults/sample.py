@@ -1,4 +1,4 @@
-"""Which cases of a crash matrix `make test` runs; `make soak` runs all of them."""
+"""The choice of the cases of a crash matrix that `make test` runs; `make soak` runs all."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tests.faults.seams import Seam
 
 
 def sampled(cases: Sequence[tuple[str, Seam]], sample: set[tuple[str, Seam]]) -> list[ParameterSet]:
-    """The cases as parameters; those outside the sample are marked soak.
+    """Return the cases as parameters; cases outside the sample are marked soak.
 
     Raises:
-        ValueError: something of the sample is not a case.
+        ValueError: an element of the sample is not a case.
     """
     if unknown := sample - set(cases):
         raise ValueError(f"no such cases: {sorted(map(str, unknown))}")

@@ -1,7 +1,7 @@
-"""The seams of a run: the places at which a test may kill it, or look whether it holds its locks.
+"""The seams of a run: places where a test may kill the run, or check that it holds its locks.
 
-Each is named after what has just been done there, and stands for the function that does it. Where
-that function is, is said here only: tests name seams.
+A seam is named after what has just been done, and stands for the function that does it. Only this
+module knows where that function is; tests name the seam.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @unique
 class Seam(Enum):
-    """What was done, and `module:function` or `module:Class.method` that does it."""
+    """What has been done, with the `module:function` or `module:Class.method` that does it."""
 
     # tag-write, and the operations of reconcile that number.
     BUCKET_SIZE_RECORDED = "tidemark.journal.bucket_size:record_bucket_size"
@@ -57,7 +57,7 @@ class Seam(Enum):
     SKIPS_CUT = "tidemark.projection.offset_store.skips:cut"
     SKIP_ADDED = "tidemark.projection.offset_store.skips:add"
     OFFSET_SET = "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"
-    # What several applications write.
+    # Written by several applications.
     EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
     EVENT_QUARANTINED = "tidemark.ledger.quarantine:write_one"
     PARTITIONS_DELETED = "tidemark.journal.tag_views:delete_partitions"
@@ -78,7 +78,7 @@ class Seam(Enum):
     REBUCKETING_FORGOTTEN = "tidemark.reconciliation.rebucket.store:forget"
 
     def place(self) -> tuple[Any, str]:
-        """The module or class that has the function, and its name there, as `setattr` takes them.
+        """Return the module or class that has the function, and its name, as `setattr` takes them.
 
         Raises:
             ImportError: there is no such module.

@@ -1,4 +1,4 @@
-"""Cassandra dies in the middle of a run: it stops with one line, and the next run finishes."""
+"""Cassandra dies in the middle of a run: the run stops with one line, and the next finishes."""
 
 from __future__ import annotations
 

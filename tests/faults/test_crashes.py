@@ -1,6 +1,6 @@
-"""Each application killed with SIGKILL after each kind of write, then run again.
+"""Each application, killed with SIGKILL after each kind of write, then run again.
 
-The tables must be byte-equal to those of a journal in which nothing was disturbed.
+The tables must be byte-equal to those of an undisturbed journal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.integration.support import Journal
 FLIGHTS = 150
 FLIGHTS_OF_TWO_DAYS = 900
 EXAMPLES = {"fold": "aircraft_use", "append": "flight_log", "export": "flights_lake"}
-"""The example of each mode."""
+"""The example definition of each mode."""
 BOUNDARIES = {
     "tag_write": [
         Seam.BUCKET_SIZE_RECORDED,
@@ -64,7 +64,7 @@ def options(application: str) -> tuple[str, ...]:
 def undisturbed(
     make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, list[Any]]]:
-    """All tables after each application, in a journal in which nothing was disturbed."""
+    """Return all tables after each application, in an undisturbed journal."""
     directory = tmp_path_factory.mktemp("undisturbed") / "projections"
     reference = FlightsJournal.create(make_journals, directory, FLIGHTS)
     states = {}
@@ -132,7 +132,7 @@ def test_an_example_killed_after_a_write_and_run_again(
 
 
 def exported(directory: Path) -> dict[str, bytes]:
-    """Every file by its directory: its own name holds the journal's, which differs."""
+    """Return every file by its directory, as its own name holds the journal's, which differs."""
     files = [path for path in directory.rglob("*") if path.is_file()]
     content = {str(path.parent.relative_to(directory)): path.read_bytes() for path in files}
     assert len(content) == len(files)
@@ -144,12 +144,12 @@ def exported(directory: Path) -> dict[str, bytes]:
 def test_validate_killed_after_a_write_and_run_again(
     make_journal: Callable[..., Journal], tmp_path: Path, boundary: Seam
 ) -> None:
-    """Findings are only written where there are some: a tag row is lost in both journals."""
+    """Findings are only written for damage, so a tag row is lost in both journals."""
     tables = []
     for name in ("undisturbed", "killed"):
         damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS, LOCK_TTL="10")
         damaged.run_chain("tag_write")
-        # Tails are written where somebody will ask for them.
+        # Tails are only written in an indexed journal.
         damaged.journal.index_timestamps()
         lose_a_tag_row(damaged.journal)
         if name == "killed":

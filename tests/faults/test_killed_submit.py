@@ -1,4 +1,4 @@
-"""What works by the Python driver alone ends with the JVM of its spark-submit."""
+"""An application that works by the Python driver alone ends with its spark-submit's JVM."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_python_ends_in_order_when_airflow_kills_the_jvm(journal: Journal, tmp_p
     try:
         wait_until("the lock to be taken", lambda: bool(journal.own_rows("lock")))
         [lock] = journal.own_rows("lock")
-        # Its owner is host:pid:run; the JVM may have other children for a moment.
+        # The lock's owner is host:pid:run; the JVM may have other children for a moment.
         python = psutil.Process(int(lock["owner"].split(":")[1]))
         assert python.ppid() == jvm.pid
         jvm.kill()

@@ -1,4 +1,4 @@
-"""Two processes on one piece, and applications that stop writing when their lock is lost."""
+"""Two processes on a piece, and applications that stop writing when their lock is lost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WRITES_OF_PROJECT = (
     Seam.NEWEST_WRITTEN,
     Seam.OFFSETS_WRITTEN,
 )
-"""Of every mode; that of a run over ranges of slices comes with its settling, which is fenced."""
+"""Writes of every mode. A run over ranges of slices writes with its settling, which is fenced."""
 
 
 def test_of_two_processes_on_one_piece_the_second_is_refused_and_a_late_one_writes_no_more(
@@ -70,7 +70,7 @@ def test_of_two_processes_on_one_piece_the_second_is_refused_and_a_late_one_writ
         wait_until("its locks to expire", lambda: not journal.own_rows("lock"))
         heir = journal.run("tag_write", *window(0, 6))
         assert heir.status == 0, heir.stderr
-        # If it were written once more, it would be there again.
+        # If the first process wrote the row once more, it would reappear.
         lose_a_tag_row(journal)
         before = journal.tag_tables()
     finally:
@@ -91,7 +91,7 @@ def states(journal: Journal) -> set[str]:
 def test_a_run_whose_lock_is_taken_in_the_middle_writes_nothing_more(
     make_journal: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    """Taken right after the tag views were written; then only progress could follow."""
+    """The lock is taken right after the tag views are written; then only progress could follow."""
     journal = make_journal(LOCK_TTL="5")
     journal.insert("messages", a_small_journal())
     arguments = ("rebuild", "--all", "--apply") if command == "reconcile" else window(0, 6)
@@ -150,7 +150,7 @@ def test_before_each_write_a_run_asks_whether_it_still_holds_its_locks(
 def test_before_each_write_project_asks_whether_it_still_holds_its_locks(
     make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All shipped projections, which are of all modes, and an event that none can read."""
+    """The run has all shipped projections, of all modes, and an event that none can read."""
     journal = defined(make_journal, tmp_path / "p", "projections", "examples")
     for file in (tmp_path / "p").glob("*.py"):
         file.write_text(file.read_text().replace('on_error="fail"', 'on_error="skip"'))

@@ -1,6 +1,6 @@
-"""Offsets that are changed by hand, killed with SIGKILL between any two writes.
+"""Changes of offsets by hand, killed with SIGKILL between any two writes.
 
-The run after it must give the same result, and the command must come to its end when done again.
+The next run must give the same result, and the repeated command must come to its end.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ SKIPS = sampled(
 
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
-    """One projection by a tag."""
+    """Return a projection by a tag."""
     journal = make_journal(LOCK_TTL="5", EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
-    one = Projections(journal, tmp_path)
-    one.define(TOTALS, TOTALS_TABLE)
-    one.validated(0, 1, 2)
-    return one
+    projected = Projections(journal, tmp_path)
+    projected.define(TOTALS, TOTALS_TABLE)
+    projected.validated(0, 1, 2)
+    return projected
 
 
 def kill(projections: Projections, boundary: Seam, *arguments: str) -> None:
@@ -88,7 +88,7 @@ def test_clear_and_back_killed_after_a_write(
 
 @pytest.mark.parametrize(("command", "boundary"), SKIPS)
 def test_skip_killed_after_a_write(projections: Projections, command: str, boundary: Seam) -> None:
-    """The poison event 2 is skipped once, whether the command ends or is done again."""
+    """The poison event 2 is skipped once, whether the command ends or is repeated."""
     projections.insert(EVENTS[0])
     assert projections.run(0, 1).report["pieces"]["done"] == 1
     projections.insert(*EVENTS[1:])
@@ -98,5 +98,5 @@ def test_skip_killed_after_a_write(projections: Projections, command: str, bound
     assert projections.run(0, 3).report["pieces"]["done"] == 2
     assert len(projections.journal.own_rows("quarantine")) == 1
     assert [row["time_bucket"] for row in projections.journal.rows("totals")] == sorted(
-        one.time_bucket for one in (EVENTS[0], EVENTS[2])
+        event.time_bucket for event in (EVENTS[0], EVENTS[2])
     )

@@ -1,8 +1,8 @@
-"""project killed with SIGKILL between the result and the offset, again and again, in each mode.
+"""Runs of project, in each mode, repeatedly killed between the result and the offset.
 
 Before every run events come: next ones, late ones, and some that are stored a second time. In the
-end the target must be what loops over the events find, and each offset the highest number.
-`--kills` chooses how often all modes together are killed (`make soak`: 100).
+end the target must equal the result of loops over the events, and each offset the highest number.
+`--kills` sets the number of kills of all modes together (`make soak`: 100).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ TAGS: Sequence[tuple[str, ...]] = (("red",), ("blue",), ("red", "blue"), ())
 
 @dataclass
 class Arrivals:
-    """What comes to a journal, hour by hour.
+    """The events that come to a journal, hour by hour.
 
     Attributes:
-        events: all that ever happened, each once.
-        withheld: what happened and has not come yet; it comes with the next hour, late.
-        hours: that have begun.
+        events: all events that ever happened, each once.
+        withheld: events that have happened and come late, with the next hour.
+        hours: the number of hours that have begun.
     """
 
     projections: Projections
@@ -60,21 +60,21 @@ class Arrivals:
     hours: int = 0
 
     def come(self, withheld: float = 0.25) -> None:
-        """Another hour: a quarter of its events is withheld, a quarter lies in earlier hours.
+        """Store another hour: a quarter of its events is withheld, a quarter is in earlier hours.
 
-        What is late is found by a run that has an hour to process.
+        A late event is found by a run that has an hour to process.
         """
         self.hours += 1
         fresh = []
         for pid in PERSISTENCE_IDS:
-            known = sum(one.persistence_id == pid for one in self.events)
+            stored = sum(event.persistence_id == pid for event in self.events)
             more = self.chance.randrange(1, 4)
-            fresh += [self._happened(pid, known + number) for number in range(1, more + 1)]
+            fresh += [self._happened(pid, stored + number) for number in range(1, more + 1)]
         self.events += fresh
         self.projections.history.update(fresh)
         late = self.withheld
-        self.withheld = [one for one in fresh if self.chance.random() < withheld]
-        self._store([*late, *(one for one in fresh if one not in self.withheld)])
+        self.withheld = [event for event in fresh if self.chance.random() < withheld]
+        self._store([*late, *(event for event in fresh if event not in self.withheld)])
 
     def _happened(self, pid: str, number: int) -> Event:
         is_early = self.chance.random() < 0.25
@@ -83,17 +83,17 @@ class Arrivals:
         fields = {"kind": self.chance.choice(["in", "out"]), "amount": number}
         return event(pid, number, hour + minute / 60, *self.chance.choice(TAGS), **fields)
 
-    def _store(self, those: Sequence[Event]) -> None:
-        there = [one for one in self.events if one not in self.withheld]
-        again = self.chance.sample(there, k=len(there) // 4)
-        # At a second time of the same time bucket.
-        doubled = [replace(one, hours=one.hours + 0.2) for one in again]
-        self.projections.insert(*those, *doubled)
+    def _store(self, arrived: Sequence[Event]) -> None:
+        present = [event for event in self.events if event not in self.withheld]
+        again = self.chance.sample(present, k=len(present) // 4)
+        # The events are doubled at another time in the same time bucket.
+        doubled = [replace(event, hours=event.hours + 0.2) for event in again]
+        self.projections.insert(*arrived, *doubled)
         self.projections.list_persistence_ids()
         newest = {
-            (one.persistence_id, tag): replace(one, tags=frozenset({tag}))
-            for one in there
-            for tag in one.tags
+            (event.persistence_id, tag): replace(event, tags=frozenset({tag}))
+            for event in present
+            for tag in event.tags
         }
         self.projections.insert_progress(*newest.values())
         self.projections.validated(*range(self.hours))
@@ -101,14 +101,14 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Case:
-    """A projection.
+    """A projection with its expected result.
 
     Attributes:
-        name: the projection's.
-        define: writes the definition, and makes the target.
-        stored: what the target holds.
-        expected: what it must hold, by loops over the events.
-        tags: of its source; none for messages.
+        name: the name of the projection.
+        define: the function that writes the definition and makes the target.
+        stored: the function that reads the target.
+        expected: the function that computes the target by loops over the events.
+        tags: the tags of the source; none for messages.
     """
 
     name: str
@@ -118,24 +118,24 @@ class Case:
     tags: tuple[str, ...] = ()
 
     def frontiers(self, events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
-        """The highest number of each series, by projection, persistence id and tag."""
+        """Return the highest number of each series, by projection, persistence id and tag."""
         if not self.tags:
-            return dict(Counter((self.name, one.persistence_id, "") for one in events))
+            return dict(Counter((self.name, event.persistence_id, "") for event in events))
         return dict(
             Counter(
-                (self.name, one.persistence_id, tag)
-                for one in events
-                for tag in one.tags.intersection(self.tags)
+                (self.name, event.persistence_id, tag)
+                for event in events
+                for tag in event.tags.intersection(self.tags)
             )
         )
 
 
 def newest(events: Sequence[Event]) -> dict[str, tuple[int, str, int]]:
-    """What the projection LATEST must hold, as `latest` reads it."""
-    found: dict[str, tuple[int, str, int]] = {}
-    for one in sorted(events, key=lambda one: one.sequence_nr):
-        found[one.persistence_id] = (one.sequence_nr, kind(one), amount(one))
-    return found
+    """Compute the rows of the projection LATEST, as `latest` reads them."""
+    rows: dict[str, tuple[int, str, int]] = {}
+    for written in sorted(events, key=lambda written: written.sequence_nr):
+        rows[written.persistence_id] = (written.sequence_nr, kind(written), amount(written))
+    return rows
 
 
 def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
@@ -146,41 +146,48 @@ def latest(projections: Projections) -> dict[str, tuple[int, str, int]]:
 
 
 def folded(events: Sequence[Event]) -> dict[str, tuple[int, int, list[int]]]:
-    """What the fold of the books must hold, as `books` reads it."""
-    found: dict[str, tuple[int, int, list[int]]] = {}
-    for one in sorted(events, key=lambda one: one.sequence_nr):
-        _, balance, numbers = found.get(one.persistence_id, (0, 0, []))
-        state = (one.sequence_nr, balance + amount(one), [*numbers, one.sequence_nr])
-        found[one.persistence_id] = state
-    return found
+    """Compute the rows of the fold of the books, as `books` reads them."""
+    rows: dict[str, tuple[int, int, list[int]]] = {}
+    for written in sorted(events, key=lambda written: written.sequence_nr):
+        _, balance, numbers = rows.get(written.persistence_id, (0, 0, []))
+        state = (written.sequence_nr, balance + amount(written), [*numbers, written.sequence_nr])
+        rows[written.persistence_id] = state
+    return rows
 
 
 def log(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """What the projection LOG must hold, as `logged` reads it."""
+    """Compute the rows of the projection LOG, as `logged` reads them."""
     return sorted(
-        (one.persistence_id, one.sequence_nr, kind(one), int(one.hours) % 24, amount(one))
-        for one in events
+        (event.persistence_id, event.sequence_nr, kind(event), int(event.hours) % 24, amount(event))
+        for event in events
     )
 
 
 def lake(events: Sequence[Event]) -> list[tuple[Any, ...]]:
-    """What the projection LAKE must hold, as `exported` reads it."""
+    """Compute the rows of the projection LAKE, as `exported` reads them."""
     return sorted(
         (
-            (one.time_bucket, one.persistence_id, one.sequence_nr, at(one), kind(one), amount(one))
-            for one in events
-            if "red" in one.tags
+            (
+                event.time_bucket,
+                event.persistence_id,
+                event.sequence_nr,
+                at(event),
+                kind(event),
+                amount(event),
+            )
+            for event in events
+            if "red" in event.tags
         ),
         key=lambda row: row[1:3],
     )
 
 
-def at(one: Event) -> datetime:
-    return GREGORIAN + timedelta(microseconds=one.timestamp.time // 10)
+def at(event: Event) -> datetime:
+    return GREGORIAN + timedelta(microseconds=event.timestamp.time // 10)
 
 
 def lake_files(projections: Projections) -> list[tuple[Any, ...]]:
-    """The rows of the lake, in which no batch may be left that is not in place."""
+    """Return the rows of the lake, in which no batch may be left out of place."""
     directory = projections.directory / "export" / "all"
     assert [path.name for path in directory.iterdir()] == ["events"]
     return exported(directory / "events")
@@ -219,7 +226,7 @@ SAMPLE = "bucket"
 def test_killed_between_the_result_and_the_offset_nothing_is_lost_or_counted_twice(
     make_journal: Callable[..., Journal], tmp_path: Path, pytestconfig: pytest.Config, mode: str
 ) -> None:
-    """After every second kill a run comes to its end, so that events are held and offsets move."""
+    """After every second kill a run ends undisturbed, so that events are held and offsets move."""
     case, chance = CASES[mode], random.Random(mode)
     settings = {"EVENTS_BY_TAG_FIRST_TIME_BUCKET": "20240229T20"}
     journal = make_journal(LOCK_TTL="5", EXPORT_DIR=str(tmp_path / "export"), **settings)

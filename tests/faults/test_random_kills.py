@@ -1,6 +1,6 @@
-"""Applications killed with SIGKILL at random moments of their writes; more often in the soak.
+"""Applications killed with SIGKILL at random moments of their writes.
 
-`--kills` chooses how often (`make soak`: 100); by default it is a sample.
+`--kills` sets the number of kills (`make soak`: 100); the default is a sample.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ def test_killed_at_random_moments_of_its_writes_and_run_again(
     before: tuple[str, ...],
     last: tuple[str, ...],
 ) -> None:
-    """In the middle of a write of Spark: some partitions are written and others are not."""
+    """The kill hits a write of Spark, with some partitions written and others not."""
     loaded = {
-        each: FlightsJournal.create(make_journal, tmp_path / each, FLIGHTS, LOCK_TTL="10")
-        for each in ("undisturbed", "killed")
+        home: FlightsJournal.create(make_journal, tmp_path / home, FLIGHTS, LOCK_TTL="10")
+        for home in ("undisturbed", "killed")
     }
-    for one in loaded.values():
-        one.run_chain(*before)
+    for flights in loaded.values():
+        flights.run_chain(*before)
     killed = loaded["killed"]
     moments = random.Random(20131231)
     for _ in range(pytestconfig.getoption("kills")):
         kill_during_writes(killed.journal, COMMANDS[name], after_s=moments.uniform(0.0, 3.0))
         wait_for_locks(killed.journal)
-    for one in loaded.values():
-        result = one.journal.run(*last)
+    for flights in loaded.values():
+        result = flights.journal.run(*last)
         assert result.status == 0, result.stderr
     assert killed.everything() == loaded["undisturbed"].everything()
     assert {row["state"] for row in killed.journal.own_rows("piece")} == {"done"}
 
 
 def kill_during_writes(journal: Journal, command: tuple[str, ...], after_s: float) -> None:
-    """Start a command, and kill it so long after its first write began."""
+    """Start a command, and kill it `after_s` seconds after the start of its first write."""
     application, *arguments = command
     process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
     assert process.stderr is not None

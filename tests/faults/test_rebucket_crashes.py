@@ -1,6 +1,6 @@
-"""reconcile rebucket killed with SIGKILL after each kind of write, then run again.
+"""The operation rebucket of reconcile, killed after each kind of write, then run again.
 
-Both tables must be byte-equal to those of a journal in which nothing was disturbed.
+Both tables must be byte-equal to those of an undisturbed journal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def kill(journal: Journal, boundary: Seam, *arguments: str, **variables: str) ->
 
 
 def change(journal: Journal) -> None:
-    """A row is new, one has another event, one is gone."""
+    """Add a row, give another row another event, and delete a third row."""
     changed, gone, *_ = journal.rows("tag_views")
     journal.insert("tag_views", [an_event(journal, 13, 1.5), {**changed, "event": b"updated"}])
     journal.control.execute(
@@ -42,7 +42,7 @@ def change(journal: Journal) -> None:
 
 
 def records(journal: Journal) -> dict[str, set[tuple[Any, ...]]]:
-    """What Tidemark knows of the tables, without times."""
+    """Return Tidemark's records of the tables, without times."""
     return {
         "tag_view_table": {
             (row["tag_views_table"], row["bucket_size"])

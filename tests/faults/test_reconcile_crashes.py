@@ -1,6 +1,6 @@
-"""Each operation of reconcile killed with SIGKILL after each kind of write, then run again.
+"""Each operation of reconcile, killed with SIGKILL after each kind of write, then run again.
 
-The tables must be byte-equal to those of a journal in which nothing was disturbed.
+The tables must be byte-equal to those of an undisturbed journal.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tests.integration.test_tag_write import message, window
 TABLES = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
 OF_A_RUN = ("run_id", "found_at")
 HARMLESS = {Seam.BUCKET_SIZE_RECORDED}
-"""Writes that another run does not mind: both would write the same bucket size."""
+"""Writes that cannot conflict with another run's: both would write the same bucket size."""
 State = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operation as it is called, the journal that it is called on, and its writes in order."""
+    """An operation with its arguments, the journal that it works on, and its writes in order."""
 
     arguments: tuple[str, ...]
     prepare: Callable[[Journal], None]
@@ -37,7 +37,7 @@ class Case:
 
 
 def damaged(journal: Journal) -> None:
-    """Something for each kind of write that repair knows."""
+    """Damage the journal for each kind of write that repair has."""
     broken = {
         "lost": damages.lose,
         "doubled": damages.double,
@@ -54,7 +54,7 @@ def damaged(journal: Journal) -> None:
 
 
 def front_deleted(journal: Journal) -> None:
-    """Two ids with two tags; the first events of one are deleted from messages."""
+    """Write two ids with two tags, the first events of one deleted from messages."""
     tags = [{"red", "blue"}, {"blue"}]
     write_as_pekko(
         journal,
@@ -68,7 +68,7 @@ def front_deleted(journal: Journal) -> None:
 
 
 def doubled_rows(journal: Journal) -> None:
-    """Rows too many, and nothing else wrong."""
+    """Write extra rows, as the only damage."""
     write_as_pekko(journal, damages.ten_events("doubled"))
     damages.double(journal, "doubled")
 
@@ -174,7 +174,7 @@ CASES = sampled(
 
 
 def state(journal: Journal) -> State:
-    """Everything that an operation may change, without what names the run."""
+    """Return everything that an operation may change, without names of the run."""
     quarantined = [
         {name: value for name, value in row.items() if name not in (*OF_A_RUN, "source")}
         for row in journal.own_rows("quarantine")
@@ -183,8 +183,8 @@ def state(journal: Journal) -> State:
         {name: value for name, value in row.items() if name != "journal_keyspace"}
         for row in journal.own_rows("tag_write_tail")
     ]
-    known = {"quarantine": in_order(quarantined), "tag_write_tail": in_order(tails)}
-    return {name: journal.rows(name) for name in TABLES} | known
+    ordered = {"quarantine": in_order(quarantined), "tag_write_tail": in_order(tails)}
+    return {name: journal.rows(name) for name in TABLES} | ordered
 
 
 def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -193,7 +193,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """All tables after an operation, and the writes and checks that it made, in their order."""
+    """All tables after an operation, with its writes and checks in their order."""
 
     state: State
     trace: list[Step]
@@ -201,11 +201,11 @@ class Undisturbed:
 
 @pytest.fixture(scope="module")
 def undisturbed(make_journals: Callable[..., Journal]) -> Callable[[str], Undisturbed]:
-    """An operation in a journal in which nothing was disturbed."""
-    known: dict[str, Undisturbed] = {}
+    """Return a function that runs an operation in an undisturbed journal."""
+    references: dict[str, Undisturbed] = {}
 
     def after(name: str) -> Undisturbed:
-        if name not in known:
+        if name not in references:
             case = BOUNDARIES[name]
             reference = make_journals(TARGET_PARTITION_SIZE="4")
             case.prepare(reference)
@@ -214,9 +214,9 @@ def undisturbed(make_journals: Callable[..., Journal]) -> Callable[[str], Undist
                 trace = traced(patched, WRITES - HARMLESS)
                 result = reference.run("reconcile", *case.arguments)
             assert result.status == 0, result.stderr
-            known[name] = Undisturbed(state(reference), trace)
-            assert {table: known[name].state[table] for table in TABLES} != before
-        return known[name]
+            references[name] = Undisturbed(state(reference), trace)
+            assert {table: references[name].state[table] for table in TABLES} != before
+        return references[name]
 
     return after
 

@@ -1,4 +1,4 @@
-"""A run over several ranges of slices killed after each kind of write, then run again."""
+"""A run over several ranges of slices, killed after each kind of write, then run again."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ EVENTS = [
 
 
 MIDDLE = SliceRange(256, 511)
-"""Done before: a run over all slices then does those below and those above, one after the other."""
+"""Slices done before: a run over all slices then does the lower ones, then the higher ones."""
 
 
 def events_in(*ranges: SliceRange) -> int:
     return sum(
-        any(one.first <= slice_of(each.persistence_id) <= one.last for one in ranges)
-        for each in EVENTS
+        any(slices.first <= slice_of(event.persistence_id) <= slices.last for slices in ranges)
+        for event in EVENTS
     )
 
 
 @pytest.mark.parametrize(
     ("boundary", "left"),
     [
-        # Those below are recorded, those above are not.
+        # The lower slices are recorded, the higher ones are not.
         (Seam.SLICES_RECORDED, [SliceRange(512, 1023)]),
         pytest.param(
             Seam.OFFSETS_WRITTEN,

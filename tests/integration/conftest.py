@@ -1,4 +1,4 @@
-"""What the integration tests share: a control session, and an empty journal for each test."""
+"""Fixtures of the integration tests: a control session, and an empty journal for each test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemark.settings import Settings
 
 @pytest.fixture(scope="session")
 def control(cassandra: Endpoint) -> Iterator[Control]:
-    """A session of the tests' own to the embedded Cassandra."""
+    """Yield the tests' own session to the embedded Cassandra."""
     settings = Settings(
         cassandra_hosts=f"{cassandra.host}:{cassandra.port}",
         cassandra_username=cassandra.username,
@@ -30,7 +30,7 @@ def control(cassandra: Endpoint) -> Iterator[Control]:
 
 @pytest.fixture(scope="session")
 def pool(control: Control) -> Pool:
-    """The journals of this run. They go with the server."""
+    """Return the pool of this run's journals, which disappear with the server."""
     return Pool(control)
 
 
@@ -38,7 +38,7 @@ def pool(control: Control) -> Pool:
 def make_journal(
     pool: Pool, cassandra: Endpoint, spark: SparkSession, spark_environment: dict[str, str]
 ) -> Iterator[Callable[..., Journal]]:
-    """Makes journals for one test."""
+    """Yield a maker of journals for one test."""
     yield from journal_maker(pool, {**spark_environment, **cassandra.environment()}, spark)
 
 
@@ -46,14 +46,14 @@ def make_journal(
 def make_journals(
     pool: Pool, cassandra: Endpoint, spark: SparkSession, spark_environment: dict[str, str]
 ) -> Iterator[Callable[..., Journal]]:
-    """The same for what several tests of a module share."""
+    """Yield a maker of journals that several tests of a module share."""
     yield from journal_maker(pool, {**spark_environment, **cassandra.environment()}, spark)
 
 
 def journal_maker(
     pool: Pool, environment: Mapping[str, str], spark: SparkSession
 ) -> Iterator[Callable[..., Journal]]:
-    """Yield the maker of empty journals, then give back what it took from the pool.
+    """Yield a maker of empty journals, then give the journals that it took back to the pool.
 
     Applications that run inside the test process find the session of the `spark` fixture.
     """
@@ -61,7 +61,7 @@ def journal_maker(
     extra: list[str] = []
 
     def make(*, own_tables: bool = True, **settings: str) -> Journal:
-        """Without `own_tables` Tidemark makes them, in a keyspace that does not exist yet."""
+        """Make a journal; without `own_tables`, Tidemark has to make its keyspace and tables."""
         variables = {"SPARK_MASTER": "local[2]", "SPARK_DRIVER_MEMORY": "1g", **settings}
         taken.append(pool.take())
         own = taken[-1].own
@@ -78,7 +78,7 @@ def journal_maker(
 
 
 def settle(spark: SparkSession) -> None:
-    """Wait for the last tasks of jobs that were cancelled, and forget frames that were kept."""
+    """Wait for the last tasks of cancelled jobs, and drop frames that are still cached."""
     tracker = spark.sparkContext._jsc.sc().statusTracker()
     wait_until(
         "Spark's tasks to end",
@@ -89,11 +89,11 @@ def settle(spark: SparkSession) -> None:
 
 @pytest.fixture
 def journal(make_journal: Callable[..., Journal]) -> Journal:
-    """A journal with Hour buckets, Pekko's default."""
+    """Return a journal with Hour buckets, Pekko's default."""
     return make_journal()
 
 
 @pytest.fixture
 def projections(journal: Journal, tmp_path: Path) -> Projections:
-    """Projections over that journal, none of which is defined yet."""
+    """Return the projections over that journal, none of which is defined yet."""
     return Projections(journal, tmp_path)

@@ -14,10 +14,10 @@ _timeouts_ms = itertools.count(20_000)
 
 
 def know(control: Control, *keyspaces: str) -> None:
-    """Let the connector connect anew unless it knows all tables of these keyspaces.
+    """Make the connector reconnect unless it has seen these keyspaces with their present tables.
 
-    An old connection hears of a new table only after a second. The connector shares connections
-    between equal settings: another timeout is another connection.
+    An old connection hears of a new table only after a second. The connector shares a connection
+    between equal settings, so a new timeout makes a new connection.
     """
     spark = SparkSession.getActiveSession()
     now = shape(control, *keyspaces)

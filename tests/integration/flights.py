@@ -1,6 +1,6 @@
-"""A journal of a few thousand real flights, written by the driver, with the shipped projections.
+"""A journal of real flights, written by the driver, with the shipped projections.
 
-Expectations are computed here by loops over `tests.flights_model`; nothing of tidemark is used.
+Expected results come from loops over `tests.flights_model`; no code of Tidemark computes them.
 """
 
 from __future__ import annotations
@@ -37,27 +37,28 @@ OWN_TABLES = {
     "tag_write_tail": ("persistence_id", "sequence_nr", "numbers", "rules_version"),
     "validate_tail": ("persistence_id", "tag", "tag_pid_sequence_nr", "timestamp"),
 }
-"""What must be the same of Tidemark's own tables; a run's name and the time differ."""
+"""Columns of Tidemark's own tables that equal work leaves equal; run ids and times differ."""
 LASTING_COUNTS = {"project": ("events_read", "rows_written", "quarantined")}
-"""What later runs rely on of the counts of pieces; how much a run wrote of what was missing, after
-one that was killed, differs."""
+"""Counts of pieces that later runs rely on. How many missing rows a run wrote is left out: it
+differs after a killed run."""
 WRITE_TIMES = {"aircraft_state": "kind", "flight_log": "kind", "aircraft_use": "departures"}
-"""By read model a column whose write time the definition's mode fixes; of the others it grows."""
+"""By read model, a column whose write time is fixed by the definition's mode. In the other read
+models the write time grows."""
 
 
 @cache
 def first_events(flights: int | None) -> tuple[Event, ...]:
-    """The events of the first flights of 2013, of all of them without a number."""
+    """Return the events of the first flights of 2013, or of all flights without a number."""
     return tuple(flights_model.events(flights_model.read_csv(flights_file(), flights)))
 
 
 def defined(
     make_journal: Callable[..., Journal], directory: Path, *definitions: str, **settings: str
 ) -> Journal:
-    """A journal with Day buckets without events, and the projections pointed at its keyspace.
+    """Return an empty journal with Day buckets, with projections pointed at its keyspace.
 
-    `definitions` are directories below include/sql, `projections` or `examples`; those in Python
-    are below include/projections.
+    `definitions` are directories below include/sql, `projections` or `examples`; definitions in
+    Python are below include/projections.
     """
     directory.mkdir(parents=True)
     journal = make_journal(
@@ -80,7 +81,7 @@ def defined(
 
 @dataclass(frozen=True)
 class FlightsJournal:
-    """A journal with Day buckets that holds these events, and the read models beside it."""
+    """A journal with Day buckets that holds given events, and the read models beside it."""
 
     journal: Journal
     events: tuple[Event, ...]
@@ -94,20 +95,20 @@ class FlightsJournal:
         definitions: str = "projections",
         **settings: str,
     ) -> FlightsJournal:
-        """Write the events, too; otherwise as `defined`."""
+        """Make a journal as `defined` does, and write the events."""
         journal = defined(make_journal, directory, definitions, **settings)
         events = first_events(flights)
         journal.insert("messages", [message(event) for event in events])
         return cls(journal, events)
 
     def run_chain(self, *applications: str) -> list[Result]:
-        """Run applications one after the other over the whole window; all must succeed."""
+        """Run applications one after the other over the whole window; each must succeed."""
         results = [self.journal.run(name, *WINDOW) for name in applications]
         assert [result.status for result in results] == [0] * len(results), results[-1].stderr
         return results
 
     def everything(self) -> dict[str, list[Any]]:
-        """All that applications write and that does not depend on which run wrote it, or when."""
+        """Return all that applications write and that does not depend on the run or its time."""
         tables: dict[str, list[Any]] = dict(self.journal.tag_tables())
         for name in READ_MODELS:
             tables[name] = self.journal.rows(name)
@@ -123,15 +124,15 @@ class FlightsJournal:
         return tables
 
     def _write_times(self, name: str, column: str) -> list[str]:
-        found = self.journal.control.execute(
+        rows = self.journal.control.execute(
             f"SELECT persistence_id, sequence_nr, WRITETIME({column}) AS written_at"
             f" FROM {self.journal.keyspace}.{name}"
         )
-        return sorted(str(sorted(row.items())) for row in found)
+        return sorted(str(sorted(row.items())) for row in rows)
 
 
 def _piece(row: Mapping[str, Any]) -> str:
-    """What a piece of the ledger is, how it ended, and what it counted."""
+    """Return the key, outcome and counts of a piece of the ledger as text."""
     counts = row["counts"] or {}
     kept = {name: counts.get(name) for name in LASTING_COUNTS.get(row["application"], ())}
     subject = row["subject"].partition("/")[2]
@@ -140,7 +141,7 @@ def _piece(row: Mapping[str, Any]) -> str:
 
 
 def message(event: Event) -> dict[str, Any]:
-    """A row of messages as Pekko writes it."""
+    """Return a row of messages as Pekko writes it."""
     ticks = event.time_ms * 10_000 + event.place_in_ms + 0x01B21DD213814000
     version_1 = 0x1000 | ticks >> 48
     fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, version_1, 0x80, 1, 0x010203040506)
@@ -160,7 +161,7 @@ def message(event: Event) -> dict[str, Any]:
 
 
 def expected_tag_rows(events: Sequence[Event]) -> set[tuple[str, int, str, int, int]]:
-    """(tag, time bucket, persistence id, tag pid sequence nr, sequence nr) of each tag row."""
+    """Return (tag, time bucket, persistence id, tag pid sequence nr, sequence nr) per tag row."""
     return {
         (
             row.tag,
@@ -174,7 +175,7 @@ def expected_tag_rows(events: Sequence[Event]) -> set[tuple[str, int, str, int, 
 
 
 def expected_punctuality(events: Sequence[Event]) -> dict[tuple[int, str, str], dict[str, int]]:
-    """(time bucket, carrier, origin) -> what happened there."""
+    """Return the counts of the read model by (time bucket, carrier, origin)."""
     result: dict[tuple[int, str, str], dict[str, int]] = {}
     for event in events:
         payload = event.payload
@@ -194,7 +195,7 @@ def expected_punctuality(events: Sequence[Event]) -> dict[tuple[int, str, str], 
 
 
 def expected_state(events: Sequence[Event]) -> dict[str, Event]:
-    """The newest event of each aircraft."""
+    """Return the newest event of each aircraft."""
     newest: dict[str, Event] = {}
     for event in events:
         if event.sequence_nr >= newest.get(event.persistence_id, event).sequence_nr:

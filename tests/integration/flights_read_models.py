@@ -1,4 +1,4 @@
-"""What each projection of the flights must hold, by loops over the CSV, against what it holds."""
+"""Comparison of each projection of the flights with the rows that loops over the CSV expect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEASURES = ("departed", "delayed", "cancelled", "arrived", "dep_delay_sum", "arr
 
 
 def assert_shipped(journal: Journal, events: Sequence[Event]) -> int:
-    """Those of include/sql/projections, modes bucket and upsert; returns the number of rows."""
+    """Check the read models of include/sql/projections (modes bucket, upsert); return the rows."""
     expected = flights.expected_punctuality(events)
     assert {
         (row["time_bucket"], row["carrier"], row["origin"]): {name: row[name] for name in MEASURES}
@@ -42,7 +42,7 @@ def assert_shipped(journal: Journal, events: Sequence[Event]) -> int:
 
 
 def assert_examples(journal: Journal, events: Sequence[Event], export: Path) -> int:
-    """The examples, modes append, export, fold and bucket; returns the number of rows."""
+    """Check the examples (modes append, export, fold, bucket); return the number of rows."""
     log = [_log_row(event) for event in events if event.payload["kind"] != "scheduled"]
     assert sorted(_stored(row) for row in journal.rows("flight_log")) == sorted(log)
 
@@ -56,10 +56,10 @@ def assert_examples(journal: Journal, events: Sequence[Event], export: Path) -> 
 
 
 def aircraft_use(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
-    """What the fold of the same name must hold, by a loop."""
-    found: dict[str, dict[str, Any]] = {}
+    """Compute by a loop the rows that the fold of the same name must hold."""
+    rows: dict[str, dict[str, Any]] = {}
     for event in sorted(events, key=lambda event: event.sequence_nr):
-        row = found.setdefault(
+        row = rows.setdefault(
             event.persistence_id,
             {
                 **dict.fromkeys(
@@ -79,11 +79,11 @@ def aircraft_use(events: Sequence[Event]) -> dict[str, dict[str, Any]]:
         if event.payload["kind"] == "arrived":
             row |= {"airborne": False, "landed_at": now, "arrivals": row["arrivals"] + 1}
             row["minutes_flown"] += int(event.payload["air_time"])
-    return found
+    return rows
 
 
 def delay_classes(events: Sequence[Event]) -> set[tuple[Any, ...]]:
-    """The rows of the projection of the same name, by a loop."""
+    """Compute by a loop the rows that the projection of the same name must hold."""
     counts: Counter[tuple[Any, ...]] = Counter()
     for event in events:
         if event.payload["kind"] == "departed":
@@ -115,7 +115,7 @@ def _stored(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _comparable(value: Any) -> Any:
-    """The driver's days are its own, its times are naive and in UTC."""
+    """Convert a value of the driver: its dates are a type of its own, its times are naive UTC."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC)
     return value.date() if hasattr(value, "days_from_epoch") else value
@@ -139,7 +139,7 @@ def _exported(row: Any) -> tuple[Any, ...]:
 
 
 def _to_ms(at: Any) -> datetime:
-    """Pekko's timeuuids count events within a millisecond in the digits below it."""
+    """Truncate to ms: Pekko's timeuuids count events within a millisecond in the digits below."""
     moment: datetime = at.floor("ms").to_pydatetime()
     return moment
 

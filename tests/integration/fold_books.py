@@ -1,4 +1,4 @@
-"""A projection of mode fold whose state holds every sequence nr that was folded, in its order."""
+"""A projection of mode fold whose state lists every folded sequence nr, in folding order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fold(
     factor: int = 1,
     version: int = 1,
 ) -> str:
-    """A definition. An event whose kind is poison raises; a snapshot is the number -1."""
+    """Return the definition. An event of kind poison raises; a snapshot counts as number -1."""
     anew = _ANEW if start == "snapshot" else ""
     return f'''\
 from tidemark.projection import projection
@@ -60,7 +60,7 @@ def define(projections: Projections, text: str = FOLD, table: str | None = None)
 
 
 def books(projections: Projections) -> dict[str, tuple[int, int, list[int]]]:
-    """(sequence nr, balance, folded sequence nrs) by persistence id."""
+    """Return (sequence nr, balance, folded sequence nrs) by persistence id."""
     return {
         row["persistence_id"]: (row["sequence_nr"], row["balance"], row["folded"])
         for row in projections.journal.rows("books")

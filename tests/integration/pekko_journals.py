@@ -1,4 +1,4 @@
-"""Journals as Pekko leaves them: messages, and by loops what its tag writers make of them."""
+"""Journals as Pekko leaves them: messages, and its tag writers' rows, computed by loops."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 NOT_IN_TAG_VIEWS = ("tags", "timebucket", "partition_nr")
 
 
-def epoch_ms(timestamp: Any) -> int:
-    """The time of a timeuuid."""
-    return int(timestamp.time - 0x01B21DD213814000) // 10_000
+def epoch_ms(event_uuid: Any) -> int:
+    """Return the time of a timeuuid in epoch ms."""
+    return int(event_uuid.time - 0x01B21DD213814000) // 10_000
 
 
 def tag_rows(messages: Iterable[Mapping[str, Any]], bucket_ms: int) -> list[dict[str, Any]]:
-    """Every row of the tag views: numbers count per id and tag in sequence nr order."""
+    """Return every row of the tag views, numbered per id and tag in sequence nr order."""
     rows = []
     numbers: dict[tuple[str, str], int] = {}
     for message in sorted(messages, key=lambda row: int(row["sequence_nr"])):
@@ -40,13 +40,13 @@ def tag_rows(messages: Iterable[Mapping[str, Any]], bucket_ms: int) -> list[dict
 def write_as_pekko(
     journal: Journal, messages: list[dict[str, Any]], bucket_ms: int = HOUR_MS
 ) -> None:
-    """Messages, tag views, progress and scanning."""
+    """Write messages, tag views, progress and scanning."""
     rows = tag_rows(messages, bucket_ms)
     last = {(row["persistence_id"], row["tag_name"]): row for row in rows}
     highest: dict[str, int] = {}
     for message in messages:
-        one = message["persistence_id"]
-        highest[one] = max(highest.get(one, 0), message["sequence_nr"])
+        pid = message["persistence_id"]
+        highest[pid] = max(highest.get(pid, 0), message["sequence_nr"])
     journal.insert("messages", messages)
     journal.insert("tag_views", rows)
     journal.insert(
@@ -64,12 +64,12 @@ def write_as_pekko(
     )
     journal.insert(
         "tag_scanning",
-        [{"persistence_id": one, "sequence_nr": nr} for one, nr in highest.items()],
+        [{"persistence_id": pid, "sequence_nr": nr} for pid, nr in highest.items()],
     )
 
 
 def delete_messages(journal: Journal, persistence_id: str, to: int) -> None:
-    """What an actor's deleteMessages leaves: metadata, and no messages up to there."""
+    """Delete as an actor's deleteMessages does: write the metadata, delete messages up to `to`."""
     journal.insert("metadata", [{"persistence_id": persistence_id, "deleted_to": to}])
     for row in journal.rows("messages"):
         if row["persistence_id"] == persistence_id and row["sequence_nr"] <= to:
@@ -77,7 +77,7 @@ def delete_messages(journal: Journal, persistence_id: str, to: int) -> None:
 
 
 def delete_message(journal: Journal, row: Mapping[str, Any]) -> None:
-    """That row of messages."""
+    """Delete a row of messages."""
     key = ("persistence_id", "partition_nr", "sequence_nr", "timestamp")
     journal.control.execute(
         f"DELETE FROM {journal.keyspace}.messages WHERE " + " AND ".join(f"{k} = ?" for k in key),

@@ -1,7 +1,7 @@
-"""Journals that are emptied and used again.
+"""A pool of journals that are emptied and used again.
 
-Each change of the schema is slow, and every open connection hears of it. A journal and Tidemark's
-keyspace beside it take some twenty of them to make, and none to be emptied.
+Each change of the schema is slow, and every open connection hears of it. To make a journal and
+Tidemark's keyspace beside it takes some twenty changes, to empty them takes none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARTS = (
 
 
 def shape(control: Control, *keyspaces: str) -> Shape:
-    """All that system_schema says about keyspaces; a table that was made anew has another id."""
+    """Read all that system_schema holds about keyspaces; a table made anew has another id."""
     return {
         part: control.execute(
             f"SELECT * FROM system_schema.{part} WHERE keyspace_name IN ?", [list(keyspaces)]
@@ -39,56 +39,56 @@ def shape(control: Control, *keyspaces: str) -> Shape:
 
 
 def unique_names() -> tuple[str, str]:
-    """Names for a journal's keyspace and for Tidemark's own."""
+    """Return unique names for a journal's keyspace and for Tidemark's own."""
     name = uuid.uuid4().hex[:12]
     return f"j_{name}", f"t_{name}"
 
 
 def drop_keyspaces(control: Control, *keyspaces: str) -> None:
-    """Forget those that exist."""
+    """Drop the keyspaces that exist."""
     for keyspace in keyspaces:
         control.execute_ddl(f"DROP KEYSPACE IF EXISTS {identifier(keyspace)}")
 
 
 @dataclass(frozen=True)
 class Keyspaces:
-    """A journal's keyspace and Tidemark's own, and their tables as they were made."""
+    """A journal's keyspace and Tidemark's own, with their tables as they were made."""
 
     journal: str
     own: str
     made: Shape
 
-    def tables(self, found: Shape) -> set[tuple[str, str]]:
-        """Keyspace and name of each table."""
-        return {(row["keyspace_name"], row["table_name"]) for row in found["tables"]}
+    def tables(self, catalog: Shape) -> set[tuple[str, str]]:
+        """Return the keyspace and name of each table."""
+        return {(row["keyspace_name"], row["table_name"]) for row in catalog["tables"]}
 
 
 @dataclass
 class Pool:
-    """The journals of one worker that no test uses just now, all of them empty."""
+    """The empty journals of one worker that no test uses at present."""
 
     control: Control
     _free: list[Keyspaces] = field(default_factory=list)
 
     def take(self) -> Keyspaces:
-        """An empty journal, and all of Tidemark's tables, empty."""
+        """Return an empty journal with all of Tidemark's tables, empty as well."""
         return self._free.pop() if self._free else self._make()
 
     def give_back(self, used: Keyspaces) -> None:
-        """Empty a journal for the next test, or drop it if its tables are no longer as made.
+        """Empty a journal for the next test, or drop it if its tables have been changed.
 
-        Rows and deletions go by TRUNCATE: what DELETE leaves behind hides rows that are later
-        written with lower timestamps. Tables that a test has added are dropped.
+        TRUNCATE removes rows and tombstones; the tombstones of a DELETE would hide rows that are
+        written later with lower timestamps. Tables that a test has added are dropped.
         """
-        found = shape(self.control, used.journal, used.own)
-        if added := used.tables(found) - used.tables(used.made):
+        catalog = shape(self.control, used.journal, used.own)
+        if added := used.tables(catalog) - used.tables(used.made):
             for keyspace, name in added:
                 self.control.execute_ddl(f"DROP TABLE {table(keyspace, name)}")
-            found = shape(self.control, used.journal, used.own)
-        if found != used.made:
+            catalog = shape(self.control, used.journal, used.own)
+        if catalog != used.made:
             drop_keyspaces(self.control, used.journal, used.own)
             return
-        statements = [f"TRUNCATE {table(*names)}" for names in used.tables(found)]
+        statements = [f"TRUNCATE {table(*names)}" for names in used.tables(catalog)]
         with ThreadPoolExecutor(AT_ONCE) as threads:
             list(threads.map(self.control.execute_ddl, statements))
         self._free.append(used)
@@ -96,7 +96,7 @@ class Pool:
     def _make(self) -> Keyspaces:
         journal, own = unique_names()
         for keyspace, file in ((journal, "pekko.cql"), (own, "tidemark.cql")):
-            # Without durable writes TRUNCATE forgets the rows in memory; else it first stores them.
+            # Without durable writes TRUNCATE drops rows in memory; otherwise it first stores them.
             self.control.execute_ddl(
                 f"CREATE KEYSPACE {identifier(keyspace)} WITH replication ="
                 " {'class': 'SimpleStrategy', 'replication_factor': 1} AND durable_writes = false"

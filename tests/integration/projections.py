@@ -1,4 +1,4 @@
-"""A journal with projections on it, and the two that most tests define."""
+"""A journal with projections on it, and the two definitions that most tests use."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ SELECT time_bucket, persistence_id, sequence_nr FROM events
 
 @dataclass(frozen=True)
 class Event:
-    """An event of the tests; `hours` count from START."""
+    """An event of the tests; `hours` is its time in hours since START."""
 
     persistence_id: str
     sequence_nr: int
@@ -79,7 +79,7 @@ class Event:
 
     @property
     def timestamp(self) -> uuid.UUID:
-        """Unique by id and number."""
+        """The event's timeuuid, unique by persistence id and sequence nr."""
         moment = START + timedelta(hours=self.hours)
         ticks = (moment - GREGORIAN) // timedelta(microseconds=1) * 10 + self.sequence_nr
         fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0)
@@ -101,10 +101,10 @@ class Projections:
     journal: Journal
     directory: Path
     history: set[Event] = field(default_factory=set)
-    """What the tag pid sequence nrs are counted over."""
+    """The events over which tag pid sequence nrs are counted."""
 
     def define(self, sql: str, table: str | None = None, file: str = "one.sql") -> None:
-        """Write a definition, and make its table."""
+        """Write a definition and make its table."""
         keyspace = self.journal.keyspace
         (self.directory / file).write_text(sql.replace("{keyspace}", keyspace))
         if table is not None:
@@ -117,54 +117,54 @@ class Projections:
 
     def insert_messages(self, *events: Event) -> None:
         self.history.update(events)
-        self.journal.insert("messages", [_message(one) for one in events])
+        self.journal.insert("messages", [_message(event) for event in events])
 
     def insert_tag_views(self, *events: Event) -> None:
-        """Numbered as if all of `history` was written."""
+        """Write tag views, numbered as if all of `history` had been written."""
         self.history.update(events)
         self.journal.insert(
             "tag_views",
             [
-                _tag_view(one, tag, self._number(one, tag))
-                for one in events
-                for tag in sorted(one.tags)
+                _tag_view(event, tag, self._number(event, tag))
+                for event in events
+                for tag in sorted(event.tags)
             ],
         )
 
     def list_persistence_ids(self) -> None:
-        """Write what Pekko writes with the first event of each; `insert` leaves it out."""
-        ids = {one.persistence_id for one in self.history}
+        """Write all_persistence_ids, as Pekko does with each first event and `insert` does not."""
+        ids = {event.persistence_id for event in self.history}
         self.journal.insert("all_persistence_ids", [{"persistence_id": pid} for pid in ids])
 
     def insert_progress(self, *events: Event) -> None:
-        """tag_write_progress: these are the last events of their series."""
+        """Write tag_write_progress as if these events were the last of their series."""
         rows = [
             {
-                "persistence_id": one.persistence_id,
+                "persistence_id": event.persistence_id,
                 "tag": tag,
-                "sequence_nr": one.sequence_nr,
-                "tag_pid_sequence_nr": self._number(one, tag),
-                "offset": one.timestamp,
+                "sequence_nr": event.sequence_nr,
+                "tag_pid_sequence_nr": self._number(event, tag),
+                "offset": event.timestamp,
             }
-            for one in events
-            for tag in one.tags
+            for event in events
+            for tag in event.tags
         ]
         self.journal.insert("tag_write_progress", rows)
 
-    def _number(self, one: Event, tag: str) -> int:
+    def _number(self, event: Event, tag: str) -> int:
         before = {
             other.sequence_nr
             for other in self.history
-            if other.persistence_id == one.persistence_id and tag in other.tags
+            if other.persistence_id == event.persistence_id and tag in other.tags
         }
-        return sum(number <= one.sequence_nr for number in before)
+        return sum(number <= event.sequence_nr for number in before)
 
     def validated(self, *hours: int, **counts: int) -> None:
-        """Tell the ledger that validate has passed these hours, and what it counted in each."""
+        """Note in the ledger that validate has passed these hours, with its counts for each."""
         self._done("validate", *hours, **counts)
 
     def purged(self, *hours: int) -> None:
-        """Tell the ledger that purge has taken the tag views of these hours."""
+        """Note in the ledger that purge has deleted the tag views of these hours."""
         self._done("purge", *hours)
 
     def _done(self, application: str, *hours: int, **counts: int) -> None:
@@ -180,17 +180,17 @@ class Projections:
         )
 
     def run(self, first_hour: int, end_hour: int, *options: str) -> Result:
-        """Run project over a window in hours since START."""
+        """Run project over a window, in hours since START."""
         bounds = [(START + timedelta(hours=hour)).isoformat() for hour in (first_hour, end_hour)]
         window = ("--window-start", bounds[0], "--window-end", bounds[1])
         return self.journal.run("project", *window, *options, PROJECTIONS_DIR=str(self.directory))
 
     def manage(self, *arguments: str) -> Result:
-        """Run one of project's commands."""
+        """Run one of project's management commands."""
         return self.journal.run("project", *arguments, PROJECTIONS_DIR=str(self.directory))
 
     def states(self) -> list[tuple[str, int, str, str | None]]:
-        """Subject without its keyspace, hour, state and error of project's pieces."""
+        """Return (subject without keyspace, hour, state, error) of project's pieces."""
         return sorted(
             (
                 row["subject"].partition("/")[2],
@@ -203,7 +203,7 @@ class Projections:
         )
 
     def offsets(self) -> dict[tuple[str, str, str], tuple[int, int, uuid.UUID]]:
-        """(slice, number, timestamp) by projection, persistence id and tag."""
+        """Return (slice, number, timestamp) by (projection, persistence id, tag)."""
         return {
             (row["projection"].partition("/")[2], row["persistence_id"], row["tag"]): (
                 row["slice"],
@@ -214,60 +214,60 @@ class Projections:
         }
 
 
-def _message(one: Event) -> dict[str, Any]:
+def _message(event: Event) -> dict[str, Any]:
     return {
-        "persistence_id": one.persistence_id,
+        "persistence_id": event.persistence_id,
         "partition_nr": 0,
-        "sequence_nr": one.sequence_nr,
-        "timestamp": one.timestamp,
-        "timebucket": str(one.time_bucket),
-        "tags": set(one.tags) or None,
-        **_payload(one),
+        "sequence_nr": event.sequence_nr,
+        "timestamp": event.timestamp,
+        "timebucket": str(event.time_bucket),
+        "tags": set(event.tags) or None,
+        **_payload(event),
     }
 
 
-def _tag_view(one: Event, tag: str, number: int) -> dict[str, Any]:
+def _tag_view(event: Event, tag: str, number: int) -> dict[str, Any]:
     return {
         "tag_name": tag,
-        "timebucket": one.time_bucket,
-        "timestamp": one.timestamp,
-        "persistence_id": one.persistence_id,
+        "timebucket": event.time_bucket,
+        "timestamp": event.timestamp,
+        "persistence_id": event.persistence_id,
         "tag_pid_sequence_nr": number,
-        "sequence_nr": one.sequence_nr,
-        **_payload(one),
+        "sequence_nr": event.sequence_nr,
+        **_payload(event),
     }
 
 
-def _payload(one: Event) -> dict[str, Any]:
-    return {"writer_uuid": "w", "ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": one.payload}  # fmt: skip  # noqa: E501
+def _payload(event: Event) -> dict[str, Any]:
+    return {"writer_uuid": "w", "ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": event.payload}  # fmt: skip  # noqa: E501
 
 
-def kind(one: Event) -> str:
-    """From the payload."""
-    return str(json.loads(one.payload)["kind"])
+def kind(event: Event) -> str:
+    """Return the kind in the payload of an event."""
+    return str(json.loads(event.payload)["kind"])
 
 
-def amount(one: Event) -> int:
-    """From the payload."""
-    return int(json.loads(one.payload)["amount"])
+def amount(event: Event) -> int:
+    """Return the amount in the payload of an event."""
+    return int(json.loads(event.payload)["amount"])
 
 
 def totals(events: Iterable[Event]) -> list[Row]:
-    """What the projection TOTALS must hold, by a loop."""
-    found: dict[tuple[int, str], Row] = {}
-    for one in events:
-        if one.tags & {"red", "blue"}:
-            fields = json.loads(one.payload)
-            key = (one.time_bucket, fields["kind"])
-            row = found.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
+    """Compute by a loop the rows that the projection TOTALS must hold."""
+    rows: dict[tuple[int, str], Row] = {}
+    for event in events:
+        if event.tags & {"red", "blue"}:
+            fields = json.loads(event.payload)
+            key = (event.time_bucket, fields["kind"])
+            row = rows.setdefault(key, {"time_bucket": key[0], "kind": key[1], "n": 0, "total": 0})
             row["n"] += 1
             row["total"] += fields["amount"]
-    return sorted(found.values(), key=lambda row: str(sorted(row.items())))
+    return sorted(rows.values(), key=lambda row: str(sorted(row.items())))
 
 
-def counts(**those: int) -> dict[str, int]:
-    """The counts of a report; what is not named is 0."""
-    return dict.fromkeys(COUNTS, 0) | those
+def counts(**changed: int) -> dict[str, int]:
+    """Return the counts of a report; a count that is not given is 0."""
+    return dict.fromkeys(COUNTS, 0) | changed
 
 
 SOME_EVENTS = (

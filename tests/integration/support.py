@@ -1,4 +1,4 @@
-"""A journal of its own for each test, and the applications run as a user runs them."""
+"""A test's own journal, and the applications, run as a user runs them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Journal:
 
     @classmethod
     def create(cls, control: Control, environment: Mapping[str, str], **settings: str) -> Journal:
-        """Make both names unique and the journal's tables; Tidemark makes its own."""
+        """Make the journal's tables in a new keyspace; Tidemark makes its own, in another."""
         keyspace, own = unique_names()
         create_keyspace(control, keyspace, REPLICATION)
         create_tables(control, SCHEMA_DIR / "pekko.cql", keyspace)
@@ -64,7 +64,7 @@ class Journal:
         own_keyspace: str,
         **settings: str,
     ) -> Journal:
-        """The journal in keyspaces that others made.
+        """Return the journal in keyspaces that exist already.
 
         `settings` are further TIDEMARK_ variables, such as BUCKET_SIZE="Day".
         """
@@ -86,20 +86,20 @@ class Journal:
             self.control.execute_many(cql, values)
 
     def rows(self, name: str) -> list[Row]:
-        """All rows of a table of the journal, in a total order."""
-        found = self.control.execute(f"SELECT * FROM {table(self.keyspace, name)}")
-        return sorted(found, key=lambda row: str(sorted(row.items())))
+        """Return all rows of a table of the journal, in a total order."""
+        result = self.control.execute(f"SELECT * FROM {table(self.keyspace, name)}")
+        return sorted(result, key=lambda row: str(sorted(row.items())))
 
     def own_rows(self, name: str) -> list[Row]:
-        """All rows of one of Tidemark's tables."""
+        """Return all rows of one of Tidemark's tables."""
         return self.control.execute(f"SELECT * FROM {table(self.own_keyspace, name)}")
 
     def tag_tables(self) -> dict[str, list[Row]]:
-        """Everything that tag-write writes."""
+        """Return all rows that tag-write writes, by table."""
         return {name: self.rows(name) for name in TAG_TABLES}
 
     def settings(self) -> Settings:
-        """The settings that an application would read from this environment."""
+        """Return the settings that an application would read from this environment."""
         values = {
             key.removeprefix("TIDEMARK_").lower(): value
             for key, value in self.environment.items()
@@ -115,14 +115,14 @@ class Journal:
         return run_inside(script, arguments, environment)
 
     def index_timestamps(self) -> None:
-        """The opt-in index of docs/tagging.md."""
+        """Make the opt-in index of docs/tagging.md."""
         self.control.execute_ddl(
             f"CREATE CUSTOM INDEX ON {self.keyspace}.messages(timestamp)"
             " USING 'StorageAttachedIndex'"
         )
 
     def start(self, script: Path, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-        """Start a script in a process group of its own, so that all of it can be killed."""
+        """Start a script in a process group of its own, so that the whole group can be killed."""
         return subprocess.Popen(
             [sys.executable, str(script), *arguments],
             env=self._with(variables),
@@ -150,21 +150,21 @@ class Result:
 
     @property
     def report(self) -> dict[str, Any]:
-        """The last line of standard output, decoded."""
+        """The report: the last line of standard output, decoded."""
         report: dict[str, Any] = json.loads(self.stdout.splitlines()[-1])
         return report
 
     @property
     def error_lines(self) -> list[str]:
-        """The lines of standard error that say what is wrong."""
+        """The lines of standard error that state an error."""
         return [line for line in self.stderr.splitlines() if ": error: " in line]
 
 
 def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str, str]) -> Result:
-    """Run a script as its own process would, but let it find the Spark session that is there.
+    """Run a script as in its own process, except that it finds the running Spark session.
 
-    A session costs ten seconds of the two cores that all tests share. The script finds none before
-    it asks its `RunContext` for it: in a process of its own there would be none either.
+    A session costs ten seconds of the two cores that all tests share. As in a process of its own,
+    the script finds no session until it asks its `RunContext` for one.
     """
     stdout, stderr = io.StringIO(), io.StringIO()
     status: int | str | None = 0
@@ -187,7 +187,7 @@ def run_inside(script: Path, arguments: Iterable[str], environment: Mapping[str,
 
 @contextmanager
 def _without_session_until_opened() -> Iterator[None]:
-    """Hide from pyspark the session that is there; `open_session` finds it again."""
+    """Hide the running session from pyspark until `open_session` is called."""
     open_session = spark_session.open_session
     context, instance = SparkContext._active_spark_context, SparkSession._instantiatedSession
 
@@ -200,7 +200,7 @@ def _without_session_until_opened() -> Iterator[None]:
 
     SparkContext._active_spark_context = SparkSession._instantiatedSession = None
     try:
-        # Started beside other work it might be there in time, or might not.
+        # A session that starts beside other work might be open in time, or might not.
         with (
             patch.object(RunContext, "start_spark", lambda run: None),
             patch.object(spark_session, "open_session", opened),
@@ -210,21 +210,21 @@ def _without_session_until_opened() -> Iterator[None]:
         show()
 
 
-def wait_until(what: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:
-    """Poll until the probe is true.
+def wait_until(state: str, probe: Callable[[], bool], deadline_s: float = 60) -> None:
+    """Poll until the probe returns true.
 
     Raises:
-        TimeoutError: it stayed false for `deadline_s` seconds.
+        TimeoutError: the probe returned false for `deadline_s` seconds.
     """
     until = time.monotonic() + deadline_s
     while not probe():
         if time.monotonic() > until:
-            raise TimeoutError(f"after {deadline_s} s still waiting for {what}")
+            raise TimeoutError(f"after {deadline_s} s still waiting for {state}")
         time.sleep(POLL_S)
 
 
 def pekko_sample() -> dict[str, list[Row]]:
-    """The rows that the real plugin wrote, by table (data/pekko-sample-rows.txt)."""
+    """Read the rows that the real plugin wrote, by table (data/pekko-sample-rows.txt)."""
     rows: dict[str, list[Row]] = {}
     current: list[Row] = []
     for line in (DATA / "pekko-sample-rows.txt").read_text().splitlines():

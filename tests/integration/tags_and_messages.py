@@ -1,4 +1,4 @@
-"""One result from both sources, by tags and by messages: what happens must be the same in both."""
+"""The same projections over both sources, tags and messages, which must behave alike."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ BOTH = ("every", "totals")
 def both_sources(
     make_journal: Callable[..., Journal], directory: Path, **settings: str
 ) -> Projections:
-    """TOTALS and EVERY, which hold the same if every event has one of the tags of TOTALS."""
-    # A search for a missing number goes back to here.
+    """Define TOTALS and EVERY, with equal results if every event has one of TOTALS' tags."""
+    # A search for a missing number goes back to this bucket.
     journal = make_journal(EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20", **settings)
-    two = Projections(journal, directory)
-    two.define(TOTALS, TOTALS_TABLE)
-    two.define(EVERY, EVERY_TABLE, file="two.sql")
-    return two
+    projections = Projections(journal, directory)
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.define(EVERY, EVERY_TABLE, file="two.sql")
+    return projections
 
 
 def red(pid: str, number: int, hours: float) -> Event:
@@ -40,7 +40,7 @@ def red(pid: str, number: int, hours: float) -> Event:
 
 
 def pieces(projections: Projections) -> dict[tuple[str, int], tuple[str, str, int]]:
-    """State, reason and attempt of project's pieces, by projection and hour."""
+    """Return state, reason and attempt of project's pieces, by projection and hour."""
     return {
         (row["subject"].partition("/")[2], (row["time_bucket"] - START_MS) // HOUR_MS): (
             row["state"],

@@ -1,4 +1,4 @@
-"""Wrong input: one clear line, exit status not 0, nothing changed. Asked of every application."""
+"""Wrong input to every application: one clear line, a failing exit status, nothing changed."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ WINDOWS = {
 
 @pytest.fixture(scope="module")
 def journal(make_journals: Callable[..., Journal]) -> Journal:
-    """One for all: whatever is refused must leave it as it was.
+    """Return a journal for all tests, which every refused run must leave unchanged.
 
-    There is something to do in it for every application: Pekko has tagged the events of some ids,
-    and of others it has not; of one the front was deleted.
+    Every application has work in it: Pekko has tagged the events of some ids and not of others,
+    and the first events of an id are deleted.
     """
     journal = make_journals(own_tables=False)
     tagged = [message(pid, number, number / 10, {"red"}) for pid in "ab" for number in (1, 2, 3)]
@@ -56,28 +56,28 @@ def journal(make_journals: Callable[..., Journal]) -> Journal:
 
 @pytest.fixture(scope="module")
 def before(journal: Journal) -> dict[str, list[Row]]:
-    """What must be in the journal all the time."""
-    found = contents(journal)
-    assert all(found.values())
-    return found
+    """Return the rows that must be in the journal all the time."""
+    rows = contents(journal)
+    assert all(rows.values())
+    return rows
 
 
 def contents(journal: Journal) -> dict[str, list[Row]]:
-    """Every table of the journal that an application could change."""
+    """Return every table of the journal that an application could change."""
     names = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
     return {name: journal.rows(name) for name in names}
 
 
 @pytest.fixture(autouse=True)
 def _unchanged(journal: Journal, before: dict[str, list[Row]]) -> Iterator[None]:
-    """Whatever a test tries, nothing of it may leave a trace."""
+    """Require that no test has left a trace."""
     yield
     assert contents(journal) == before
     assert not journal.control.has_keyspace(journal.own_keyspace)
 
 
 def refused(journal: Journal, application: str, *options: str, **variables: str) -> str:
-    """The one line that an application gives."""
+    """Run an application that must be refused, and return its only line."""
     command = ("check",) if application == "reconcile" else ()
     result = journal.run(application, *command, *options, **variables)
     assert result.status != 0
@@ -89,7 +89,7 @@ def refused(journal: Journal, application: str, *options: str, **variables: str)
 
 @pytest.mark.parametrize(
     ("application", "case"),
-    # purge without a window takes all that is past its retention
+    # purge without a window takes all time buckets past the retention
     [pair for pair in product(APPLICATIONS, WINDOWS) if pair != ("purge", "missing")],
 )
 def test_window(journal: Journal, application: str, case: str) -> None:
@@ -122,7 +122,7 @@ def test_keyspace_missing(journal: Journal, application: str) -> None:
 
 @pytest.mark.parametrize("application", EVERY)
 def test_consistency_level_below_a_quorum(journal: Journal, application: str) -> None:
-    """Locks, the ledger and the states of folds could be read as they were before."""
+    """Below a quorum, old rows of locks, the ledger and fold states could be read."""
     line = refused(journal, application, *GOOD, CASSANDRA_CONSISTENCY="ONE")
     assert "TIDEMARK_CASSANDRA_CONSISTENCY: choose one of QUORUM, LOCAL_QUORUM" in line
 
@@ -134,7 +134,7 @@ def test_host_that_nobody_knows(journal: Journal, application: str) -> None:
 
 
 def test_replication_that_the_cluster_cannot_reach(make_journal: Callable[..., Journal]) -> None:
-    """Tidemark's own keyspace is made, but no row of it can be written."""
+    """Tidemark's own keyspace is made, but no row can be written in it."""
     factor = '{"class": "SimpleStrategy", "replication_factor": 3}'
     alone = make_journal(own_tables=False, REPLICATION=factor, CASSANDRA_CONSISTENCY="QUORUM")
     result = alone.run("tag_write", *GOOD)

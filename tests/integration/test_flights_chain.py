@@ -41,7 +41,7 @@ def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> N
     assert journal.own_rows("finding") == []
 
     assert_shipped(journal, events)
-    # One projection reads messages and one the tag views of all airports: each sees every event.
+    # A projection reads messages, another the tag views of all airports: each sees every event.
     assert projected.report["counts"]["events_read"] == 2 * len(events)
 
     before = loaded.everything()
@@ -55,7 +55,7 @@ def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> N
 def test_purge_takes_the_old_buckets_and_the_read_model_stays(loaded: FlightsJournal) -> None:
     """A projection over purged buckets is refused until they are written again.
 
-    It would find them empty and replace a good result by nothing.
+    The projection would find the buckets empty and replace a good result by nothing.
     """
     journal = loaded.journal
     loaded.run_chain(*CHAIN)

@@ -21,10 +21,10 @@ BY_TAGS, AIRPORTS = "daily_punctuality", ("EWR", "JFK", "LGA")
 def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
     make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What makes short runs shorter would make these endless.
+    # The options that shorten short runs would make these runs endless.
     monkeypatch.delenv("SPARK_SUBMIT_OPTS")
-    directory, both = tmp_path / "p", ("projections", "examples")
-    journal = defined(make_journal, directory, *both, SPARK_DRIVER_MEMORY="3g")
+    directory, definitions = tmp_path / "p", ("projections", "examples")
+    journal = defined(make_journal, directory, *definitions, SPARK_DRIVER_MEMORY="3g")
     events = first_events(None)
     loaded = run_alone(journal, "load_flights", "--months", "12")
     assert loaded.report["counts"]["events_written"] == len(events)
@@ -34,7 +34,7 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
 
     rows = assert_shipped(journal, events) + assert_examples(journal, events, directory / "export")
     assert counts["rows_written"] == rows
-    # One reads the tag views of all airports, the others messages: each sees every event.
+    # A projection reads the tag views of all airports, the others messages: each sees every event.
     assert counts["events_read"] == (len(READ_MODELS) + 1) * len(events)
     assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
     assert journal.own_rows("quarantine") == []
@@ -42,7 +42,7 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
 
 
 def run_alone(journal: Journal, application: str, *arguments: str) -> Result:
-    """In a process of its own, as its user does; it must succeed, and its report is shown."""
+    """Run an application in a process of its own; it must succeed, and its report is printed."""
     process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
     stdout, stderr = process.communicate()
     print(stdout)
@@ -51,7 +51,7 @@ def run_alone(journal: Journal, application: str, *arguments: str) -> Result:
 
 
 def offsets(journal: Journal) -> dict[tuple[str, str, str], int]:
-    """By projection, persistence id and tag."""
+    """Return the stored numbers by projection, persistence id and tag."""
     return {
         (row["projection"].partition("/")[2], row["persistence_id"], row["tag"]): (
             row["tag_pid_sequence_nr"] or row["sequence_nr"]
@@ -61,16 +61,16 @@ def offsets(journal: Journal) -> dict[tuple[str, str, str], int]:
 
 
 def highest_numbers(events: Sequence[Event]) -> dict[tuple[str, str, str], int]:
-    """The same, as it must be; of the projections that read messages the tag is empty."""
+    """Return the numbers that `offsets` must return; a projection of messages has an empty tag."""
     of_messages = [*(name for name in READ_MODELS if name != BY_TAGS), "flights_lake"]
-    found = {
+    numbers = {
         (name, event.persistence_id, ""): event.sequence_nr
         for event in sorted(events, key=lambda event: event.sequence_nr)
         for name in of_messages
     }
-    found |= {
+    numbers |= {
         (BY_TAGS, row.persistence_id, row.tag): row.tag_pid_sequence_nr
         for row in flights_model.tag_rows(events)
         if row.tag in AIRPORTS
     }
-    return found
+    return numbers

@@ -1,4 +1,4 @@
-"""Cassandra makes a page of whole rows in its heap: large events must come in small pages."""
+"""The page sizes of large events: Cassandra holds a page of whole rows in its heap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_neither_a_scan_nor_a_direct_join_asks_for_more_than_a_page_of_4_mib(
     keys = local_rows(spark, [("large", 0)], "persistence_id string, partition_nr bigint")
 
     def read() -> tuple[int, int]:
-        """How many pages a scan and a direct join take."""
+        """Return how many pages a scan and a direct join take."""
         before = asked(journal, "scan"), asked(journal, "read")
         assert len(frames.message_index(spark, settings).collect()) == EVENTS
         assert len(frames.messages_of(keys, settings).collect()) == EVENTS
@@ -46,14 +46,14 @@ def test_neither_a_scan_nor_a_direct_join_asks_for_more_than_a_page_of_4_mib(
 
     unknown = read()
     row_sizes.measure(journal.control, spark, settings)
-    known = read()
+    limited = read()
     more = EVENTS * SIZE // LARGEST_PAGE
-    assert known[0] - unknown[0] >= more
-    assert known[1] - unknown[1] >= more
+    assert limited[0] - unknown[0] >= more
+    assert limited[1] - unknown[1] >= more
 
 
 def asked(journal: Journal, kind: str) -> int:
-    """How many pages of messages Cassandra was asked for, by a scan or by key."""
+    """Return how many pages of messages Cassandra was asked for, by a scan or by key."""
     rows = journal.control.execute(
         f"SELECT count FROM system_views.coordinator_{kind}_latency"
         " WHERE keyspace_name = ? AND table_name = ?",

@@ -1,4 +1,4 @@
-"""Locks and fencing against a real Cassandra: two runs, one of them dead, late or robbed."""
+"""Locks and fencing in a real Cassandra, with two runs, of which one is dead, late or robbed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pieces(journal: Journal) -> Pieces:
 
 
 class Requests:
-    """What the driver sends: its consistency levels, and how much of it at once."""
+    """The requests that the driver sends: their consistency levels, and how many at once."""
 
     def __init__(self, control: Control) -> None:
         self.levels: list[int] = []
@@ -80,7 +80,7 @@ def test_locks_are_seen_from_every_data_centre(ledger: Journal) -> None:
 
 
 def test_a_year_of_pieces_is_started_one_transaction_after_the_other(ledger: Journal) -> None:
-    """All are of one partition: at once they contend until the server's patience, 1.8 s, ends."""
+    """All pieces share a partition: at once they contend until the server gives up after 1.8 s."""
     with Requests(ledger.control) as sent:
         started = pieces(ledger).start(
             [Piece(n * HOUR, Reason.NEW) for n in range(8760)], owner="o", run_id="1"
@@ -92,10 +92,10 @@ def test_a_year_of_pieces_is_started_one_transaction_after_the_other(ledger: Jou
 
 
 def test_a_transaction_is_not_sent_again_when_its_connection_breaks(ledger: Journal) -> None:
-    """It may be done, and would then be refused because of what it did itself."""
+    """The transaction may be done, and would then be refused because of its own row."""
     with Requests(ledger.control) as sent:
         pieces(ledger).start([Piece(0, Reason.NEW)], owner="o", run_id="1")
-    # It reads what is known before it notes the piece and starts it.
+    # The ledger reads the stored pieces before it notes the piece and starts it.
     read, *transactions = sent.futures
     lost = ConnectionShutdown("broken")
 
@@ -103,7 +103,7 @@ def test_a_transaction_is_not_sent_again_when_its_connection_breaks(ledger: Jour
         policy = future._retry_policy
         return int(policy.on_request_error(future.query, None, error=lost, retry_num=0)[0])
 
-    assert {decision(one) for one in transactions} == {RetryPolicy.RETHROW}
+    assert {decision(statement) for statement in transactions} == {RetryPolicy.RETHROW}
     assert decision(read) == RetryPolicy.RETRY_NEXT_HOST
 
 
@@ -126,7 +126,7 @@ def test_all_locks_are_taken_or_none(ledger: Journal) -> None:
 
 
 def test_lock_outlives_its_ttl_while_its_owner_works(ledger: Journal) -> None:
-    """Renewed by a thread: the remaining time goes up again."""
+    """A thread renews the lock, so that its remaining time goes up again."""
     remaining = f"SELECT TTL(owner) AS left FROM {ledger.own_keyspace}.lock WHERE resource = 'a'"
 
     def left() -> int:
@@ -159,7 +159,7 @@ def test_run_that_lost_its_lock_may_not_write(ledger: Journal) -> None:
 
 
 def test_only_the_last_attempt_can_end_a_piece(ledger: Journal) -> None:
-    """The attempt is the fencing number: a run that was thought dead cannot overwrite its heir."""
+    """The attempt is the fencing number: a run thought dead cannot overwrite its successor."""
     planned = pieces(ledger).plan([0])
     assert planned == [Piece(0, Reason.NEW, 0)]
     first = pieces(ledger).start(planned, owner="first", run_id="1")
@@ -176,17 +176,17 @@ def test_only_the_last_attempt_can_end_a_piece(ledger: Journal) -> None:
 def test_hundreds_of_pieces_are_written_together_but_for_those_that_others_took(
     ledger: Journal,
 ) -> None:
-    """A year of Hour buckets costs a hundredth of its transactions; each says which it lost."""
+    """A year of Hour buckets costs a hundredth of the transactions; each tells its lost pieces."""
     counts = {n * HOUR: {f"count_{i}": n for i in range(20)} for n in range(250)}
-    mine = pieces(ledger).start(
+    started = pieces(ledger).start(
         [Piece(n * HOUR, Reason.NEW) for n in range(250)], owner="first", run_id="1"
     )
-    [heirs] = pieces(ledger).start(mine[130:131], owner="second", run_id="2")
+    [heirs] = pieces(ledger).start(started[130:131], owner="second", run_id="2")
     with pytest.raises(LockLost, match=re.escape("the piece 1970-01-06 10:00:00")):
-        pieces(ledger).finish(mine, State.DONE, owner="first", counts=counts)
+        pieces(ledger).finish(started, State.DONE, owner="first", counts=counts)
     states = {entry.time_bucket // HOUR: entry.state for entry in pieces(ledger).entries()}
     assert [n for n in range(250) if states[n] is State.RUNNING] == list(range(100, 200))
-    others = [*mine[:130], heirs, *mine[131:]]
+    others = [*started[:130], heirs, *started[131:]]
     pieces(ledger).finish(others, State.DONE, owner="second", error="e" * 5000, counts=counts)
     entries = pieces(ledger).entries()
     assert {entry.state for entry in entries} == {State.DONE}
@@ -196,7 +196,7 @@ def test_hundreds_of_pieces_are_written_together_but_for_those_that_others_took(
 def test_pieces_noted_again_stay_as_they_are_and_the_new_ones_are_added(ledger: Journal) -> None:
     [first] = pieces(ledger).start([Piece(0, Reason.NEW)], owner="first", run_id="1")
     pieces(ledger).note(Piece(n * HOUR, Reason.LATE) for n in range(3))
-    assert [(one.state, one.reason, one.attempt) for one in pieces(ledger).entries()] == [
+    assert [(entry.state, entry.reason, entry.attempt) for entry in pieces(ledger).entries()] == [
         (State.RUNNING, Reason.NEW, first.attempt),
         (State.PLANNED, Reason.LATE, 0),
         (State.PLANNED, Reason.LATE, 0),
@@ -207,9 +207,9 @@ def test_a_piece_whose_row_is_gone_is_not_started(ledger: Journal) -> None:
     with pytest.raises(LockLost, match="another run has taken the piece 1970-01-01"):
         pieces(ledger).start([Piece(0, Reason.UNFINISHED, 3)], owner="first", run_id="1")
     assert pieces(ledger).entries() == []
-    known = pieces(ledger).start([Piece(HOUR, Reason.NEW)], owner="first", run_id="1")
+    started = pieces(ledger).start([Piece(HOUR, Reason.NEW)], owner="first", run_id="1")
     with pytest.raises(LockLost, match="another run has taken the piece 1970-01-01 00:00:00"):
-        pieces(ledger).start([Piece(0, Reason.UNFINISHED), *known], owner="first", run_id="1")
+        pieces(ledger).start([Piece(0, Reason.UNFINISHED), *started], owner="first", run_id="1")
 
 
 def test_failed_piece_says_why_and_is_planned_again(ledger: Journal) -> None:

@@ -25,10 +25,10 @@ def test_every_table_is_stated_as_cassandra_has_it(journal: Journal) -> None:
     stated = stated_tables(SCHEMA_DIR / "tidemark.cql", journal.own_keyspace)
     text = (SCHEMA_DIR / "tidemark.cql").read_text()
     assert list(stated) == re.findall(r"CREATE TABLE IF NOT EXISTS \S+\.(\w+)", text)
-    for name, one in stated.items():
-        assert one.columns == journal.control.table_columns(journal.own_keyspace, name)
+    for name, definition in stated.items():
+        assert definition.columns == journal.control.table_columns(journal.own_keyspace, name)
         partition_key, clustering = journal.control.primary_key(journal.own_keyspace, name)
-        assert one.key == {*partition_key, *clustering}
+        assert definition.key == {*partition_key, *clustering}
 
 
 def test_a_column_that_an_earlier_version_did_not_know_is_added(

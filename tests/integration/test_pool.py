@@ -1,4 +1,4 @@
-"""What a test does to its journal is nothing to the next one that gets it."""
+"""The pool of journals: changes by a test do not reach the next test with the same journal."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_journal_with_a_changed_schema_is_dropped(pool: Pool, change: str) -> No
 def test_first_run_of_an_application_makes_all_tables(
     make_journal: Callable[..., Journal], application: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Other tests find them made."""
+    """Other tests find the tables made."""
     journal = make_journal(own_tables=False, PROJECTIONS_DIR=str(tmp_path_factory.mktemp("none")))
     result = journal.run(application, *APPLICATIONS[application])
     assert result.status == 0, result.stderr

@@ -1,4 +1,4 @@
-"""project against a real Cassandra: both modes, late and repeated events, and what is refused."""
+"""The application project in a real Cassandra: both modes, late and repeated events, refusals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
     projections.validated(0, 1)
     assert projections.run(0, 2).status == 0
     far = 4_000_000_000_000_000  # microseconds: in 2096
-    # As a machine with that clock has stored it.
+    # The row as a machine with that clock has stored it.
     journal.control.execute(
         f"UPDATE {journal.own_keyspace}.projection_management USING TIMESTAMP ?"
         " SET last_write_time = ? WHERE projection = ?",
@@ -136,7 +136,7 @@ def test_changed_upsert_needs_a_new_version_and_then_replaces_its_rows(
     projections.insert(event("a|1", 1, 0.1, kind="zebra", amount=7))
     projections.validated(0)
     assert projections.run(0, 1).status == 0
-    # Smaller values: without a higher write time Cassandra would keep the larger ones.
+    # Without a higher write time Cassandra would keep the larger of two values, here the old ones.
     changed = LATEST.replace("kind, amount FROM", "'ant' AS kind, amount - 7 AS amount FROM")
     projections.define(changed)
     refused = projections.run(0, 1)
@@ -177,7 +177,7 @@ def test_poison_is_quarantined_and_counted_and_the_rest_goes_on(projections: Pro
         "event": b"\xff\x00",
         "run_id": "night",
     }
-    assert [one["sequence_nr"] for one in journal.rows("latest")] == [1]
+    assert [latest["sequence_nr"] for latest in journal.rows("latest")] == [1]
     assert projections.offsets()[("latest", "a|1", "")][1] == 2
 
 
@@ -342,7 +342,7 @@ def test_locked_projection_says_whom(projections: Projections) -> None:
         f"project: error: projection totals failed: {resource} is held by other-host:7:nightly"
         " since 2024-03-01T00:00:00Z; wait for it to end; if it died, its lock expires within 60 s"
     ]
-    # It was the first run of all: no later one would know that it is due.
+    # As this was the first run of all, no later run would know that the bucket is due.
     assert projections.states() == [("totals", 0, "planned", None)]
 
 

@@ -1,4 +1,4 @@
-"""Acceptance of events: late ones, gaps, missed schedules, and what was deleted too early."""
+"""Acceptance of events: late events, gaps, missed schedules, and events deleted too early."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from tests.integration.tags_and_messages import (
 
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
-    """The same result from both sources: every event has a tag."""
+    """Return projections with the same result from both sources: every event has a tag."""
     return both_sources(make_journal, tmp_path)
 
 
 def test_late_events_in_done_buckets_reopen_those_buckets_only(projections: Projections) -> None:
-    """a|1 2 is the last one of a quiet id: nothing after it shows that it was missing."""
+    """a|1 2 is the last event of a quiet id: no event after it shows that it was missing."""
     early = [red("a|1", 1, 0.1), red("b|1", 1, 0.2), red("b|1", 2, 1.2)]
     late, next_ones = red("a|1", 2, 0.5), [red("b|1", 3, 3.1), red("c|1", 1, 3.2)]
-    # Of this one no progress is known, but it is within the look-back.
+    # No progress is known of this event, but it is within the look-back.
     near = red("d|1", 1, 2.5)
     projections.insert(*early)
     projections.list_persistence_ids()
@@ -51,7 +51,7 @@ def test_late_events_in_done_buckets_reopen_those_buckets_only(projections: Proj
     result = projections.run(3, 4)
     assert result.status == 0, result.stderr
     assert result.report["pieces"] == {"planned": 6, "done": 6, "held": 0, "failed": 0}
-    # In each projection: two new ones and two late ones; a|1 1 and b|1 1 again with their bucket.
+    # Each projection has two new and two late events; a|1 1 and b|1 1 again with their bucket.
     assert result.report["counts"] == counts(
         events_read=12, rows_written=6, accepted=8, duplicate=4
     )
@@ -112,7 +112,7 @@ def test_gap_is_held_with_its_numbers_and_heals_when_the_missing_event_appears(
     }
     status = projections.manage("status")
     assert "1 range of missing numbers, in the table projection_gap:" in status.stdout
-    assert [one["missing"] for one in status.report["details"]["projections"]] == [
+    assert [projection["missing"] for projection in status.report["details"]["projections"]] == [
         [{"persistence_id": "a|1", "tag": tag, "first": 2, "last": 3}] for tag in ("", "red")
     ]
 
@@ -161,10 +161,10 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
         ("every", 0, "held", "gap: c|1 3 held"),
         ("totals", 0, "held", "gap: c|1 red 3..5 missing"),
     ]
-    # What lies before the projection's first bucket is not its business.
+    # Events before the projection's first bucket do not count.
     assert results(projections) == both([*before, old[1]])
     projections.validated(1, 2, 3)
-    # It follows what was consumed, by a clock that is behind by more than the projection's age.
+    # The event follows consumed ones, by a clock behind by more than the projection's age.
     projections.insert(red("z|1", 3, -1.5))
     healed = projections.run(3, 4)
     for name in BOTH:
@@ -201,7 +201,7 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     )
     assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1), *kept])
 
-    # A late event would replace hour 0 by what is left of it.
+    # A late event would replace hour 0 by the events that are left of it.
     keyspace = projections.journal.keyspace
     projections.journal.control.execute(
         f"DELETE FROM {keyspace}.messages WHERE persistence_id = ? AND partition_nr = 0"
@@ -212,8 +212,10 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     projections.validated(2)
     refused = projections.run(2, 3, *only)
     (line,) = refused.error_lines
-    what = "1 of 2 buckets (1 reopened by late events), 2024-03-01 00:00: 1 of the 1 event that its"
-    assert what in line
+    message = (
+        "1 of 2 buckets (1 reopened by late events), 2024-03-01 00:00: 1 of the 1 event that its"
+    )
+    assert message in line
     assert pieces(projections)["every", 0] == ("failed", "late", 2)
     assert pieces(projections)["every", 2] == ("done", "new", 1)
     assert projections.journal.rows("every") == totals([red("p|1", 1, 0.1), *kept])
@@ -224,8 +226,8 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
 def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_there(
     projections: Projections,
 ) -> None:
-    journal, there = projections.journal, [red("p|1", 2, 1.1), red("p|1", 3, 1.2)]
-    projections.insert(red("p|1", 1, 0.1), *there)
+    journal, left = projections.journal, [red("p|1", 2, 1.1), red("p|1", 3, 1.2)]
+    projections.insert(red("p|1", 1, 0.1), *left)
     projections.validated(1)
     only = ("--projection", "totals")
     journal.control.execute(
@@ -237,11 +239,11 @@ def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_ther
     projections.purged(0)
     result = projections.run(1, 2, *only, "--strict")
     assert result.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
-    assert projections.journal.rows("totals") == totals(there)
+    assert projections.journal.rows("totals") == totals(left)
 
 
 def test_what_waits_for_validate_is_not_taken_for_purged(projections: Projections) -> None:
-    """Event 2 lies in a time bucket that validate has passed, event 1 in one that it has not."""
+    """Event 2 is in a time bucket that validate has passed, event 1 in one it has not passed."""
     first, second = red("p|1", 1, 1.1), red("p|1", 2, 3.1)
     projections.insert(first, second, red("q|1", 2, 3.2))
     projections.validated(0, 3)

@@ -1,4 +1,4 @@
-"""Checks of a result, and batches of a backlog, against a real Cassandra."""
+"""Checks of a result, and batches of a backlog, in a real Cassandra."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_failing_check_writes_nothing_and_a_warning_is_counted(projections: Pr
 
 
 def skewed() -> list[Event]:
-    """Two series in order, one whose clock jumps back and forth, and one with a gap from 2 on."""
+    """Return two series in order, a series with a jumping clock, and one with a gap from 2 on."""
 
     def red(pid: str, number: int, hours: float) -> Event:
         return event(pid, number, hours, "red", kind="in", amount=10**number)
@@ -93,7 +93,7 @@ def skewed() -> list[Event]:
 def test_batches_of_a_bucket_make_what_one_batch_makes(
     make_journal: Callable[..., Journal], tmp_path: Path, progress: bool
 ) -> None:
-    """Nothing is rejected but what follows the gap, whatever borders lie between events."""
+    """Only events behind the gap are rejected, wherever batches begin and end."""
     missing = event("c|1", 2, 0.4, "red", kind="in", amount=100)
     ends = []
     for rows in ("1", "1000000"):
@@ -105,7 +105,7 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
         projections.insert(*skewed())
         if progress:
             projections.list_persistence_ids()
-            projections.insert_progress(*(one for one in skewed() if one.hours > 4))
+            projections.insert_progress(*(e for e in skewed() if e.hours > 4))
         projections.validated(*range(5))
         result = projections.run(0, 5)
         assert result.status == 0, result.stderr
@@ -115,9 +115,9 @@ def test_batches_of_a_bucket_make_what_one_batch_makes(
         counts = result.report["counts"]
         assert counts["accepted"] == 2 * (len(skewed()) - 2)
         assert counts["rejected_seq_nr"] + counts["rejected_backtracking_seq_nr"] == 4
-        found = [one for one in skewed() if (one.persistence_id, one.sequence_nr) not in
+        accepted = [e for e in skewed() if (e.persistence_id, e.sequence_nr) not in
                  {("c|1", 3), ("c|1", 4)}]  # fmt: skip
-        assert journal.rows("totals") == journal.rows("every") == totals(found)
+        assert journal.rows("totals") == journal.rows("every") == totals(accepted)
         held = end_of(projections)
         projections.insert(missing)
         healed = projections.run(0, 5)
@@ -155,7 +155,7 @@ GOOD = event("q|1", 1, 2.5, "red", kind="in", amount=1)
 def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
     projections: Projections,
 ) -> None:
-    """By tags with a SELECT that raises, and by messages in mode upsert with on-error fail."""
+    """Two projections fail: one by tags whose SELECT raises, one by messages with on-error fail."""
     others = [event(f"p|{hour}", 1, hour + 0.1, "red", kind="in", amount=1) for hour in range(6)]
     behind = event("q|1", 2, 4.5, "red", kind="in", amount=5)
     projections.define(RAISES, TOTALS_TABLE)
@@ -185,13 +185,13 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
         assert f"{name}: 2024-03-01 04:00 held: {held}" in failed.stdout
     assert "boom" in (states["totals", 2][1] or "")
     assert len(projections.offsets()) == 10
-    done = [one for one in others if int(one.hours) != 2]
+    done = [e for e in others if int(e.hours) != 2]
     assert projections.journal.rows("totals") == without_n(done)
     assert {row["persistence_id"] for row in projections.journal.rows("latest")} == {
-        one.persistence_id for one in done
+        e.persistence_id for e in done
     }
 
-    # Corrected, the next run does these two, and no others.
+    # After the correction, the next run does these two pieces and no others.
     assert GOOD.timestamp == POISON.timestamp
     projections.insert(GOOD)
     healed = projections.run(0, 6)
@@ -201,10 +201,10 @@ def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
     newest = {
         row["persistence_id"]: row["sequence_nr"] for row in projections.journal.rows("latest")
     }
-    assert newest == {one.persistence_id: 1 for one in others} | {"q|1": 2}
+    assert newest == {e.persistence_id: 1 for e in others} | {"q|1": 2}
 
 
 def without_n(events: list[Event]) -> list[dict[str, object]]:
-    """What RAISES makes of them: it counts nothing."""
+    """Return the rows that RAISES makes of the events, without the count."""
     rows = [row | {"n": 0} for row in totals(events)]
     return sorted(rows, key=lambda row: str(sorted(row.items())))

@@ -1,4 +1,4 @@
-"""Events that a projection leaves out are numbers like others: consumed in their order, or held."""
+"""Events that a projection leaves out, which are consumed in their order, or held, like others."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from tests.integration.projections import LATEST, LATEST_TABLE, Event, Projectio
 
 SKIPPED = "{serializer-id: 20, manifest: filtered, kind: skip}"
 FILTERS = ("decoder", "unreadable", "where")
-"""What can leave an event out: its decoder's `skip`, its payload, the SQL's WHERE."""
+"""Ways to leave an event out: its decoder's `skip`, its payload, the SQL's WHERE."""
 
 
-def by_filter(projections: Projections, one: Event, how: str) -> None:
-    """Insert the event such that it is left out in this way."""
+def by_filter(projections: Projections, event: Event, how: str) -> None:
+    """Insert the event so that it is left out in the given way."""
     if how == "where":
-        one = replace(one, payload=b'{"kind": "filtered"}')
+        event = replace(event, payload=b'{"kind": "filtered"}')
     if how == "unreadable":
-        one = replace(one, payload=b"\xff\xfe")
-    projections.insert_messages(one)
+        event = replace(event, payload=b"\xff\xfe")
+    projections.insert_messages(event)
     if how == "decoder":
-        key = {"persistence_id": one.persistence_id, "partition_nr": 0}
-        key |= {"sequence_nr": one.sequence_nr, "timestamp": one.timestamp}
+        key = {"persistence_id": event.persistence_id, "partition_nr": 0}
+        key |= {"sequence_nr": event.sequence_nr, "timestamp": event.timestamp}
         projections.journal.insert("messages", [{**key, "ser_manifest": "filtered"}])
 
 
@@ -37,12 +37,12 @@ def test_filtered_events_are_numbers_like_others(projections: Projections) -> No
         .replace("text PRIMARY KEY", "text")
         .replace("note text", "PRIMARY KEY (persistence_id, sequence_nr)"),
     )
-    # e3, e4 and e6 of six are left out, and yet the offset is the last one's.
+    # e3, e4 and e6 of six are left out, and yet the offset is at the last event.
     projections.insert_messages(*plain("e|1", 1, 2, 5))
     for number, how in zip((3, 4, 6), FILTERS, strict=True):
         by_filter(projections, event("e|1", number, number / 100), how)
     for how in FILTERS:
-        # 4 behind a gap, and 7 as the first one of its id that is seen.
+        # 4 is behind a gap, and 7 is the first event seen of its id.
         projections.insert_messages(*plain(f"known|{how}", 1, 2))
         by_filter(projections, event(f"known|{how}", 4, 0.04), how)
         by_filter(projections, event(f"unknown|{how}", 7, 0.07), how)
@@ -73,13 +73,13 @@ def test_filtered_events_are_numbers_like_others(projections: Projections) -> No
 
 
 def numbers(projections: Projections) -> dict[str, int]:
-    """The offset of each persistence id."""
+    """Return the offset of each persistence id."""
     return {pid: place[1] for (_, pid, _), place in projections.offsets().items()}
 
 
 def logged(projections: Projections) -> dict[str, list[int]]:
-    """The sequence nrs in the read model, by persistence id."""
-    found: dict[str, list[int]] = {}
+    """Return the sequence nrs in the read model, by persistence id."""
+    numbers_of: dict[str, list[int]] = {}
     for row in projections.journal.rows("log"):
-        found.setdefault(row["persistence_id"], []).append(row["sequence_nr"])
-    return {pid: sorted(each) for pid, each in found.items()}
+        numbers_of.setdefault(row["persistence_id"], []).append(row["sequence_nr"])
+    return {pid: sorted(numbers) for pid, numbers in numbers_of.items()}

@@ -1,6 +1,6 @@
-"""Mode fold against a real Cassandra, exact whatever is late, repeated, changed or poisoned.
+"""Mode fold in a real Cassandra, exact with late, repeated, changed and poisoned events.
 
-The state holds every sequence nr that was folded, in its order, so that nothing goes unnoticed.
+The state holds every folded sequence nr, in folding order, so that no error goes unnoticed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_a_changed_fold_begins_with_the_first_event_of_what_it_touches(
     assert books(projections)["a|2"] == (2, 20, [1, 2])
     assert books(projections)["a|1"] == (4, 40, [1, 2, 3, 4])
 
-    # A history that lost its beginning is no history.
+    # A history without its beginning cannot be folded.
     journal = projections.journal
     journal.control.execute(
         f"DELETE FROM {journal.keyspace}.messages"
@@ -121,7 +121,7 @@ def test_a_changed_fold_begins_with_the_first_event_of_what_it_touches(
     ran(projections.run(3, 4, "--accept-purged"))
     assert books(projections)["a|1"] == (4, 300, [2, 3, 4])
 
-    # What was written by hand would hide every state.
+    # This state, written by hand, would hide every other state.
     journal.control.execute(
         f"UPDATE {journal.keyspace}.books SET sequence_nr = 9 WHERE persistence_id = ?", ("a|2",)
     )
@@ -208,7 +208,7 @@ def test_a_skipped_event_counts_as_consumed(projections: Projections) -> None:
         START_MS, START_MS + HOUR_MS,
     }  # fmt: skip
 
-    # With fail nothing of it is stored: the offset stays, and so does the result.
+    # With on-error fail nothing is stored: the offset stays, and so does the result.
     (projections.directory / "latest.sql").write_text(
         LATEST.format(keyspace=projections.journal.keyspace)
         .replace("version: 1", "version: 2")

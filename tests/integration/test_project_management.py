@@ -1,4 +1,4 @@
-"""Projections paused, resumed and looked at while nothing runs, against a real Cassandra."""
+"""Projections paused, resumed and looked at while nothing runs, in a real Cassandra."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidemark.projection.offset_store.offsets import OffsetStore
 
 @pytest.fixture
 def projections(journal: Journal, tmp_path: Path) -> Projections:
-    """Two projections over the same events; three hours are validated."""
+    """Return two projections over the same events; three hours are validated."""
     two = Projections(journal, tmp_path)
     two.define(TOTALS, TOTALS_TABLE)
     two.define(LATEST, LATEST_TABLE, file="two.sql")
@@ -38,7 +38,7 @@ def projections(journal: Journal, tmp_path: Path) -> Projections:
 
 
 def audited(projections: Projections) -> list[tuple[str, str, str]]:
-    """Operation, subject without its keyspace, and run id, in their order."""
+    """Return (operation, subject without its keyspace, run id) of the audit rows, in order."""
     rows = sorted(projections.journal.own_rows("audit"), key=lambda row: row["at"].time)
     return [(row["operation"], row["subject"].partition("/")[2], row["run_id"]) for row in rows]
 
@@ -75,17 +75,17 @@ def test_what_stands_so_already_is_said_and_leaves_no_audit_row(projections: Pro
 def test_of_two_changes_at_once_one_loses_cleanly(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both read the same state before either writes."""
+    """Both changes read the same state before either writes."""
     settings = projections.journal.settings()
     settings = settings.model_copy(update={"projections_dir": projections.directory})
     both_have_read = threading.Barrier(2, timeout=60)
     read = management_state.pause_state
 
     def read_and_wait(*arguments: object) -> PauseState:
-        found = read(*arguments)  # type: ignore[arg-type]
-        if found.paused is None and threading.current_thread() is not threading.main_thread():
+        row = read(*arguments)  # type: ignore[arg-type]
+        if row.paused is None and threading.current_thread() is not threading.main_thread():
             both_have_read.wait()
-        return found
+        return row
 
     monkeypatch.setattr(management_state, "pause_state", read_and_wait)
     errors: list[TidemarkError] = []

@@ -1,4 +1,4 @@
-"""The modes append and export against a real Cassandra and real files, and a definition tried."""
+"""The modes append and export in a real Cassandra and real files, and a tried definition."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_append_has_a_row_for_each_event_and_a_corrected_version_wins_in_every_c
     assert projections.run(0, 2, "--force").report["counts"]["rows_written"] == 4
     assert _with_write_times(projections) == before
 
-    # Smaller values and a null in place of a value: only a higher write time brings them through.
+    # Smaller values, and a null instead of a value, replace the old ones only by write time.
     corrected = LOG.replace("amount FROM", "nullif(amount - 5, 0) AS amount FROM")
     projections.define(corrected)
     (refusal,) = projections.run(0, 2).error_lines
@@ -185,8 +185,8 @@ def test_show_tries_a_definition_and_writes_nothing(
 
 
 def exported(directory: Path) -> list[tuple[Any, ...]]:
-    """What pandas finds: time bucket, id, number, time, kind and amount."""
-    found: list[dict[str, Any]] = pd.read_parquet(directory).to_dict("records")  # type: ignore[assignment]
+    """Read the export with pandas: time bucket, id, number, time, kind and amount of each row."""
+    rows: list[dict[str, Any]] = pd.read_parquet(directory).to_dict("records")  # type: ignore[assignment]
     return sorted(
         (
             (
@@ -197,22 +197,22 @@ def exported(directory: Path) -> list[tuple[Any, ...]]:
                 row["kind"],
                 None if pd.isna(row["amount"]) else int(row["amount"]),
             )
-            for row in found
+            for row in rows
         ),
         key=lambda row: row[1:3],
     )
 
 
 def expected_rows(events: Any) -> list[tuple[Any, ...]]:
-    """The same of the events that are tagged red."""
+    """Compute by a loop the rows of the events that are tagged red."""
     rows = []
-    for one in sorted(events, key=lambda one: (one.persistence_id, one.sequence_nr)):
-        if "red" in one.tags:
-            fields = json.loads(one.payload)
-            moment = START.timestamp() + one.hours * 3600
+    for e in sorted(events, key=lambda e: (e.persistence_id, e.sequence_nr)):
+        if "red" in e.tags:
+            fields = json.loads(e.payload)
+            moment = START.timestamp() + e.hours * 3600
             at = datetime.fromtimestamp(round(moment, 6), UTC)
             rows.append(
-                (one.time_bucket, one.persistence_id, one.sequence_nr, at, fields["kind"],
+                (e.time_bucket, e.persistence_id, e.sequence_nr, at, fields["kind"],
                  fields.get("amount"))
             )  # fmt: skip
     return rows

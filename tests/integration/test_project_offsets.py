@@ -1,4 +1,4 @@
-"""Offsets looked at, set, skipped and cleared by hand while nothing runs."""
+"""Offsets shown, set, skipped and cleared by hand while nothing runs."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ SERIES = {"every": ID, "totals": (*ID, "--tag", "red")}
 
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
-    """The same result from both sources: every event has a tag."""
+    """Return projections with the same result from both sources: every event has a tag."""
     return both_sources(make_journal, tmp_path)
 
 
 def six_events() -> list[Event]:
-    """e1 to e6, two in each of three hours."""
+    """Return the events e1 to e6, two in each of three hours."""
     return [red("p|1", number, (number - 1) // 2 + 0.1 * number) for number in range(1, 7)]
 
 
 def apply_to_both(projections: Projections, command: str, *options: str) -> list[str]:
-    """Do it to both projections; the lines that say what was done."""
+    """Apply a command to both projections; return the lines that say what was done."""
     lines = []
     for name in BOTH:
         series = () if command == "clear" else SERIES[name]
@@ -57,7 +57,7 @@ def apply_to_both(projections: Projections, command: str, *options: str) -> list
 
 
 def audited(projections: Projections) -> list[tuple[str, str, str]]:
-    """Operation, subject without its keyspace, and plan, in their order."""
+    """Return (operation, subject without its keyspace, plan) of the audit rows, in order."""
     rows = sorted(projections.journal.own_rows("audit"), key=lambda row: row["at"].time)
     return [(row["operation"], row["subject"].partition("/")[2], row["plan"]) for row in rows]
 
@@ -112,13 +112,13 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     assert projections.offsets() == stored
     assert results(projections) == both(events)
 
-    # Without its pieces: the run itself finds what is new again, in buckets that are done.
+    # Without its pieces, the run itself finds the events that are new again in done buckets.
     settings, subject = projections.journal.settings(), f"{projections.journal.keyspace}/totals"
     [totals] = catalog.select(projections.directory, ["totals"])
     OffsetStore(projections.journal.control, settings, totals).set_offset(
         Offset(Series("p|1", "red"), 3, 3)
     )
-    # As set-offset does: what the results were made from may be new again.
+    # As after set-offset, the events of the results may be new again.
     projections.journal.control.execute(
         f"DELETE FROM {settings.keyspace}.projection_bucket"
         " WHERE projection = ? AND bucket_size = 'Hour'",
@@ -169,12 +169,12 @@ def test_skip_heals_a_gap_and_keeps_a_poison_event_out_of_every_result(
     assert results(projections) == both([first, behind, other])
     assert reached(projections)["totals", "p|1"] == 4
 
-    # What is skipped stays out, also when the missing event appears.
+    # A skipped event stays out, also when the missing event appears.
     projections.insert(missing)
     assert projections.run(0, 3, "--force").report["pieces"]["done"] == 6
     assert results(projections) == both([first, behind, other])
 
-    # Back before it, it is new again.
+    # With the offset back before the event, the event is new again.
     apply_to_both(projections, "set-offset", "--to", "1")
     assert projections.journal.own_rows("projection_skipped") == []
     assert projections.run(0, 3).report["pieces"]["done"] == 6
@@ -225,7 +225,7 @@ def test_forward_skips_and_what_cannot_be_is_refused_in_one_line(projections: Pr
     assert audited(projections) == []
     assert "p|1: is at 2 already" in projections.manage(*every, "--to", "2", "--apply").stdout
 
-    # Of two that have read the same, the second loses.
+    # Of two commands that have read the same offset, the second loses.
     assert projections.manage(*every, "--to", "4", "--expected", "2", "--apply").status == 0
     assert "is 4, not 2" in refusal(1, *every, "--to", "5", "--expected", "2")
     [started, done] = audited(projections)
@@ -258,15 +258,17 @@ def test_offsets_of_many_series_are_counted_and_paged(projections: Projections) 
     assert summary.report["counts"] == {"series": 40}
     assert "newest cursor 2024-03-01 00:02:20" in summary.stdout
     assert "oldest cursor 2024-03-01 00:00:00" in summary.stdout
-    found = summary.report["details"]["slices"]
-    assert sum(one["series"] for one in found) == 40
+    slices = summary.report["details"]["slices"]
+    assert sum(one_slice["series"] for one_slice in slices) == 40
     every = projections.manage("get-offset", "every", "--all")
     assert {f"m|{number}" for number in range(40)} == {
         line.partition(":")[0] for line in every.stdout.splitlines() if line.startswith("m|")
     }
-    number = found[0]["slice"]
-    one = projections.manage("get-offset", "every", "--slice", str(number), "--all")
-    assert one.report["counts"]["series"] == found[0]["series"]
-    assert all(f"(slice {number})" in line for line in one.stdout.splitlines() if "m|" in line)
+    number = slices[0]["slice"]
+    one_slice = projections.manage("get-offset", "every", "--slice", str(number), "--all")
+    assert one_slice.report["counts"]["series"] == slices[0]["series"]
+    assert all(
+        f"(slice {number})" in line for line in one_slice.stdout.splitlines() if "m|" in line
+    )
     nothing = projections.manage("get-offset", "every", "--persistence-id", "x|1")
     assert "x|1: nothing is consumed" in nothing.stdout

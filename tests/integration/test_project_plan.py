@@ -1,4 +1,4 @@
-"""Plans that are looked at, kept and run; runs of some pieces only; the lag, counted exactly."""
+"""Plans that are shown, kept and run; runs of some pieces only; the exact lag."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RAISES = TOTALS.replace("count(*)", "count(CASE WHEN amount < 0 THEN raise_error
 
 @pytest.fixture
 def projections(journal: Journal, tmp_path: Path) -> Projections:
-    """By tags and by messages, over an event in each of four hours; two hours are validated."""
+    """Return projections by tags and by messages, with events in four hours, two validated."""
     two = Projections(journal, tmp_path)
     two.define(TOTALS, TOTALS_TABLE)
     two.define(LATEST, LATEST_TABLE, file="two.sql")
@@ -42,7 +42,7 @@ HISTORY = tuple(
 
 
 def executed(projections: Projections, run_id: str) -> set[tuple[str, int]]:
-    """Projection and hour of the pieces that a run has done."""
+    """Return projection and hour of the pieces that a run has done."""
     return {
         (row["subject"].partition("/")[2], (row["time_bucket"] - START_MS) // HOUR_MS)
         for row in projections.journal.own_rows("piece")
@@ -68,7 +68,7 @@ def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_mov
     assert "latest  2024-03-01 02:00  new, held: not validated" in lines
     assert pieces(projections) == {}
 
-    # What becomes ready afterwards, and is not in the plan, is left to the next run.
+    # A bucket that becomes ready after the plan is left to the next run.
     projections.validated(-1)
     ran = projections.manage("--plan", str(file), "--run-id", "r1")
     assert ran.status == 0, ran.stderr
@@ -125,7 +125,7 @@ def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bou
         " AND tag_pid_sequence_nr = 1",
         (good.payload, good.time_bucket, good.timestamp),
     )
-    # A day later, with that day's window.
+    # The next run is a day later, with that day's window.
     projections.validated(27)
     retried = projections.run(27, 28, *only, "--run-id", "retry")
     assert retried.report["pieces"]["done"] == 1
@@ -150,12 +150,12 @@ def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bou
 def test_exact_lag_of_each_slice_equals_a_count(projections: Projections) -> None:
     assert projections.run(0, 2).report["pieces"]["done"] == 4
     behind = [
-        event(f"m|{number}", one, 2 + number / 10 + one / 100, "red", kind="in", amount=1)
+        event(f"m|{number}", item, 2 + number / 10 + item / 100, "red", kind="in", amount=1)
         for number in range(5)
-        for one in range(1, number + 2)
+        for item in range(1, number + 2)
     ]
     projections.insert(*behind, event("n|1", 1, 2.5, "green", kind="in", amount=1))
-    # The tag view of this one is not written yet: only the progress knows it.
+    # The tag view of this event is not written yet: only the progress knows it.
     unwritten = event("p|1", 5, 3.5, "red", kind="in", amount=1)
     projections.history.add(unwritten)
     projections.insert_progress(unwritten)
@@ -170,8 +170,8 @@ def test_exact_lag_of_each_slice_equals_a_count(projections: Projections) -> Non
     result = projections.manage("status", "--exact", "--ranges", "1024")
     assert result.status == 0, result.stderr
     for said in result.report["details"]["projections"]:
-        slices = {one["first"]: one for one in said["slices"]}
-        assert {number: one["behind"] for number, one in slices.items()} == expected[said["name"]]
+        slices = {item["first"]: item for item in said["slices"]}
+        assert {number: item["behind"] for number, item in slices.items()} == expected[said["name"]]
         assert said["behind"] == sum(expected[said["name"]].values())
         assert slices[slice_of("m|0")]["is_begun"] is False
         # Consumed to 01:06, the newest event is of 03:06.

@@ -1,4 +1,4 @@
-"""Blue/green: a new version beside the live one, the swap, and dropping what is over."""
+"""Blue/green releases: a new version beside the live one, the swap, the drop of old versions."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 def tables(projections: Projections) -> set[str]:
-    found = projections.journal.control.execute(
+    rows = projections.journal.control.execute(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?",
         (projections.journal.keyspace,),
     )
-    return {row["table_name"] for row in found if row["table_name"].startswith("totals")}
+    return {row["table_name"] for row in rows if row["table_name"].startswith("totals")}
 
 
 def start_and_die(projections: Projections, start: str, end: str) -> subprocess.Popen[str]:
-    """A run that is killed when its pieces are done."""
+    """Start a run that is killed when its pieces are done."""
     return start_until(
         projections.journal,
         Seam.PIECES_FINISHED,
@@ -117,7 +117,7 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert f"totals: {in_place}" in said
     assert building in said
 
-    # Killed between the last piece and the swap.
+    # The run is killed between the last piece and the swap.
     projections.validated(2)
     bounds = [START.replace(hour=hour).isoformat() for hour in (2, 3)]
     killed = start_and_die(projections, *bounds)
@@ -131,8 +131,8 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert "starting Spark" not in again.stderr
     assert "totals: version 2 is live now" in again.stdout
     assert released(projections) == [("totals", 2, f"{keyspace}.totals_v2")]
-    both = in_order(expected(totals([*SOME_EVENTS, *LATER]), -1))
-    assert in_order(journal.rows("totals_v2")) == both
+    all_rows = in_order(expected(totals([*SOME_EVENTS, *LATER]), -1))
+    assert in_order(journal.rows("totals_v2")) == all_rows
     assert in_order(journal.rows("totals")) == live
     assert {row["operation"] for row in journal.own_rows("audit")} == {"release"}
     assert projections.run(2, 3).report["state"] == "nothing-to-do"
@@ -213,7 +213,7 @@ def test_a_table_made_like_another_has_its_columns_key_and_every_option(
         create_table_like(control, keyspace, "Template", "copy")
     of_template, of_copy = (described(control, keyspace, name) for name in ("Template", "copy"))
     assert of_copy == of_template
-    # Not only what Cassandra gives to every table.
+    # These options differ from Cassandra's defaults.
     options = of_copy[1]
     assert options["comment"] == "it's (a) template"
     assert options["speculative_retry"] == "42p"
@@ -224,7 +224,7 @@ def test_a_table_made_like_another_has_its_columns_key_and_every_option(
 
 
 def described(control: Control, keyspace: str, name: str) -> tuple[list[Row], Row]:
-    """Columns and options of a table as Cassandra has them, without its name and id."""
+    """Return columns and options of a table as Cassandra has them, without its name and id."""
     where, values = " WHERE keyspace_name = ? AND table_name = ?", (keyspace, name)
     columns = control.execute(f"SELECT * FROM system_schema.columns{where}", values)
     [options] = control.execute(f"SELECT * FROM system_schema.tables{where}", values)
@@ -235,7 +235,7 @@ def described(control: Control, keyspace: str, name: str) -> tuple[list[Row], Ro
 
 
 def test_a_ledger_that_was_forgotten_begins_anew_whatever_our_clock_says(journal: Journal) -> None:
-    """Lightweight transactions write it: a plain delete by a clock ahead would hide them."""
+    """Lightweight transactions write the ledger: a plain delete by a fast clock would hide them."""
     pieces = Pieces(
         journal.control, journal.own_keyspace, "project", "dropped", BucketSize.HOUR, "v1"
     )

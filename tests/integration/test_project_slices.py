@@ -1,4 +1,4 @@
-"""Projections range of slices by range of slices, and of some entity types only."""
+"""Projections run by ranges of slices, and projections of some entity types only."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, kind text,
     PRIMARY KEY ((persistence_id), sequence_nr))"""
 
 
-def ids(entity_type: str, wanted: Iterable[int]) -> list[str]:
-    """A persistence id of the type in each of the slices."""
-    left, number = list(wanted), 0
-    found: dict[int, str] = {}
-    while set(left) - set(found):
+def ids(entity_type: str, slices: Iterable[int]) -> list[str]:
+    """Return a persistence id of the entity type in each of the slices."""
+    left, number = list(slices), 0
+    id_of: dict[int, str] = {}
+    while set(left) - set(id_of):
         name = f"{entity_type}|{number}"
-        found.setdefault(keys.slice_of(name), name)
+        id_of.setdefault(keys.slice_of(name), name)
         number += 1
-    return [found[each] for each in left]
+    return [id_of[place] for place in left]
 
 
 def some(pids: Sequence[str], numbers: range, hours: float) -> list[Event]:
@@ -68,9 +68,9 @@ def logged(projections: Projections) -> list[tuple[str, int]]:
 
 def keys_of(events: Iterable[Event], types: tuple[str, ...] = ("Order", "Cart")) -> list[Any]:
     return sorted(
-        (one.persistence_id, one.sequence_nr)
-        for one in events
-        if keys.entity_type(one.persistence_id) in types
+        (event.persistence_id, event.sequence_nr)
+        for event in events
+        if keys.entity_type(event.persistence_id) in types
     )
 
 
@@ -94,7 +94,7 @@ def total(results: Iterable[Result]) -> dict[str, int]:
 def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) -> None:
     """ChangeSliceRangesSpec 1: 20 ids with 10 events each, and 20 more while nothing runs.
 
-    Stopped at a quarter, again at three quarters; the third restart replays nothing.
+    Runs are stopped at a quarter and at three quarters; the third restart replays nothing.
     """
     pids = [
         *ids("Order", range(5, 1024, 103)),
@@ -112,7 +112,7 @@ def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) 
     runs = [projections.run(0, 2, "--slices", "0-255")]
     quarter = in_slices(pids, 0, 255)
     assert newest(projections) == dict.fromkeys(quarter, 10)
-    assert logged(projections) == keys_of(one for one in events if one.persistence_id in quarter)
+    assert logged(projections) == keys_of(e for e in events if e.persistence_id in quarter)
     assert projections.states() == [
         (name, hour, "planned", None) for name in ("latest", "log") for hour in (0, 1)
     ]
@@ -132,8 +132,12 @@ def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) 
     assert newest(projections) == dict.fromkeys(pids, 11)
     assert logged(projections) == keys_of(events)
     consumed = len(events) + len(keys_of(events))
-    found = total(runs)
-    assert (found["accepted"], found["events_read"], found["duplicate"]) == (consumed, consumed, 0)
+    totals = total(runs)
+    assert (totals["accepted"], totals["events_read"], totals["duplicate"]) == (
+        consumed,
+        consumed,
+        0,
+    )
     assert projections.states() == [
         (name, hour, "done", None) for name in ("latest", "log") for hour in (0, 1, 2)
     ]
@@ -154,7 +158,7 @@ def test_slow_slice_is_taken_over_by_other_ranges(
 ) -> None:
     """ChangeSliceRangesSpec 2: 32 ids (slices 0, 32, 64, ...) with 20 events each, 4 then 2 ranges.
 
-    The range of slice 0 is as slow as can be: it stops between its offsets and the ledger.
+    The range of slice 0 is slow in the extreme: it stops between its offsets and the ledger.
     """
     pids = ids("Order", range(0, 1024, 32))
     projections.define(LOG, LOG_TABLE)
@@ -172,8 +176,8 @@ def test_slow_slice_is_taken_over_by_other_ranges(
     rest = some(pids, range(11, 21), 1)
     projections.insert(*rest)
     projections.validated(1)
-    second = [projections.run(0, 2, "--slices", each) for each in ("0-511", "512-1023")]
-    # What the stopped range had read is read again, and changes nothing.
+    second = [projections.run(0, 2, "--slices", slices) for slices in ("0-511", "512-1023")]
+    # The events of the stopped range are read again, and change nothing.
     assert total(second) == counts(events_read=400, rows_written=400, accepted=320, duplicate=80)
     assert logged(projections) == keys_of([*half, *rest])
     assert {state for _, _, state, _ in projections.states()} == {"done"}
@@ -186,8 +190,8 @@ def stopped(*_: object, **__: object) -> None:
 def stopping_after(times: int, function: Callable[..., None]) -> Callable[..., None]:
     left = iter(range(times))
 
-    def call(*arguments: Any, **those: Any) -> None:
-        function(*arguments, **those)
+    def call(*arguments: Any, **options: Any) -> None:
+        function(*arguments, **options)
         if next(left, None) is None:
             stopped()
 
@@ -210,7 +214,7 @@ def test_interrupted_ranges_late_events_and_gaps(
     with monkeypatch.context() as patched:
         patched.setattr(slice_records, "record", stopping_after(2, slice_records.record))
         ended = [projections.run(0, 1, "--slices", f"{n}-{n + 255}") for n in (0, 256, 512)]
-    assert [one.status for one in ended] == [0, 0, 1]
+    assert [result.status for result in ended] == [0, 0, 1]
     [(_, _, state, error)] = projections.states()
     assert state == "failed"
     assert error is not None
@@ -219,7 +223,7 @@ def test_interrupted_ranges_late_events_and_gaps(
     left = slice_ranges.missing(slice_ranges.ALL, done)
     assert left
 
-    # Without options a run takes up what is left, and nothing else.
+    # Without options a run takes up the slices that are left, and nothing else.
     rest = projections.run(0, 1)
     again = [pid for pid in pids if any(r.first <= keys.slice_of(pid) <= r.last for r in left)]
     assert rest.report["counts"]["events_read"] == 3 * len(again) < len(events)
@@ -229,10 +233,10 @@ def test_interrupted_ranges_late_events_and_gaps(
     late, gap = event(pids[0], 4, 0.9, kind="in", amount=4), some(pids[-1:], range(5, 6), 1)
     projections.insert(late, *gap, *some(pids[1:2], range(4, 5), 1))
     projections.validated(1)
-    lower, held = (projections.run(1, 2, "--slices", each) for each in ("0-511", "512-1023"))
+    lower, held = (projections.run(1, 2, "--slices", slices) for slices in ("0-511", "512-1023"))
     assert held.report["pieces"] == {"planned": 1, "done": 0, "held": 1, "failed": 0}
-    found = total([lower, held])
-    assert (found["accepted"], found["rejected_seq_nr"]) == (2, 1)
+    totals = total([lower, held])
+    assert (totals["accepted"], totals["rejected_seq_nr"]) == (2, 1)
     [first, (_, hour, state, error)] = projections.states()
     assert first == ("latest", 0, "done", None)
     assert (hour, state) == (1, "held")

@@ -1,4 +1,4 @@
-"""Projections that start from snapshots, against Pekko's own table of them."""
+"""Projections that start from snapshots, with Pekko's own table of snapshots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def move(pid: str, number: int, hours: float) -> Any:
 
 
 def snapshot(pid: str, number: int, hours: float, amount: int | None) -> Mapping[str, Any]:
-    """As Pekko writes it; without an amount, as its older releases did: in another column."""
+    """Return a snapshot as Pekko writes it, or without an amount as its older releases did."""
     payload = json.dumps({"kind": "state", "amount": amount}).encode()
     serialized = {"ser_id": 20, "ser_manifest": "", "snapshot_data": payload}
     return {
@@ -35,15 +35,15 @@ def snapshot(pid: str, number: int, hours: float, amount: int | None) -> Mapping
 
 @pytest.fixture
 def snapshots(projections: Projections) -> Projections:
-    """The snapshots lie in the journal's keyspace; their table is not there yet."""
+    """Return projections with the snapshots' keyspace set to the journal's, without their table."""
     journal = projections.journal
     names = {"TIDEMARK_SNAPSHOT_KEYSPACE": journal.keyspace}
     journal.environment = {**journal.environment, **names}
     return projections
 
 
-def take(projections: Projections, *those: Mapping[str, Any]) -> None:
-    projections.journal.insert("snapshots", those)
+def take(projections: Projections, *snapshots: Mapping[str, Any]) -> None:
+    projections.journal.insert("snapshots", snapshots)
 
 
 def create_table(projections: Projections) -> None:
@@ -52,7 +52,7 @@ def create_table(projections: Projections) -> None:
 
 
 def delete_messages(projections: Projections, pid: str, to: int) -> None:
-    """As Pekko's deleteMessages does, which the snapshot's retention criteria call."""
+    """Delete as Pekko's deleteMessages does, which a snapshot's retention criteria call."""
     journal = projections.journal
     journal.control.execute_many(
         f"DELETE FROM {journal.keyspace}.messages"
@@ -70,7 +70,7 @@ def states(projections: Projections) -> dict[str, tuple[int, str, int]]:
 
 
 def frontiers(projections: Projections, name: str) -> dict[str, tuple[int, int | None]]:
-    """Number consumed, and that of the snapshot it began with, by persistence id."""
+    """Return the consumed number and the number of the first snapshot, by persistence id."""
     return {
         row["persistence_id"]: (row["sequence_nr"], row["snapshot_sequence_nr"])
         for row in projections.journal.own_rows("projection_offset")
@@ -93,10 +93,10 @@ def test_an_id_begins_with_its_newest_snapshot_before_the_window_ends(
 
     create_table(snapshots)
     snapshots.insert(
-        # Its snapshot lies before the projection's first bucket, and so does what follows it.
+        # The snapshot is before the projection's first bucket, and so are the events after it.
         *(move("a|1", number, 0.1 * number) for number in (1, 2, 3)),
         move("a|1", 4, 1.2),
-        # Of its snapshots one is too old, and one too young.
+        # One snapshot is too old, another too young.
         *(move("a|2", number, 1 + 0.1 * number) for number in range(1, 6)),
         # No snapshot.
         move("a|3", 1, 1.1),
@@ -104,7 +104,7 @@ def test_an_id_begins_with_its_newest_snapshot_before_the_window_ends(
         move("a|4", 1, 2.1),
         # A gap behind the snapshot.
         move("a|5", 4, 1.4),
-        # In the older column.
+        # The snapshot is in the older column.
         move("a|6", 1, 1.1),
         move("a|6", 2, 1.2),
     )
@@ -142,8 +142,8 @@ def test_an_id_begins_with_its_newest_snapshot_before_the_window_ends(
     assert (letter["persistence_id"], letter["sequence_nr"]) == ("a|6", 1)
     assert letter["cause"] == "snapshot: snapshot_data is empty; the column snapshot is not read"
 
-    # The next run finds what is new by key. Later snapshots of known ids are ignored; what the
-    # first ones stood for is not processed when its bucket is done again.
+    # The next run finds new events by key. Later snapshots of known ids are ignored; the events
+    # that the first snapshots stood for are not processed when their bucket is done again.
     snapshots.insert(move("a|5", 3, 1.3), move("a|3", 2, 2.2), move("a|7", 9, 2.3))
     snapshots.list_persistence_ids()
     take(snapshots, snapshot("a|3", 2, 2.4, 102), snapshot("a|7", 8, 2.2, 108))
@@ -179,7 +179,7 @@ def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
     first = {"a|1": (4, 102, [-1, 2, 3, 4]), "a|2": (3, 101, [-1, 2, 3]), "a|3": (1, 1, [1])}
     assert books(snapshots) == first
 
-    # Died after the result: no offset is there, and a newer snapshot of a|2 is.
+    # The run died after the result: there is no offset, but a newer snapshot of a|2.
     journal.control.execute_many(
         f"DELETE FROM {journal.own_keyspace}.projection_offset"
         " WHERE projection = ? AND slice = ? AND persistence_id = ?",
@@ -194,7 +194,7 @@ def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
     second = {"a|1": first["a|1"], "a|2": (5, 201, [-1, 4, 5]), "a|3": (2, 2, [1, 2])}
     assert books(snapshots) == second
 
-    # A new version reads no history from before the snapshots: there is none any more.
+    # A new version reads no events from before the snapshots, as none are left.
     delete_messages(snapshots, "a|1", 2)
     delete_messages(snapshots, "a|2", 4)
     define(snapshots, fold(source=source, start="snapshot", factor=10, version=2))
@@ -206,7 +206,7 @@ def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
         "a|3": second["a|3"],
     }
 
-    # Set back, it still is what began with that snapshot; cleared, it begins with the newest.
+    # An id that is set back keeps its first snapshot; a cleared id begins with the newest.
     back = ("set-offset", "books", "--persistence-id", "a|2", "--to", "4", "--apply")
     assert snapshots.manage(*back).status == 0
     assert frontiers(snapshots, "books")["a|2"] == (4, 4)

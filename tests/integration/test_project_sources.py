@@ -57,7 +57,7 @@ CREATE TABLE {keyspace}.log (persistence_id text, sequence_nr bigint, at timesta
 
 @pytest.fixture
 def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever scans a table of the journal fails."""
+    """Make every scan of a table of the journal fail."""
     scan = connector.read
 
     def read(
@@ -77,7 +77,7 @@ def test_persistence_ids_are_read_by_key_and_nothing_else(projections: Projectio
         event("a|1", 2, 1.1, kind="in", amount=10),
         event("it's |2", 5, 0.3, kind="out", amount=100),
     ]
-    # Of this one 1 to 4 are deleted.
+    # Of this id, 1 to 4 are deleted.
     projections.journal.insert("metadata", [{"persistence_id": "it's |2", "deleted_to": 4}])
     others = [event(pid, 1, 0.2, kind="in", amount=-1) for pid in OTHER]
     projections.insert_messages(*first, *others)
@@ -87,10 +87,10 @@ def test_persistence_ids_are_read_by_key_and_nothing_else(projections: Projectio
     assert result.report["counts"] == counts(
         events_read=3, rows_written=3, accepted=3, first_encounters=1
     )
-    tagged = [replace(one, tags=frozenset({"red"})) for one in first]
+    tagged = [replace(untagged, tags=frozenset({"red"})) for untagged in first]
     assert projections.journal.rows("totals") == totals_of(tagged)
 
-    # A late one reopens its time bucket, one behind a gap is held.
+    # A late event reopens its time bucket, an event behind a gap is held.
     late = event("a|1", 3, 0.9, kind="in", amount=1000)
     held = event("it's |2", 7, 2.5, kind="out", amount=5)
     projections.insert_messages(late, held)
@@ -182,7 +182,7 @@ class Orders:
 
 @pytest.fixture
 def orders(make_journal: Callable[..., Journal], tmp_path: Path) -> tuple[Projections, Orders]:
-    """Without a Pekko journal: what is not there is not needed."""
+    """Return projections without a Pekko journal, none of whose tables is needed."""
     journal = make_journal()
     return Projections(journal, tmp_path), Orders(journal)
 
@@ -237,7 +237,7 @@ def test_kafka_journal_is_a_source_with_the_same_envelope(
     assert b_1["tags"] == "x y"
     assert b_1["at"] == (START + timedelta(hours=0.5)).replace(tzinfo=None)
 
-    # Over a border of segments, late, and behind a gap.
+    # Events over a border of segments, late, and behind a gap.
     for number in (4, 5, 6):
         topic.append("A-1", number, 2.0 + number / 10)
     topic.head("A-1", 6)
@@ -305,7 +305,7 @@ def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
 def test_numbers_that_an_append_left_out_hold_nothing_back(
     orders: tuple[Projections, Orders],
 ) -> None:
-    """The head is written after the events: below it nothing more can come, above it may."""
+    """The head is written after the events: new events can appear only above it."""
     projections, topic = orders
     projections.define(LOG, LOG_TABLE)
     projections.journal.environment = {
@@ -316,7 +316,7 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
     topic.append("a", 1, 0.1)
     topic.append("a", 3, 0.2)
     topic.head("a", 1)
-    # Over many segments; and what 9 follows lies in a time bucket that is not over.
+    # The numbers span many segments; the event before 9 is in a time bucket that is not over.
     for number, hours in ((1, 0.3), (60, 0.4), (61, 0.5)):
         topic.append("b", number, hours)
     topic.head("b", 61)
@@ -326,7 +326,7 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
     first = run(0, 1)
     assert first.status == 0, first.stderr
     assert projections.states() == [("log", 0, "held", "gap: a 2 missing, c 5 held")]
-    assert {pid: sorted(found) for pid, found in shown(projections).items()} == {
+    assert {pid: sorted(numbers) for pid, numbers in shown(projections).items()} == {
         "a": [1],
         "b": [1, 60, 61],
         "c": [1],
@@ -337,7 +337,7 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
     second = run(1, 2)
     assert second.status == 0, second.stderr
     assert {state for _, _, state, _ in projections.states()} == {"done"}
-    assert {pid: sorted(found) for pid, found in shown(projections).items()} == {
+    assert {pid: sorted(numbers) for pid, numbers in shown(projections).items()} == {
         "a": [1, 3],
         "b": [1, 60, 61, 1000],
         "c": [1, 5, 9],
@@ -345,10 +345,10 @@ def test_numbers_that_an_append_left_out_hold_nothing_back(
 
 
 def shown(projections: Projections) -> dict[str, dict[int, str]]:
-    found: dict[str, dict[int, str]] = {}
+    rows: dict[str, dict[int, str]] = {}
     for row in projections.journal.rows("log"):
-        found.setdefault(row["persistence_id"], {})[row["sequence_nr"]] = row["what"]
-    return found
+        rows.setdefault(row["persistence_id"], {})[row["sequence_nr"]] = row["what"]
+    return rows
 
 
 ANEW = TOTALS.replace("{tags: [red, blue]}", "messages").replace(
@@ -357,7 +357,7 @@ ANEW = TOTALS.replace("{tags: [red, blue]}", "messages").replace(
 
 
 def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projections) -> None:
-    """Found by key, although its second life is shorter than the first one was."""
+    """The id is found by key, although its second life is shorter than its first."""
     projections.define(ANEW, TOTALS_TABLE)
     former = [
         event("a|1", number, 0.1 * number, "red", kind="in", amount=1) for number in (1, 2, 3)
@@ -380,9 +380,9 @@ def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projec
     assert second.status == 0, second.stderr
     assert second.report["counts"] == counts(events_read=2, rows_written=1, accepted=2)
     assert projections.journal.rows("totals") == totals_of([*former, quiet, *anew])
-    found = {key[1]: number for key, (_, number, _) in projections.offsets().items()}
-    assert found == {"a|1": 2, "b|1": 1}
-    # Consumed once: another run takes them for what they are.
+    offsets = {key[1]: number for key, (_, number, _) in projections.offsets().items()}
+    assert offsets == {"a|1": 2, "b|1": 1}
+    # The events are consumed once: another run takes them for duplicates.
     again = projections.run(1, 2, "--force")
     assert again.report["counts"] == counts(events_read=2, rows_written=1, duplicate=2)
 
@@ -390,7 +390,7 @@ def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projec
 def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the borders of time buckets, and with a late event in one that is done."""
+    """The events are at borders of time buckets, and a late one is in a done bucket."""
     history = [event("a|1", nr, nr - 1, "red", kind="in", amount=nr) for nr in range(1, 11)]
     news = [
         event("a|1", 11, 10.0, "red", kind="in", amount=1),
@@ -414,8 +414,8 @@ def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
     assert journal.rows("totals") == totals_of([*history, *news, late])
 
     monkeypatch.undo()
-    whole = projections.run(0, 11, "--force")
-    assert whole.report["counts"]["events_read"] == 13
+    forced = projections.run(0, 11, "--force")
+    assert forced.report["counts"]["events_read"] == 13
     assert journal.rows("totals") == totals_of([*history, *news, late])
 
 

@@ -1,4 +1,4 @@
-"""Modes that replace a time bucket do so only from events that are all still there."""
+"""The modes that replace a time bucket, which they do only if all of its events still exist."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GONE = "that its result was made from"
 
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
-    """Both replacing modes, and both sources."""
+    """Return projections of both replacing modes and of both sources."""
     made = both_sources(make_journal, tmp_path / "sql", EXPORT_DIR=str(tmp_path / "export"))
     made.define(FILES, file="three.sql")
     return made
@@ -34,20 +34,20 @@ def sql(tmp_path: Path) -> None:
 
 
 def delete(projections: Projections, *events: Event, is_known: bool = True) -> None:
-    """As an actor deletes its messages; their tag views are taken away as a TTL does."""
+    """Delete messages as their actor does, and their tag views as a TTL does."""
     journal = projections.journal
-    for one in events:
+    for event in events:
         journal.control.execute(
             f"DELETE FROM {journal.keyspace}.messages WHERE persistence_id = ? AND partition_nr = 0"
             " AND sequence_nr = ?",
-            (one.persistence_id, one.sequence_nr),
+            (event.persistence_id, event.sequence_nr),
         )
         journal.control.execute(
             f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = 'red' AND timebucket = ?"
             " AND timestamp = ? AND persistence_id = ? AND tag_pid_sequence_nr = ?",
-            (one.time_bucket, one.timestamp, one.persistence_id, one.sequence_nr),
+            (event.time_bucket, event.timestamp, event.persistence_id, event.sequence_nr),
         )
-    highest = {one.persistence_id: one.sequence_nr for one in events}
+    highest = {event.persistence_id: event.sequence_nr for event in events}
     if is_known:
         journal.insert(
             "metadata",
@@ -65,7 +65,7 @@ def exported(directory: Path) -> list[tuple[str, int]]:
 
 
 def keys(*events: Event) -> list[tuple[str, int]]:
-    return sorted((one.persistence_id, one.sequence_nr) for one in events)
+    return sorted((event.persistence_id, event.sequence_nr) for event in events)
 
 
 def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
@@ -87,7 +87,7 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     other = red("r|1", 1, 2.1)
     projections.insert(other)
     projections.validated(2)
-    # Nothing is to be added to it yet, so that it stands as it is.
+    # No event is to be added to the piece yet, so its result stays.
     waits = projections.run(2, 3)
     assert waits.status == 0, waits.stderr
     assert waits.report["pieces"] == {"planned": 6, "done": 3, "held": 3, "failed": 0}
@@ -95,7 +95,7 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     assert results(projections) == both([p[0], *q, other])
     assert exported(files) == keys(p[0], *q, other)
 
-    # It arrives, as does another event of the bucket itself: as many as before, but not the same.
+    # The missing event arrives, and another of the bucket: as many as before, but not the same.
     more = [red("s|1", 1, 1.7), red("s|1", 2, 1.8), red("t|1", 1, 3.1)]
     projections.insert(p[1], *more)
     projections.validated(3)
@@ -112,7 +112,7 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     assert exported(files) == keys(*p[:2], *q, other, more[2])
     assert {reached(projections)[name, "p|1"] for name in NAMES} == {2}
 
-    # What is left is made of it if somebody says so, and then that is what it was made from.
+    # With --accept-purged the bucket is made of the events left, which then are its record.
     settled = projections.run(3, 4, "--accept-purged")
     assert settled.status == 0, settled.stderr
     assert results(projections) == both([*p, q[2], *more, other])
@@ -124,7 +124,7 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
 def test_a_run_that_died_before_the_ledger_knew_is_not_made_good_from_less(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies between the offsets and the ledger, or before the offsets; then events go."""
+    """The run dies between the offsets and the ledger, or before the offsets; then events go."""
     q = [red("q|1", 1, 0.1), red("q|1", 2, 0.2), red("s|1", 1, 0.3)]
     projections.insert(*q)
     projections.validated(0)
@@ -140,7 +140,7 @@ def test_a_run_that_died_before_the_ledger_knew_is_not_made_good_from_less(
         assert projections.run(0, 1).status == 1
     assert set(reached(projections)) == {("every", "q|1"), ("every", "s|1")}
     assert results(projections) == both(q)
-    # With nothing gone it is simply done again.
+    # Without deletions the piece is simply done again.
     with monkeypatch.context() as patched:
         patched.setattr(Pipeline, "_write_offsets", die)
         assert "no longer there" not in projections.run(0, 1).stderr
@@ -149,14 +149,14 @@ def test_a_run_that_died_before_the_ledger_knew_is_not_made_good_from_less(
     assert again.status == 3
     assert f"1 of the 3 events {GONE}" in again.error_lines[0]
     assert results(projections) == both(q)
-    # Brought back, they are done.
+    # With the events back, the pieces are done.
     projections.insert(*q[:1])
     projections.journal.insert("metadata", [{"persistence_id": "q|1", "deleted_to": 0}])
     healed = projections.run(0, 1)
     assert healed.status == 0, healed.stderr
     assert set(states(projections).values()) == {"done"}
 
-    # Taken back by hand, all of its events are new again, and none is missed.
+    # After an offset set back by hand, all events are new again, and none is missed.
     for name in BOTH:
         back = projections.manage(
             "set-offset", name, "--persistence-id", "q|1", "--to", "0", "--apply",
@@ -180,7 +180,7 @@ def test_a_run_that_died_before_the_ledger_knew_is_not_made_good_from_less(
 def test_nothing_is_made_from_tag_views_that_reconcile_has_in_its_hands(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its partitions are away when they are read, and back when the result is written."""
+    """The partitions are away when they are read, and back when the result is written."""
     events, own = [red("p|1", 1, 0.1), red("p|1", 2, 0.2)], projections.journal.own_keyspace
     projections.insert(*events)
     projections.validated(0)

@@ -1,4 +1,4 @@
-"""What is written, seen from outside: by a reader beside it, and by who has lost the lock."""
+"""The writes of project, seen by a reader beside them, and after the loss of the lock."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ STEPS = (
     Seam.CURSORS_WRITTEN,
     Seam.GAPS_REPLACED,
 )
-"""Reading, and the writes in their order, of those that a mode has."""
+"""The steps of a run: reading, then the writes in their order, as far as a mode has them."""
 TABLES = {"totals": TOTALS_TABLE, "latest": LATEST_TABLE, "log": LOG_TABLE, "files": None}
 
 
 class Robbed:
-    """Lists the steps of a run; after one of them its lock is somebody else's."""
+    """A recorder of the steps of a run, which takes the run's lock away after a given step."""
 
     def __init__(self, patched: pytest.MonkeyPatch, after: int) -> None:
         self.done: list[Seam] = []
@@ -70,7 +70,7 @@ class Robbed:
             self.done.append(seam)
             result = step(*arguments, **options)
             if len(self.done) == self._after:
-                # What the thread that renews it does when another owner is in the row.
+                # The renewing thread does the same when the row has another owner.
                 self._locks[-1]._lose("lost the lock to a robber")
             return result
 
@@ -82,7 +82,7 @@ class Robbed:
     [
         ("totals", TOTALS, True),
         ("files", FILES, True),
-        # What comes after the result is the same for all.
+        # The steps after the result are the same for all modes.
         ("latest", LATEST, False),
         ("log", LOG, False),
     ],
@@ -95,7 +95,7 @@ def test_nothing_is_written_after_the_lock_is_lost(
     sql: str,
     is_all: bool,
 ) -> None:
-    """It is lost after each step in turn; the next write, of whatever kind, is not done."""
+    """The lock is lost after each step in turn; the next write, of any kind, is not done."""
     journal = projections.journal
     journal.environment = {**journal.environment, "TIDEMARK_EXPORT_DIR": str(tmp_path / "export")}
     projections.define(sql, TABLES[name])
@@ -110,19 +110,19 @@ def test_nothing_is_written_after_the_lock_is_lost(
         assert ("lost the lock to a robber" in result.stderr) == (after > 0)
         return robbed.done
 
-    whole = run(1, after=0)
-    assert whole[0] is Seam.EVENTS_ACCEPTED
-    assert {Seam.OFFSETS_WRITTEN, Seam.CURSORS_WRITTEN} < set(whole)
-    # The last one is followed by the ledger, which has a fence of its own.
-    for number in range(1, len(whole) if is_all else 2):
-        assert run(number + 1, after=number) == whole[:number]
+    trace = run(1, after=0)
+    assert trace[0] is Seam.EVENTS_ACCEPTED
+    assert {Seam.OFFSETS_WRITTEN, Seam.CURSORS_WRITTEN} < set(trace)
+    # The last step is followed by the ledger, which has a fence of its own.
+    for number in range(1, len(trace) if is_all else 2):
+        assert run(number + 1, after=number) == trace[:number]
         assert {state for _, _, state, _ in projections.states()} != {"done"}
 
 
 def test_a_reader_beside_the_replacement_never_meets_a_hole(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:
-    """Both kinds are in every version of the bucket, so every look at it has both."""
+    """Both kinds are in every version of the bucket, so every read must return both."""
     projections = Projections(make_journal(), tmp_path)
     journal = projections.journal
     projections.define(TOTALS, TOTALS_TABLE)

@@ -1,4 +1,4 @@
-"""purge against a real Cassandra: what goes, what stays, and the trace it leaves."""
+"""The application purge in a real Cassandra: the deleted and the kept rows, and the audit rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECT persistence_id, sequence_nr FROM events
 
 @pytest.fixture
 def tagged(journal: Journal, tmp_path: Path) -> Journal:
-    """Three hours of the tags red and blue, and no projection."""
+    """Return a journal with three hours of the tags red and blue, and no projection."""
     journal.insert(
         "messages",
         [message("p", number, number - 0.5, {"red", "blue"}) for number in (1, 2, 3)],
@@ -98,7 +98,7 @@ def test_bucket_that_a_projection_has_not_consumed_stays(tagged: Journal) -> Non
 
 
 def test_late_row_that_a_projection_has_not_consumed_stays(tagged: Journal) -> None:
-    """It is done with the time bucket, but tag-write has added a row to it since."""
+    """The projection is done with the bucket, but tag-write has added a row to it since."""
     (projections(tagged) / "reds.sql").write_text(
         DEFINITION.lstrip().replace("nowhere", tagged.keyspace)
     )
@@ -130,7 +130,7 @@ def test_young_bucket_stays(tagged: Journal) -> None:
 
 
 def test_unreadable_projection_stops_the_purge(tagged: Journal) -> None:
-    """Its needs are unknown, so nothing may go."""
+    """The projection's needs are unknown, so nothing may go."""
     (projections(tagged) / "broken.sql").write_text("SELECT 1")
     result = tagged.run("purge", *window(0, 2), "--apply")
     assert result.status == 2
@@ -147,7 +147,7 @@ def test_purged_bucket_is_not_written_again_by_the_next_tag_write(tagged: Journa
 def test_purge_that_lost_its_lock_deletes_no_further_partition(
     tagged: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else may write them by then."""
+    """Somebody else may write these partitions by then."""
     row = next(row for row in tagged.rows("tag_views") if row["sequence_nr"] == 1)
     tagged.insert("tag_views", [{**row, "tag_name": f"tag-{n:03}"} for n in range(150)])
     delete = tag_views.delete_partitions
@@ -167,7 +167,7 @@ def test_purge_that_lost_its_lock_deletes_no_further_partition(
 
 
 def test_purge_that_is_refused_the_lock_leaves_no_audit_row(tagged: Journal) -> None:
-    """What was never begun is not in the trail of what was destroyed."""
+    """A purge that never began is not in the audit trail of deletions."""
     tagged.run("purge", *window(0, 1))
     before = tagged.own_rows("audit")
     own, resource = tagged.own_keyspace, tables.lock_of(tagged.settings())
@@ -182,7 +182,7 @@ def test_purge_that_is_refused_the_lock_leaves_no_audit_row(tagged: Journal) -> 
 def test_without_a_window_all_that_is_past_its_retention_goes(
     tagged: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the chain runs it: its newest window is never past the retention."""
+    """The chain runs purge so, because its newest window is never past the retention."""
     noon = datetime(2024, 3, 11, 1, 30, tzinfo=UTC)
     monkeypatch.setattr("tidemark.clock.now", lambda: noon)
     ten = {"RETENTION_DAYS": "10"}

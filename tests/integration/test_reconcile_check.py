@@ -1,4 +1,4 @@
-"""reconcile tags, check and repair against a real Cassandra, on journals as Pekko leaves them."""
+"""The operations tags, check and repair of reconcile, on journals as Pekko leaves them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.integration.test_tag_write import START, message, window
 pytestmark = pytest.mark.usefixtures("production")
 
 Found = tuple[str, str, str, int, int]
-"""kind, persistence id, tag, sequence nr, tag pid sequence nr."""
+"""(kind, persistence id, tag, sequence nr, tag pid sequence nr)."""
 
 TAGS: list[set[str]] = [{"red"}, {"red", "blue ✓"}, set(), {"blue ✓"}, {"red"}]
 VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
 
 
 def ten_events(persistence_id: str) -> list[dict[str, Any]]:
-    """Ten events over five hours: red are 1, 2, 5, 6, 7, 10 and blue are 2, 4, 7, 9.
+    """Return ten events over five hours: red are 1, 2, 5, 6, 7, 10 and blue are 2, 4, 7, 9.
 
-    Four to a partition, but a write group of 4 and 5 lies in the partition of its last event.
+    A partition has four events, but a write group of 4 and 5 is in the partition of its last event.
     """
     partitions = [0, 0, 0, 1, 1, 1, 1, 1, 2, 2]
     return [
@@ -39,13 +39,13 @@ def ten_events(persistence_id: str) -> list[dict[str, Any]]:
 
 
 def view_row(journal: Journal, persistence_id: str, tag: str, number: int) -> dict[str, Any]:
-    [found] = [
+    [found_row] = [
         row
         for row in journal.rows("tag_views")
         if (row["persistence_id"], row["tag_name"], row["tag_pid_sequence_nr"])
         == (persistence_id, tag, number)
     ]
-    return found
+    return found_row
 
 
 def delete_row(journal: Journal, row: Mapping[str, Any]) -> None:
@@ -172,7 +172,7 @@ def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> Non
     before = written.tag_tables()
     for pid, (damage, _) in DAMAGES.items():
         damage(written, pid)
-    expected = {(kind, pid, *rest) for pid, (_, found) in DAMAGES.items() for kind, *rest in found}
+    expected = {(kind, pid, *rest) for pid, (_, kinds) in DAMAGES.items() for kind, *rest in kinds}
     damaged = written.tag_tables()
 
     check = written.run("reconcile", "check", "--run-id", "first")
@@ -252,7 +252,7 @@ def test_what_the_real_plugin_wrote_and_deleted_is_clean(journal: Journal) -> No
     journal.control.execute(f"TRUNCATE {journal.keyspace}.tag_scanning")
     repair = journal.run("reconcile", "repair", "--apply")
     assert repair.status == 0, repair.stderr
-    # The rows of deleted events cannot come back; the others have the numbers they had.
+    # The rows of deleted events cannot come back; the other rows have their old numbers.
     held = {row["sequence_nr"] for row in journal.rows("messages")}
     written = journal.tag_tables()
     assert written["tag_views"] == [

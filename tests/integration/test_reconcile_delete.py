@@ -1,4 +1,4 @@
-"""reconcile delete against a real Cassandra: what goes and what stays, however the views look."""
+"""The operation delete of reconcile in a real Cassandra, on tag views in any condition."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ EVERYTHING = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_sc
 
 
 def three_ids(partition_of: Callable[[int], int] = lambda number: 0) -> list[dict[str, Any]]:
-    """Twelve events each over six hours, tagged red, both, not at all and blue in turn."""
+    """Return twelve events of each id over six hours, tagged red, both, none and blue in turn."""
     return [
         message(
-            one,
+            pid,
             number,
             hours=number * 0.5 + place * 0.01,
             tags=TAGS[number % 4],
             partition_nr=partition_of(number),
         )
-        for place, one in enumerate(["a|1", "a|2", "ünï ✓"])
+        for place, pid in enumerate(["a|1", "a|2", "ünï ✓"])
         for number in range(1, 13)
     ]
 
@@ -59,7 +59,7 @@ def state(journal: Journal) -> dict[str, list[Any]]:
 def without(
     before: dict[str, list[Any]], persistence_ids: set[str], tags: set[str]
 ) -> dict[str, list[Any]]:
-    """What must be left when those tags of those persistence ids are deleted."""
+    """Return the rows that must be left when tags of persistence ids are deleted."""
 
     def stays(name: str, row: Any) -> bool:
         if name == "tag_scanning":
@@ -126,7 +126,7 @@ def test_run_twice_has_nothing_to_do(written: Journal) -> None:
 
 
 def test_gaps_doubled_rows_and_unreadable_events_go_too(written: Journal) -> None:
-    """Where Pekko's own tool fails: it reads the tag as a stream, which ends at the first gap."""
+    """Pekko's own tool fails here: it reads the tag as a stream, which ends at the first gap."""
     before = state(written)
     red = [row for row in tag_rows(three_ids(), 3_600_000) if row["tag_name"] == "red"]
     of_the_id = [row for row in red if row["persistence_id"] == "a|1"]
@@ -168,7 +168,7 @@ def test_rows_of_events_that_are_deleted_from_messages_go_too(
 
 
 def test_id_whose_messages_and_metadata_are_all_gone(written: Journal) -> None:
-    """Cleanup with neverUseAgain leaves the tag views, progress and scanning only: no damage."""
+    """Cleanup with neverUseAgain leaves only tag views, progress and scanning: no damage."""
     for row in written.rows("messages"):
         if row["persistence_id"] == "a|1":
             delete_message(written, row)
@@ -201,7 +201,7 @@ def test_only_a_thorough_delete_looks_for_rows_to_which_no_event_leads(written: 
 
 
 def test_thorough_tag_delete_resets_scanning_of_ids_without_progress(written: Journal) -> None:
-    """Else an actor with a snapshot would never tag the events before it again."""
+    """Otherwise an actor with a snapshot would never tag the events before it again."""
     written.control.execute(f"TRUNCATE {written.keyspace}.tag_write_progress")
     planned = delete(written, "--tag", "red", apply=False)
     assert planned.report["counts"]["scanning_rows_deleted"] == 0
@@ -213,7 +213,7 @@ def test_thorough_tag_delete_resets_scanning_of_ids_without_progress(written: Jo
 def test_events_in_many_partitions_of_messages(
     make_journal: Callable[..., Journal], configured: str
 ) -> None:
-    """In the formula's partition or, as a large write group leaves them, in the one after it."""
+    """Events are in the formula's partition or, in a large write group, in the next partition."""
     journal = make_journal(TARGET_PARTITION_SIZE=configured)
     write_as_pekko(journal, three_ids(lambda number: (number - 1) // 3 + number % 2))
     delete_messages(journal, "a|1", to=6)

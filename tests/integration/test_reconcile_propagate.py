@@ -1,4 +1,4 @@
-"""reconcile propagate-deletes against a real Cassandra: what goes, what stays, and what fails."""
+"""The operation propagate-deletes of reconcile: deleted rows, kept rows, and failures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.test_tag_write import START, message, window
 
 @pytest.fixture
 def written(journal: Journal) -> Journal:
-    """Twelve events of three ids; a|1 is deleted up to 7 and a|2 up to 12, its last."""
+    """Return twelve events of each of three ids; a|1 is deleted up to 7, a|2 up to its last, 12."""
     write_as_pekko(journal, three_ids())
     delete_messages(journal, "a|1", to=7)
     delete_messages(journal, "a|2", to=12)
@@ -37,7 +37,7 @@ def propagated(journal: Journal, *arguments: str) -> dict[str, int]:
 
 
 def without_deleted(before: dict[str, list[Any]], ends: dict[str, int]) -> dict[str, list[Any]]:
-    """The same without the tag-view rows up to those sequence nrs; nothing else may change."""
+    """Return the tables without the tag-view rows up to the ends; nothing else may change."""
     left = [
         row
         for row in before["tag_views"]
@@ -84,7 +84,7 @@ def test_dry_run_is_the_default_and_counts_exactly(written: Journal) -> None:
 
 
 def test_what_is_deleted_logically_only_stays(journal: Journal) -> None:
-    """Its messages are still there, and the actor may still be deleting them."""
+    """The messages still exist, and the actor may still be deleting them."""
     write_as_pekko(journal, three_ids())
     journal.insert("metadata", [{"persistence_id": "a|1", "deleted_to": 7}])
     assert propagated(journal, "--all") == {}

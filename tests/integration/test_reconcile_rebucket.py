@@ -1,4 +1,4 @@
-"""reconcile rebucket against a real Cassandra: a copy in another bucket size, cell for cell."""
+"""The operation rebucket of reconcile: a copy in another bucket size, cell for cell."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rebucketed(journal: Journal, *arguments: str, **variables: str) -> dict[str,
 
 
 def in_size(rows: list[Any], bucket_ms: int) -> list[Any]:
-    """The same rows under other time buckets, in the order of `Journal.rows`."""
+    """Return the rows under other time buckets, in the order of `Journal.rows`."""
     moved = [
         {**row, "timebucket": epoch_ms(row["timestamp"]) // bucket_ms * bucket_ms} for row in rows
     ]
@@ -52,7 +52,7 @@ def in_size(rows: list[Any], bucket_ms: int) -> list[Any]:
 
 
 def an_event(journal: Journal, number: int, hours: float) -> dict[str, Any]:
-    """One more event of a|1, written to messages and its row as Pekko would."""
+    """Write another event of a|1 to messages, and return its tag-view row as Pekko makes it."""
     event = message("a|1", number, hours, {"red"})
     journal.insert("messages", [event])
     [row] = tag_rows([event], HOUR_MS)
@@ -60,12 +60,12 @@ def an_event(journal: Journal, number: int, hours: float) -> dict[str, Any]:
 
 
 def hours_since_start() -> float:
-    """From START to now."""
+    """Return the hours from START to now."""
     return (datetime.now(UTC) - START) / timedelta(hours=1)
 
 
 def schema(journal: Journal, table: str) -> tuple[list[Any], dict[str, Any]]:
-    """Columns and options of a table, without its name and id."""
+    """Return columns and options of a table, without its name and id."""
     where = " WHERE keyspace_name = ? AND table_name = ?"
     values = (journal.keyspace, table)
     columns = journal.control.execute(f"SELECT * FROM system_schema.columns{where}", values)
@@ -93,7 +93,7 @@ def test_every_row_is_copied_cell_by_cell(
 
 
 def test_rows_of_the_real_plugin_stay_as_they_are(journal: Journal) -> None:
-    """Metadata columns are set on one row and unset on the others."""
+    """The metadata columns are set on a row and unset on the others."""
     sample = pekko_sample()["tag_views"]
     metadata = {"meta": b"\x00m", "meta_ser_id": 7, "meta_ser_manifest": "m"}
     journal.insert("tag_views", [{**sample[0], **metadata}, *sample[1:]])
@@ -181,7 +181,7 @@ def test_run_again_catches_up(written: Journal) -> None:
 
 
 def test_catching_up_reads_what_is_new_and_a_thorough_run_everything(journal: Journal) -> None:
-    """Late rows far behind the last run are the price of a short last step; the drop sees them."""
+    """A short last step misses late rows far behind the last run; the drop sees them."""
     now = hours_since_start()
     events = [message("p", number, now - 100 + 10 * number, {"red"}) for number in range(1, 10)]
     write_as_pekko(journal, events)
@@ -243,7 +243,7 @@ def test_the_other_applications_go_on_with_the_new_table(written: Journal) -> No
 
 
 def test_what_the_old_ledger_left_open_is_not_forgotten(journal: Journal, tmp_path: Path) -> None:
-    """Every application of the chain, before the switch and after it: an Hour is not its Day."""
+    """Every application of the chain runs before and after the switch: an Hour is not its Day."""
     (tmp_path / "latest.sql").write_text(LATEST.format(keyspace=journal.keyspace))
     journal.control.execute_ddl(LATEST_TABLE.format(keyspace=journal.keyspace))
     own = {"DATA_DOCS_DIR": str(tmp_path / "docs"), "PROJECTIONS_DIR": str(tmp_path)}
@@ -291,7 +291,7 @@ def test_what_the_old_ledger_left_open_is_not_forgotten(journal: Journal, tmp_pa
 
 
 def test_a_table_in_use_is_not_brought_up_to_the_old_one(written: Journal) -> None:
-    """Whoever still has the old settings would delete what was written since the switch."""
+    """A user of the old settings would delete the rows written since the switch."""
     rebucketed(written, "--to", "Day")
     event = {**an_event(written, 13, 9), "timebucket": epoch_ms(START_OF_DAY)}
     written.insert("tag_views_day", [event])

@@ -1,4 +1,4 @@
-"""reconcile rebuild and truncate: what comes back is what Pekko had written."""
+"""The operations rebuild and truncate of reconcile, which bring Pekko's own rows back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCOPES = {
 
 @pytest.fixture
 def written(make_journal: Callable[..., Journal]) -> Journal:
-    """Three ids over six hours and several partitions of messages, as Pekko wrote them."""
+    """Return three ids over six hours and several partitions of messages, as Pekko wrote them."""
     journal = make_journal(TARGET_PARTITION_SIZE="5")
     tags = [{"red", "blue"}, {"red"}, set()]
     write_as_pekko(
@@ -38,7 +38,7 @@ def written(make_journal: Callable[..., Journal]) -> Journal:
 
 
 def damage(journal: Journal) -> None:
-    """What lies in every scope: a lost row and a doubled one, of id a under red in hour 1 to 3."""
+    """Lose and double a row in every scope: of id a, under red, in hours 1 to 3."""
     lost, doubled, *_ = (
         row
         for row in journal.rows("tag_views")
@@ -120,7 +120,7 @@ def test_deleted_front_is_numbered_from_one_as_pekko_does_and_the_plan_says_so(
 
 
 def test_purged_time_buckets_stay_empty(journal: Journal) -> None:
-    """Otherwise a retention would be undone, and the ledger would still say that they are."""
+    """Otherwise a retention would be undone, and the ledger would still say purged."""
     journal.insert("messages", [message("p", nr, nr - 0.5, {"red", "blue"}) for nr in (1, 2, 3)])
     assert journal.run("tag_write", *window(0, 3)).status == 0
     assert journal.run("purge", *window(0, 2), "--apply").status == 0

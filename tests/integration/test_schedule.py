@@ -1,4 +1,4 @@
-"""What schedules do to a live journal: newest time buckets in reach, missed ones, late rows."""
+"""Schedules over a live journal: newest time buckets in reach, missed buckets, late rows."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tidemark.window import iso
 
 @contextmanager
 def at(minutes: float) -> Iterator[None]:
-    """The applications' present, in minutes since START."""
+    """Set the applications' present, in minutes since START."""
     with patch("tidemark.clock.now", lambda: START + timedelta(minutes=minutes)):
         yield
 
 
 def minutes(first: int, end: int) -> tuple[str, ...]:
-    """The options of a window, in minutes since START."""
+    """Return the options of a window, in minutes since START."""
     bounds = [iso(START + timedelta(minutes=minute)) for minute in (first, end)]
     return ("--window-start", bounds[0], "--window-end", bounds[1])
 
 
 def done(result: Result) -> tuple[str, ...]:
-    """The options of the run that the asset event of this one starts."""
+    """Return the options of the run that the asset event of this run starts."""
     report = result.report
     return ("--window-start", report["done_start"], "--window-end", report["done_end"])
 
 
 def states(journal: Journal, application: str, unit_ms: int = 60_000) -> dict[int, str]:
-    """State of an application's pieces by minutes (or others) since START."""
+    """Return the state of an application's pieces by minutes (or other units) since START."""
     start_ms = int(START.timestamp()) * 1000
     return {
         (row["time_bucket"] - start_ms) // unit_ms: row["state"]
@@ -59,7 +59,7 @@ def test_the_chain_goes_on_while_the_newest_buckets_are_in_reach(
         assert done(tagged) == minutes(0, 9)
         assert "1 time bucket from 2024-03-01T00:09:00Z on left for later" in tagged.stdout
         assert "a run from 2024-03-01T00:11:00Z on writes all of them" in tagged.stdout
-        # The same interval by hand, and what is in reach alone: noted, and no failure.
+        # The same interval by hand, or only its buckets in reach: they are noted without a failure.
         validated = journal.run("validate", *minutes(0, 10))
         assert validated.status == 0, validated.stderr
         assert done(validated) == minutes(0, 9)
@@ -76,7 +76,7 @@ def test_the_chain_goes_on_while_the_newest_buckets_are_in_reach(
         assert done(projected) == minutes(0, 9)
         assert states(journal, "tag-write")[9] == states(journal, "validate")[9] == "planned"
 
-    # The interval from 10 to 12 has no run at all, and neither has that from 12 to 15.
+    # The intervals from 10 to 12 and from 12 to 15 have no run at all.
     journal.insert("messages", events[10:])
     with at(18.1):
         tagged = journal.run("tag_write", *minutes(15, 17))
@@ -122,12 +122,12 @@ def test_validate_makes_good_what_nobody_ran_and_waits_for_what_tag_write_missed
 
 
 def test_held_ids_stay_red_until_they_are_mended(journal: Journal) -> None:
-    """An event turns up before others of its id that have their numbers: nothing new is to do."""
+    """An event turns up before numbered events of its id, while there is nothing new to do."""
     first = [message("held", nr, 0.1 * nr, {"t"}) for nr in (1, 3, 4)]
     journal.insert("messages", first)
     assert journal.run("tag_write", *window(0, 1)).status == 0
-    found = [message("held", 2, 0.2, {"t"}), message("other", 1, 1.1, {"t"})]
-    journal.insert("messages", found)
+    recovered = [message("held", 2, 0.2, {"t"}), message("other", 1, 1.1, {"t"})]
+    journal.insert("messages", recovered)
     for _ in range(2):
         red = journal.run("tag_write", *window(1, 2))
         assert red.status == 3, red.stdout

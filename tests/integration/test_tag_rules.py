@@ -23,14 +23,14 @@ delay > 30
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
-    """An empty directory of tag rules."""
+    """Return an empty directory of tag rules."""
     directory = tmp_path / "tagging"
     directory.mkdir()
     return directory
 
 
 def delays(hours: float = 3.0) -> list[dict[str, Any]]:
-    """Two ids whose events carry a delay of 0, 20, 40, 60, 0, …; one event is not JSON."""
+    """Return two ids whose events have a delay of 0, 20, 40, 60, 0, …; one event is not JSON."""
     events = [
         message(
             pid,
@@ -46,7 +46,7 @@ def delays(hours: float = 3.0) -> list[dict[str, Any]]:
 
 
 def with_late(events: list[dict[str, Any]], above: int = 30) -> list[dict[str, Any]]:
-    """The same events with the tag that the rule gives."""
+    """Return the events with the tag that the rule gives."""
 
     def tags(row: dict[str, Any]) -> set[str]:
         is_late = row["event"][:1] == b"{" and json.loads(row["event"])["delay"] > above
@@ -60,7 +60,7 @@ def run(journal: Journal, rules: Path, application: str, *options: str) -> Any:
 
 
 def test_new_tag_is_given_to_old_events_bucket_by_bucket(journal: Journal, rules: Path) -> None:
-    """The windows come in any order; numbers and progress are those of one pass in order."""
+    """The windows come in any order; numbers and progress are as after one pass in order."""
     journal.insert("messages", delays())
     assert run(journal, rules, "tag_write", *window(0, 3)).status == 0
     (rules / "late.sql").write_text(LATE)

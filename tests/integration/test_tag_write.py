@@ -1,4 +1,4 @@
-"""tag-write against a real Cassandra: what Pekko wrote, and what a brute-force model expects."""
+"""The application tag-write in a real Cassandra, against Pekko's rows and a brute-force model."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
 
 
 def window(first_hour: int, end_hour: int) -> tuple[str, ...]:
-    """The options of a window, in hours since START."""
+    """Return the options of a window, in hours since START."""
     bounds = [START + timedelta(hours=hour) for hour in (first_hour, end_hour)]
     return ("--window-start", bounds[0].isoformat(), "--window-end", bounds[1].isoformat())
 
 
 def message(pid: str, number: int, hours: float, tags: set[str], **extra: Any) -> dict[str, Any]:
-    """A row of messages at START + hours; its timeuuid is unique by id and number."""
+    """Return a row of messages at START + hours; its timeuuid is unique by id and number."""
     ticks = (START + timedelta(hours=hours) - GREGORIAN) // timedelta(microseconds=1) * 10 + number
     low, mid, high = ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, ticks >> 48
-    timestamp = uuid.UUID(fields=(low, mid, 0x1000 | high, 0x80, 0, sum(map(ord, pid))))
+    event_uuid = uuid.UUID(fields=(low, mid, 0x1000 | high, 0x80, 0, sum(map(ord, pid))))
     return {
         "persistence_id": pid,
         "partition_nr": 0,
         "sequence_nr": number,
-        "timestamp": timestamp,
+        "timestamp": event_uuid,
         "timebucket": "0",
         "writer_uuid": "w",
         "ser_id": 20,
@@ -47,7 +47,7 @@ def message(pid: str, number: int, hours: float, tags: set[str], **extra: Any) -
 
 
 def expected_tag_views(messages: list[dict[str, Any]]) -> list[Row]:
-    """Every tag row of these messages, by loops: numbers count per id and tag in sequence order."""
+    """Compute by loops every tag row of messages, numbered per id and tag in sequence nr order."""
     rows = []
     numbers: dict[tuple[str, str], int] = {}
     for row in sorted(messages, key=lambda row: row["sequence_nr"]):
@@ -71,13 +71,13 @@ def expected_tag_views(messages: list[dict[str, Any]]) -> list[Row]:
 
 
 def comparable(rows: list[Row]) -> list[str]:
-    """Rows without their unset columns, in one order."""
+    """Return rows without their unset columns, sorted."""
     present = ({k: v for k, v in row.items() if v is not None} for row in rows)
     return sorted(str(sorted(row.items())) for row in present)
 
 
 def a_small_journal() -> list[dict[str, Any]]:
-    """Five ids over six hours: tagged twice, once, never; unicode; events at bucket edges."""
+    """Return five ids over six hours: tagged twice, once, never; unicode; at bucket edges."""
     tags: list[set[str]] = [{"red"}, {"red", "blue"}, set(), {"grün ✓"}, {"blue"}]
     return [
         message(
@@ -108,7 +108,7 @@ def test_rows_equal_those_of_the_real_plugin(journal: Journal) -> None:
 
 
 def test_rows_of_very_many_partitions_are_numbered_as_those_of_few(journal: Journal) -> None:
-    """More than a task collects batches for: they take a way of their own to the table."""
+    """More partitions than a task collects batches for are written in another way."""
     messages = [
         message(pid, number, hours=number - 1, tags={"red", "blue"})
         for pid in ("a|1", "a|2")
@@ -169,7 +169,7 @@ def test_run_twice_changes_nothing(journal: Journal) -> None:
 
 
 def test_windows_in_any_order_give_the_same_tables(make_journal: Callable[..., Journal]) -> None:
-    """Backfills run backwards too: numbers must not depend on what was written before."""
+    """Backfills run backwards too: numbers must not depend on the rows written before."""
     forwards, backwards = make_journal(), make_journal()
     for journal, windows in (
         (forwards, [(0, 6)]),
@@ -182,7 +182,7 @@ def test_windows_in_any_order_give_the_same_tables(make_journal: Callable[..., J
 
 
 def test_progress_never_leads_over_an_unwritten_window(journal: Journal) -> None:
-    """Written out of order, an id's progress waits for its earlier events."""
+    """When windows are written out of order, an id's progress waits for its earlier events."""
     journal.insert("messages", a_small_journal())
     assert journal.run("tag_write", *window(3, 6)).status == 0
     assert journal.rows("tag_write_progress") == []
@@ -240,7 +240,7 @@ def test_metadata_columns_are_copied_or_left_unset(journal: Journal) -> None:
 
 
 def progress_of(pid: str, tag: str, at: dict[str, Any], number: int) -> dict[str, Any]:
-    """A row of tag_write_progress at that message."""
+    """Return a row of tag_write_progress at a message."""
     return {
         "persistence_id": pid,
         "tag": tag,
@@ -262,7 +262,7 @@ def progress_of(pid: str, tag: str, at: dict[str, Any], number: int) -> dict[str
 def test_progress_that_contradicts_the_messages_holds_that_id_only(
     journal: Journal, at: int, number: int, complaint: str
 ) -> None:
-    """Its next numbers would be wrong, whichever of the two is right; the others go on."""
+    """The id's next numbers would be wrong, whichever of the two is right; other ids go on."""
     messages = [message("p", place, 0.1 * place, {"t"}) for place in range(1, 6)]
     other = message("q", 1, 1.1, {"t"})
     journal.insert("messages", [*messages, other])
@@ -306,7 +306,7 @@ def test_event_that_no_reader_could_read_is_quarantined_and_takes_no_number(
 
 
 def test_failed_piece_is_taken_up_by_a_later_window(journal: Journal) -> None:
-    """Gaps heal themselves: nobody has to remember the window that failed."""
+    """Gaps heal by themselves: nobody has to remember the window that failed."""
     first = message("p", 1, 0.1, {"t"})
     journal.insert("messages", [first])
     wrong = progress_of("p", "t", first, 5)
@@ -348,7 +348,7 @@ def test_second_run_of_a_locked_day_is_refused_and_says_whom(journal: Journal) -
     ]
     assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
 
-    # What it was refused, and hour 2 that nobody ran, are the next run's.
+    # The next run does the refused hour, and hour 2, which nobody ran.
     journal.control.execute(f"TRUNCATE {journal.own_keyspace}.lock")
     plan = journal.run("tag_write", *window(3, 6), "--dry-run")
     for line in ("2024-03-01 01:00  missed", "2024-03-01 02:00  missed", "2024-03-01 03:00  new"):
@@ -385,7 +385,7 @@ def test_other_bucket_size_than_the_rows_is_refused(journal: Journal, size: str)
 
 
 def test_other_bucket_size_than_recorded_is_refused(journal: Journal) -> None:
-    """Also when the views are empty by now: readers are still set to the old size."""
+    """The refusal also holds for empty views, since readers are still set to the old size."""
     assert journal.run("tag_write", *window(0, 1)).status == 0
     result = journal.run("tag_write", *window(0, 24), BUCKET_SIZE="Day")
     assert result.status == 3

@@ -1,4 +1,4 @@
-"""tag-write and rebuild while actors delete: between any two reads, and between read and write."""
+"""The runs of tag-write and rebuild while actors delete, between any two reads and writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemark.tagging.job import TagWriteJob
 
 
 def before(function: Callable[..., Any], happens: Callable[[], None]) -> Callable[..., Any]:
-    """The function, and what happens just before it."""
+    """Return the function with something that happens just before it."""
 
     def replaced(*args: Any, **kwargs: Any) -> Any:
         happens()
@@ -31,12 +31,12 @@ def before(function: Callable[..., Any], happens: Callable[[], None]) -> Callabl
 
 @pytest.mark.parametrize("strategy", ["scan", "tails"])
 def test_numbers_come_from_the_same_read_as_the_events(journal: Journal, strategy: str) -> None:
-    """An actor deletes what was numbered before its rows are written."""
+    """An actor deletes events after their numbering and before their rows are written."""
     messages = [message("p", nr, 0.01 * nr, {"t"}) for nr in range(1, 101)]
     insert(journal, [*messages[:80], message("q", 1, 0.5, {"t"})])
     options = ("--strategy", strategy)
     if strategy == "tails":
-        # So that there is something to begin with: q is known, and p has not been seen.
+        # At the start q is known, and p has not been seen.
         journal.control.execute(
             f"DELETE FROM {journal.keyspace}.messages WHERE persistence_id = 'p'"
             " AND partition_nr = 0"
@@ -58,7 +58,7 @@ def test_numbers_come_from_the_same_read_as_the_events(journal: Journal, strateg
 
 
 def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -> None:
-    """By a clock that is two days ahead; rebuild and tag-write take it for the same event."""
+    """The writer's clock is two days ahead; rebuild and tag-write treat the event alike."""
     ahead = (datetime.now(UTC) - START) / timedelta(hours=1) + 48
     messages = [message("p", nr, 0.1 * nr, {"t"}) for nr in (1, 3)]
     insert(journal, [messages[0], early := message("p", 2, ahead, {"t"}), messages[1]])
@@ -89,7 +89,7 @@ def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -
 
     rebuilt = journal.run("reconcile", "rebuild", "--all", "--apply")
     assert rebuilt.status == 0, rebuilt.stderr
-    # What follows it in the id is left to tag-write as well: it is found as late.
+    # The id's later events are left to tag-write as well, which finds them as late.
     assert comparable(journal.rows("tag_views")) == comparable(
         [row for row in written if row["persistence_id"] == "q" or row["sequence_nr"] == 1]
     )
@@ -99,7 +99,7 @@ def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -
     three_days_on = clock.now() + timedelta(days=3)
     with patch.object(clock, "now", lambda: three_days_on):
         hour = int(ahead)
-        # Two years of hours are missed before it, of which this run need not take up more than one.
+        # Two years of hours are missed before it; this run need take up only its hour.
         its_hour = (*window(hour, hour + 1), "--force")
         assert journal.run("tag_write", *its_hour, CATCH_UP_BUCKETS="1").status == 0
         checked = journal.run("reconcile", "check")
@@ -109,9 +109,9 @@ def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -
 
 
 def require_nothing_is_skipped(journal: Journal, messages: list[dict[str, Any]]) -> None:
-    """What progress and scanning reach over has its rows: an actor that recovers skips it."""
+    """Require rows of all events up to progress and scanning, as a recovering actor skips them."""
     rows = expected_tag_views(messages)
-    there = comparable(journal.rows("tag_views"))
+    present = comparable(journal.rows("tag_views"))
     reached: dict[Any, int] = {}
     for row in journal.rows("tag_write_progress"):
         reached[row["persistence_id"], row["tag"]] = row["sequence_nr"]
@@ -119,7 +119,7 @@ def require_nothing_is_skipped(journal: Journal, messages: list[dict[str, Any]])
     for row in rows:
         key = (row["persistence_id"], row["tag_name"])
         if row["sequence_nr"] <= max(reached.get(key, 0), scanned.get(key[0], 0)):
-            assert comparable([row])[0] in there
+            assert comparable([row])[0] in present
 
 
 def test_progress_never_leads_while_the_journal_grows(journal: Journal, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_window_is_rebuilt_from_the_read_that_it_was_numbered_with(journal: Jo
 def test_a_late_event_that_is_deleted_before_its_row_is_written_changes_no_number(
     journal: Journal,
 ) -> None:
-    """A scan keeps the events of its own buckets only: nothing is written, and a retry helps."""
+    """A scan keeps only the events of its own buckets: nothing is written, and a retry helps."""
     messages = [message("p", nr, 0.1 * nr, {"t"}) for nr in range(1, 5)]
     insert(journal, messages[:2])
     assert journal.run("tag_write", *window(0, 1)).status == 0

@@ -1,4 +1,4 @@
-"""tag-write when most of the journal is done: only what is new is read, and nothing is missed."""
+"""The application tag-write on a mostly done journal: it reads all new events and no others."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ STRATEGIES = ["scan", "tails", "index"]
 
 
 def insert(journal: Journal, messages: list[dict[str, Any]]) -> None:
-    """Write messages as the plugin does: with their ids listed."""
+    """Write messages and list their ids, as the plugin does."""
     journal.insert("messages", messages)
     ids = {row["persistence_id"] for row in messages}
-    journal.insert("all_persistence_ids", [{"persistence_id": one} for one in ids])
+    journal.insert("all_persistence_ids", [{"persistence_id": pid} for pid in ids])
 
 
 def history() -> list[dict[str, Any]]:
-    """Two hours: a busy id, a quiet one, one without tags."""
+    """Return two hours of a busy id, a quiet id and an id without tags."""
     busy = [message("busy", nr, 0.05 * nr, {"red", "blue"}) for nr in range(1, 31)]
     quiet = [message("quiet", nr, 0.1 * nr, {"red"}) for nr in (1, 2)]
     return [*busy, *quiet, message("plain", 1, 0.3, set())]
 
 
 def news() -> list[dict[str, Any]]:
-    """The third hour: the busy id goes on, a new one comes, and quiet's last event is late."""
+    """Return the third hour: the busy id goes on, a new one comes, quiet's last event is late."""
     busy = [message("busy", nr, 1.5 + 0.02 * nr, {"blue"}) for nr in range(31, 40)]
     fresh = [message("fresh", nr, 2.1 + 0.1 * nr, {"red"}) for nr in (1, 2, 3)]
     return [*busy, *fresh, message("quiet", 3, 0.25, {"red"})]
 
 
 def snapshots(pid: str, first: int, last: int, hour: float) -> list[dict[str, Any]]:
-    """Events of an actor that deletes them behind its snapshots; each third has a second tag."""
+    """Return events of an actor that deletes behind its snapshots; each third has a second tag."""
     return [
         message(pid, nr, hour + 0.01 * nr, {"red", "rare"} if nr % 3 == 0 else {"red"})
         for nr in range(first, last + 1)
@@ -50,10 +50,10 @@ def snapshots(pid: str, first: int, last: int, hour: float) -> list[dict[str, An
 def test_every_strategy_writes_the_same_rows(
     journal: Journal, tmp_path: Path, strategy: str
 ) -> None:
-    """New events, a new persistence id, a late last event, and what actors left when they deleted.
+    """New events, a new persistence id, a late last event, and ids with deleted messages.
 
-    `pekko` had its rows written by Pekko before it deleted messages that no run had seen; those of
-    `ours` were never tagged. Afterwards Pekko writes no tags any more. One tag is by rule.
+    Pekko wrote the rows of `pekko` before the actor deleted messages that no run had seen; the
+    messages of `ours` were never tagged. Afterwards Pekko writes no tags. One tag is by rule.
     """
     (tmp_path / "last.sql").write_text(
         "/*---\ntag: last\nevent: x INT\n---*/\npersistence_id = 'quiet' AND sequence_nr > 1\n"
@@ -107,7 +107,7 @@ def test_every_strategy_writes_the_same_rows(
 def test_an_id_that_was_deleted_and_numbered_anew_by_its_actor_is_no_contradiction(
     journal: Journal,
 ) -> None:
-    """`reconcile delete` forgets what is known: Pekko numbers what is left of the id from 1."""
+    """After `reconcile delete`, Pekko numbers the events that are left of the id from 1."""
     insert(journal, events := snapshots("p", 1, 30, 0.0))
     assert journal.run("tag_write", *window(0, 1)).status == 0
     delete_messages(journal, "p", 20)
@@ -126,7 +126,7 @@ def test_an_id_that_was_deleted_and_numbered_anew_by_its_actor_is_no_contradicti
 
 
 def test_rows_are_found_across_partitions(journal: Journal) -> None:
-    """With three events to a partition; a write group lies whole in that of its last event."""
+    """A partition has three events; a write group is stored in the partition of its last event."""
     insert(
         journal,
         [message("p", nr, 0.1 * nr, {"t"}, partition_nr=(nr - 1) // 3) for nr in range(1, 6)],
@@ -146,7 +146,7 @@ def test_rows_are_found_across_partitions(journal: Journal) -> None:
 def test_another_partition_size_than_that_of_the_messages_is_refused(
     journal: Journal, size: str
 ) -> None:
-    """Nothing would be found where it asks; a rebuild would delete rows and write none."""
+    """A run would ask the wrong partitions; a rebuild would delete rows and write none."""
     messages = [message("p", nr, 0.1 * nr, {"t"}, partition_nr=(nr - 1) // 3) for nr in range(1, 9)]
     write_as_pekko(journal, messages)
     written = journal.rows("tag_views")
@@ -161,7 +161,7 @@ def test_another_partition_size_than_that_of_the_messages_is_refused(
 
 
 def test_ids_that_are_not_listed_are_looked_at(journal: Journal) -> None:
-    """Also if as many are listed as are known; one that was cleaned up for good is not missed."""
+    """This holds with as many ids listed as known; an id cleaned up for good is not missed."""
     old = [message("old", nr, 4 + 0.001 * nr, {"t"}) for nr in range(1, 41)]
     journal.insert("messages", old)
     insert(journal, listed := [message("a", nr, 0.01 * nr, {"t"}) for nr in range(1, 41)])
@@ -180,7 +180,7 @@ def test_ids_that_are_not_listed_are_looked_at(journal: Journal) -> None:
         ]
     )
 
-    # Cleanup with neverUseAgain; and the old id is listed now.
+    # Cleanup with neverUseAgain has run, and the old id is listed now.
     delete_messages(journal, "gone", 40)
     for name in ("metadata", "all_persistence_ids"):
         journal.control.execute(
@@ -208,7 +208,7 @@ def test_numbering_goes_on_when_one_table_of_ours_was_lost(journal: Journal, los
 
 
 def test_truncated_tag_tables_are_counted_anew(journal: Journal) -> None:
-    """Whoever empties the three tables, as Pekko's Reconciliation does, voids what we know."""
+    """Emptied tables, as Pekko's Reconciliation leaves them, void the stored numbers."""
     insert(journal, history())
     assert journal.run("tag_write", *window(0, 2)).status == 0
     for name in ("tag_views", "tag_write_progress", "tag_scanning"):
@@ -238,7 +238,7 @@ def test_tags_whose_progress_disagrees_are_found_by_tails(journal: Journal) -> N
 def test_lost_progress_of_an_id_with_deleted_messages_is_read_from_its_rows(
     journal: Journal,
 ) -> None:
-    """Counting what is left from 1 would write every event a second time."""
+    """Counting the remaining events from 1 would write every event a second time."""
     messages = [message("p", nr, 0.1 * nr, {"t"}) for nr in range(1, 8)]
     insert(journal, messages[:5])
     assert journal.run("tag_write", *window(0, 1)).status == 0

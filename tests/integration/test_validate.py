@@ -1,4 +1,4 @@
-"""validate against a real Cassandra: damage, the findings, the verdict and the Data Docs."""
+"""The application validate in a real Cassandra: damage, findings, verdict and Data Docs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MESSAGES, TAG_VIEWS, PROGRESS, SCANNING = (
 
 
 def timestamp(day: int, place: int) -> uuid.UUID:
-    """A timeuuid at noon of a day since START, unique by `place`."""
+    """Return a timeuuid at noon of a day since START, unique by `place`."""
     moment = START + timedelta(days=day, hours=12)
     ticks = (moment - GREGORIAN) // timedelta(microseconds=1) * 10 + place
     fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0, 1)
@@ -38,7 +38,7 @@ def timestamp(day: int, place: int) -> uuid.UUID:
 
 
 def bucket(day: int) -> int:
-    """The time bucket (epoch ms) of a day since START."""
+    """Return the time bucket (epoch ms) of a day since START."""
     ms = (START + timedelta(days=day) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
         milliseconds=1
     )
@@ -46,7 +46,7 @@ def bucket(day: int) -> int:
 
 
 def fill(journal: Journal, *persistence_ids: str) -> None:
-    """Two events a day for each id, all tagged `t`, and the tables that Pekko keeps with them."""
+    """Write two events a day for each id, all tagged `t`, and the tables that Pekko keeps."""
     payload = {"ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": b"e"}
     for persistence_id in persistence_ids:
         numbers = range(1, 2 * DAYS + 1)
@@ -89,7 +89,7 @@ def fill(journal: Journal, *persistence_ids: str) -> None:
 
 
 def delete(journal: Journal, name: str, **key: Any) -> None:
-    """Delete by key, as somebody at a prompt would."""
+    """Delete rows by key, as somebody at a prompt would."""
     where = " AND ".join(f"{column} = ?" for column in key)
     journal.control.execute(
         f"DELETE FROM {table(journal.keyspace, name)} WHERE {where}", list(key.values())
@@ -105,20 +105,20 @@ def lose_tag_row(journal: Journal, persistence_id: str, number: int) -> None:
 
 
 def findings(journal: Journal) -> set[tuple[Any, ...]]:
-    """check, persistence id, tag, number, expected, time bucket of every finding."""
+    """Return (check, persistence id, tag, number, expected, time bucket) of every finding."""
     names = ("check_name", "persistence_id", "tag", "number", "expected", "time_bucket")
     return {tuple(row[name] for name in names) for row in journal.own_rows("finding")}
 
 
 def states(journal: Journal) -> dict[int, str]:
-    """State of validate's pieces by day."""
+    """Return the state of validate's pieces by day."""
     rows = [row for row in journal.own_rows("piece") if row["application"] == "validate"]
     return {(row["time_bucket"] - bucket(0)) // 86_400_000: row["state"] for row in rows}
 
 
 @pytest.fixture
 def days(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
-    """A whole journal of two persistence ids in Day buckets."""
+    """Return an undamaged journal of two persistence ids in Day buckets."""
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
     fill(journal, "one", "two")
     create_own_tables(journal.control, journal.settings())
@@ -126,7 +126,7 @@ def days(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
 
 
 def validate(journal: Journal, *options: str) -> Result:
-    """Run it over the whole journal."""
+    """Run validate over the whole journal."""
     return journal.run("validate", *WINDOW, *options)
 
 

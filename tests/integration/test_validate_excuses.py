@@ -1,4 +1,4 @@
-"""What excuses a missing row, and what a tag is: TTLs, purges, rules, events nobody can read."""
+"""Excuses for missing rows: TTLs, purges, tag rules, and events that nobody can read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tidemark.ledger.pieces import Pieces, State
 A_DAY = "86400"
 HOUR_MS = 3_600_000
 FIRST = 1_709_251_200_000
-"""2024-03-01T00:00:00Z, epoch ms."""
+"""2024-03-01T00:00:00Z in epoch ms."""
 
 
 @pytest.fixture
 def hours(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
-    """An empty journal in Hour buckets, with directories of its own for rules and Data Docs."""
+    """Return an empty journal in Hour buckets, with its own directories of rules and Data Docs."""
     for name in ("tagging", "projections"):
         (tmp_path / name).mkdir()
     return make_journal(
@@ -32,7 +32,7 @@ def hours(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
 
 
 def lose_rows(journal: Journal, tag: str, hour: int) -> None:
-    """What is left of a partition whose rows have expired, or were purged: nothing."""
+    """Empty a partition, as an expiry or a purge of its rows does."""
     journal.control.execute(
         f"DELETE FROM {table(journal.keyspace, 'tag_views')} WHERE tag_name = ? AND timebucket = ?",
         [tag, FIRST + hour * HOUR_MS],
@@ -54,8 +54,8 @@ def test_rows_that_expired_by_tidemarks_own_time_to_live_are_no_findings(hours: 
     assert without.status == 3
     assert findings(hours) == {("tag_pid_sequence_nr_missing_head", "p", "t", 2)}
 
-    known = hours.run("validate", *window(0, 2), **ttl)
-    assert known.status == 0, known.stderr
+    excused = hours.run("validate", *window(0, 2), **ttl)
+    assert excused.status == 0, excused.stderr
     assert findings(hours) == set()
 
 
@@ -144,11 +144,11 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
 
 def test_only_an_event_that_nobody_can_read_can_be_settled(hours: Journal) -> None:
     hours.insert("messages", [message("p", 1, 0.2, {"red"})])
-    for number, what in ((1, "can be read"), (2, "no such event")):
+    for number, reason in ((1, "can be read"), (2, "no such event")):
         options = ("--persistence-id", "p", "--sequence-nr", str(number), "--reason", "r")
         result = hours.run("reconcile", "settle", *options, "--apply")
         assert result.status == 2, result.stderr
-        assert what in result.error_lines[0]
+        assert reason in result.error_lines[0]
     assert hours.own_rows("settled_event") == []
 
 

@@ -1,4 +1,4 @@
-"""validate looks at what is new, and finds what a look at everything would find there."""
+"""The incremental validate, which finds in new time buckets all that a full look would find."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVERYTHING = "looked at everything: "
 
 
 def validate(journal: Journal, first: int, end: int, *options: str) -> Result:
-    """Days since START."""
+    """Run validate over days since START."""
     bounds = [(START + timedelta(days=day)).isoformat() for day in (first, end)]
     window = ("--window-start", bounds[0], "--window-end", bounds[1])
     return journal.run("validate", *window, *options)
@@ -41,7 +41,7 @@ def validate(journal: Journal, first: int, end: int, *options: str) -> Result:
 def days(
     make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Journal:
-    """Days 0 and 1 of a whole journal have passed; day 2 is new. A small journal is not scanned."""
+    """Return an undamaged journal with days 0 and 1 passed and day 2 new; it is not scanned."""
     monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
     monkeypatch.setattr("tidemark.continuity.reading.incremental.NEWS_SHARE", 0)
     journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(tmp_path / "docs"))
@@ -55,7 +55,7 @@ def days(
 
 
 def test_what_is_whole_passes_by_what_is_new(days: Journal) -> None:
-    # As actors do: behind the last event, and behind all of them.
+    # Actors delete the first events of an id, or all of its events.
     days.insert("metadata", [{"persistence_id": "one", "deleted_to": 4}])
     days.insert("metadata", [{"persistence_id": "two", "deleted_to": 6}])
     for persistence_id, deleted_to in (("one", 4), ("two", 6)):
@@ -82,7 +82,7 @@ def test_what_is_damaged_in_a_new_bucket_is_found(days: Journal) -> None:
     lose_tag_row(days, "one", 5)
     delete(days, MESSAGES, persistence_id="two", partition_nr=0, sequence_nr=5)
     delete(days, MESSAGES, persistence_id="three", partition_nr=0, sequence_nr=6)
-    # A second writer goes on where it was before the first took over.
+    # A second writer goes on from where it was before the first one took over.
     again = {"persistence_id": "four", "sequence_nr": 2, "timestamp": timestamp(2, 60), **PAYLOAD}
     days.insert(MESSAGES, [{**again, "partition_nr": 0, "timebucket": "0"}])
     twice = {"persistence_id": "five", "sequence_nr": 6, "timestamp": timestamp(2, 6), **PAYLOAD}
@@ -95,7 +95,7 @@ def test_what_is_damaged_in_a_new_bucket_is_found(days: Journal) -> None:
 
     assert failed.status == 3
     assert f"{EVERYTHING}in doubt: five, tag_pid_sequence_nr_duplicate" in failed.stdout
-    assert {found[:5] for found in findings(days)} == {
+    assert {finding[:5] for finding in findings(days)} == {
         ("untagged_event", "one", "t", 5, None),
         ("tag_pid_sequence_nr_gap", "one", "t", 6, 5),
         ("sequence_nr_gap", "two", "", 6, 5),
@@ -141,7 +141,7 @@ def test_a_look_at_everything_opens_what_had_passed(days: Journal) -> None:
     everything = validate(days, 2, DAYS, "--scope", "all")
 
     assert everything.status == 3, everything.stderr
-    assert {found[:4] for found in findings(days)} == {
+    assert {finding[:4] for finding in findings(days)} == {
         ("untagged_event", "one", "t", 1),
         ("tag_pid_sequence_nr_missing_head", "one", "t", 2),
     }
@@ -154,7 +154,7 @@ def test_a_look_at_everything_opens_what_had_passed(days: Journal) -> None:
 
 
 def test_a_look_at_everything_leaves_to_tag_write_what_came_late(days: Journal) -> None:
-    """An event in a time bucket that has passed, which no run of tag-write has seen yet."""
+    """The event is in a passed time bucket, and no run of tag-write has seen it yet."""
     assert NEWS in validate(days, 2, DAYS).stdout
     written = Pieces.of(days.control, days.settings(), "tag-write")
     done = written.start(written.plan([bucket(day) for day in range(3)]), owner="o", run_id="r")
@@ -162,12 +162,12 @@ def test_a_look_at_everything_leaves_to_tag_write_what_came_late(days: Journal) 
     late = {"persistence_id": "one", "sequence_nr": 7, "timestamp": timestamp(0, 50), **PAYLOAD}
     days.insert(MESSAGES, [{**late, "partition_nr": 0, "timebucket": "0", "tags": {"t"}}])
 
-    whole = validate(days, 2, DAYS, "--scope", "all")
-    assert whole.status == 0, whole.stdout
+    result = validate(days, 2, DAYS, "--scope", "all")
+    assert result.status == 0, result.stdout
 
     lose_tag_row(days, "two", 1)
     assert validate(days, 2, DAYS, "--scope", "all").status == 3
-    assert {found[:2] for found in findings(days)} == {
+    assert {finding[:2] for finding in findings(days)} == {
         ("untagged_event", "two"),
         ("tag_pid_sequence_nr_missing_head", "two"),
     }

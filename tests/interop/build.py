@@ -1,4 +1,4 @@
-"""The Pekko client, compiled by the locked Scala compiler with whatever Java 17 there is."""
+"""The build of the Pekko client, by the locked Scala compiler and any Java 17."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEADLINE_S = 300
 
 
 def command(state: Path) -> list[str]:
-    """The command that starts the client; it is compiled first if its source or a jar changed.
+    """Return the command that starts the client, compiled first if its source or a jar changed.
 
     Args:
         state: The state directory; classes go to `interop/classes` below it.
@@ -41,23 +41,23 @@ def command(state: Path) -> list[str]:
 
 
 def classes(sources: list[Path], home: Path, libraries: list[Path]) -> Path:
-    """The directory of the compiled sources; compiled first if a source or the jars' lock changed.
+    """Return the directory of the classes, compiled first if a source or the jars' lock changed.
 
     Args:
         sources: The Scala files.
         home: A directory of this build's own.
-        libraries: The class path, with the compiler in it or not.
+        libraries: The class path, with or without the compiler.
 
     Raises:
         EmbeddedError: A jar cannot be fetched.
         RuntimeError: The compiler refuses the source; the message is the compiler's.
     """
     stamp = home / "compiled"
-    wanted = _digest(sources)
-    if not stamp.exists() or stamp.read_text() != wanted:
+    digest = _digest(sources)
+    if not stamp.exists() or stamp.read_text() != digest:
         shutil.rmtree(home, ignore_errors=True)
         _compile(sources, libraries, home / "classes")
-        stamp.write_text(wanted)
+        stamp.write_text(digest)
     return home / "classes"
 
 
@@ -69,7 +69,7 @@ def _digest(sources: list[Path]) -> str:
 
 
 def _compile(sources: list[Path], libraries: list[Path], target: Path) -> None:
-    """Call the compiler's main class: a runtime without `javac` is enough for it."""
+    """Call the compiler's main class, which needs no more than a runtime without `javac`."""
     target.mkdir(parents=True)
     compiler = os.pathsep.join(map(str, jars.fetch("interop")))
     class_path = os.pathsep.join(map(str, libraries))

@@ -1,4 +1,4 @@
-"""The Python side of the Pekko client: one JVM, any number of nodes of a Pekko application in it.
+"""The Python side of the Pekko client: a JVM with any number of nodes of a Pekko application.
 
 with Client.start(build.command(state), endpoint.environment(), log) as pekko:
     node = pekko.open(plugin_settings("pekko", "Hour", first_time_bucket=yesterday))
@@ -24,22 +24,22 @@ PLUGIN = "pekko.persistence.cassandra"
 _GOODBYE_S = 60
 
 Group = Sequence[Mapping[str, Any]]
-"""Events of one persist (one event) or persistAll (several), each made by `event`."""
+"""Events of a persist (one event) or a persistAll (several), each made by `event`."""
 
 
 class PekkoError(Exception):
-    """What the client or the plugin answered instead of a result."""
+    """An error that the client or the plugin answered instead of a result."""
 
 
 class Failure(NamedTuple):
-    """How a query failed: the class of the exception, and its message."""
+    """The failure of a query: the class of the exception, and its message."""
 
     type: str
     message: str
 
 
 class Event(NamedTuple):
-    """One event envelope, as a reader gets it."""
+    """An event envelope, as a reader gets it."""
 
     persistence_id: str
     sequence_nr: int
@@ -50,7 +50,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Delivered:
-    """What a query delivered, in its order, and how it failed, if it did."""
+    """The events that a query delivered, in its order, and its failure, if it failed."""
 
     rows: list[Event]
     failure: Failure | None
@@ -58,7 +58,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Counted:
-    """A query of which only the size, the time and a digest in delivery order were kept."""
+    """The result of a query, reduced to its size, its time and a digest in delivery order."""
 
     events: int
     sha256: str
@@ -68,19 +68,19 @@ class Counted:
 
 
 def event(payload: str, *tags: str) -> dict[str, Any]:
-    """An event to persist: its payload is a string, as Pekko's own serializer 20 writes it."""
+    """Return an event to persist, whose payload is a string, as Pekko's serializer 20 writes."""
     return {"payload": payload, "tags": list(tags)}
 
 
 def plugin_settings(
     keyspace: str, bucket_size: str, first_time_bucket: datetime, **settings: str | int
 ) -> dict[str, str | int]:
-    """Settings of the plugin for one journal keyspace; everything else stays at its default.
+    """Return settings of the plugin for a journal keyspace; all others keep their defaults.
 
     Args:
-        keyspace: Of the journal and of the snapshots, whose table the plugin makes itself.
+        keyspace: The keyspace of the journal and of the snapshots, whose table the plugin makes.
         bucket_size: Minute, Hour or Day.
-        first_time_bucket: Where a reader without an offset begins, aware.
+        first_time_bucket: The start of a reader without an offset, an aware datetime.
         settings: Further settings below `pekko.persistence.cassandra`, with `__` for a dot and
             `_` for a dash: `events_by_tag__enabled="off"`.
     """
@@ -97,7 +97,7 @@ def plugin_settings(
 
 
 class Client:
-    """The client's process; commands are answered one after another."""
+    """The client's process, which answers one command after another."""
 
     def __init__(self, process: subprocess.Popen[str], log: IO[str]) -> None:
         """Take over a process that was started with `start`."""
@@ -109,9 +109,9 @@ class Client:
         """Start the process.
 
         Args:
-            command: `build.command`.
+            command: The result of `build.command`.
             connection: TIDEMARK_CASSANDRA_HOSTS, _USERNAME and _PASSWORD.
-            log: Where its standard error goes.
+            log: The file of the process's standard error.
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         written = log.open("w")
@@ -138,7 +138,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the process: it closes its nodes when its input ends."""
+        """End the process, which closes its nodes when its input ends."""
         given, answers = self._pipes()
         with suppress(BrokenPipeError):
             given.close()
@@ -151,7 +151,7 @@ class Client:
         self._log.close()
 
     def _pipes(self) -> tuple[IO[str], IO[str]]:
-        """What `subprocess` has made, since `start` asked for both."""
+        """Return the process's standard input and output, both of which `start` has opened."""
         return cast(IO[str], self._process.stdin), cast(IO[str], self._process.stdout)
 
     def call(self, command: str, **arguments: Any) -> Any:
@@ -175,19 +175,19 @@ class Client:
         return answer["ok"]
 
     def open(self, settings: Mapping[str, str | int]) -> Node:
-        """Start a node: an actor system with these settings (dotted paths)."""
+        """Start a node, an actor system with these settings (dotted paths)."""
         return Node(self, self.call("open", config=dict(settings)))
 
 
 @dataclass(frozen=True)
 class Node:
-    """One node. Its actors start, and recover, when they are first asked for something."""
+    """A node, whose actors start and recover with the first command to them."""
 
     client: Client
     number: int
 
     def call(self, command: str, **arguments: Any) -> Any:
-        """Send a command of this node; `timeout_s` among the arguments is 60 by default."""
+        """Send a command to this node; `timeout_s` among the arguments is 60 by default."""
         return self.client.call(command, node=self.number, **arguments)
 
     def close(self) -> None:
@@ -195,22 +195,22 @@ class Node:
         self.call("close")
 
     def persist(self, persistence_id: str, groups: Iterable[Group]) -> int:
-        """Persist groups of events, each after the one before it; return the last sequence nr."""
+        """Persist groups of events, one group after the other; return the last sequence nr."""
         number: int = self.call("persist", id=persistence_id, groups=[list(g) for g in groups])
         return number
 
     def persist_and_stop(self, persistence_id: str, groups: Iterable[Group]) -> None:
-        """Send all of them and stop the actor at once, before its writes are answered."""
+        """Send all groups and stop the actor at once, before its writes are answered."""
         self.call("persist", id=persistence_id, groups=[list(g) for g in groups], stop_at_once=True)
 
     def batch(self, prefix: str, ids: int, events: int, tags: Sequence[str], **more: int) -> float:
         """Let `ids` actors write `events` events each, all with `tags`; return the seconds.
 
         Args:
-            prefix: The ids are prefix0, prefix1 and so on.
-            ids: How many.
-            events: For each id.
-            tags: Of every event.
+            prefix: The start of the ids prefix0, prefix1 and so on.
+            ids: The number of ids.
+            events: The number of events of each id.
+            tags: The tags of every event.
             more: payload_size (100 characters), group (1: persist, more: persistAll), parallelism
                 (50 ids at a time), timeout_s (60).
         """
@@ -244,7 +244,7 @@ class Node:
         return _delivered(self.call("current", tag=tag, offset=_text(offset)))
 
     def count(self, tag: str, offset: UUID | None = None, timeout_s: int = 60) -> Counted:
-        """The same, but keep only how many, how long, and a digest over all in order."""
+        """Read as `current` does, but keep only the count, the time and a digest in order."""
         answer = self.call(
             "current", tag=tag, offset=_text(offset), count_only=True, timeout_s=timeout_s
         )
@@ -255,16 +255,16 @@ class Node:
         return LiveQuery(self, self.call("live_start", tag=tag, offset=_text(offset)))
 
     def reconcile(self, operation: str, **arguments: Any) -> list[str]:
-        """Run one operation of the plugin's Reconciliation, and return the texts that it lists.
+        """Run an operation of the plugin's Reconciliation, and return the texts that it lists.
 
         Operations: truncate, all_tags, tags (id), delete (ids, tag), rebuild (ids, all by
         default, one after another), rebuild_all_persistence_ids.
         """
-        found: list[str] = self.timed("reconciliation", operation, **arguments)["found"]
-        return found
+        findings: list[str] = self.timed("reconciliation", operation, **arguments)["found"]
+        return findings
 
     def clean_up(self, operation: str, persistence_id: str, **arguments: Any) -> None:
-        """Run one operation of the plugin's Cleanup, for real.
+        """Run an operation of the plugin's Cleanup, without its dry run.
 
         Operations: delete_all, delete_all_events (never_use_again), delete_events_to (to),
         delete_all_tagged_events, delete_all_snapshots, delete_before_snapshot (keep),
@@ -273,7 +273,7 @@ class Node:
         self.timed("cleanup", operation, id=persistence_id, **arguments)
 
     def timed(self, tool: str, operation: str, **arguments: Any) -> dict[str, Any]:
-        """The answer of one operation of `reconciliation` or `cleanup`: found, and seconds."""
+        """Return the answer of an operation of `reconciliation` or `cleanup`: found and seconds."""
         answer: dict[str, Any] = self.call(tool, operation=operation, **arguments)
         return answer
 
@@ -286,11 +286,11 @@ class LiveQuery:
     number: int
 
     def delivered(self) -> Delivered:
-        """Everything that it has delivered so far."""
+        """Return everything that the query has delivered so far."""
         return _delivered(self.node.call("live_poll", stream=self.number))
 
     def stop(self) -> Delivered:
-        """End it, and return everything that it has delivered."""
+        """End the query, and return everything that it has delivered."""
         return _delivered(self.node.call("live_stop", stream=self.number))
 
 

@@ -1,4 +1,4 @@
-"""One Pekko client for the whole run, and journals whose events lie in past time buckets."""
+"""Fixtures: a Pekko client for the whole run, and journals with events in past time buckets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["control", "make_journal", "make_journals", "pool"]
 
 @pytest.fixture(scope="session")
 def pekko(state: Path, cassandra: Endpoint) -> Iterator[Client]:
-    """The process that holds every Pekko node of this run."""
+    """Yield the process that holds every Pekko node of this run."""
     log = state / "pekko-client.log"
     with Client.start(build.command(state), cassandra.environment(), log) as client:
         yield client
@@ -27,13 +27,13 @@ def pekko(state: Path, cassandra: Endpoint) -> Iterator[Client]:
 
 @pytest.fixture
 def make_scene(make_journal: Callable[..., Journal], pekko: Client) -> Iterator[SceneMaker]:
-    """Makes a journal with Pekko nodes on it; both are gone when the test has ended."""
+    """Yield a maker of journals with Pekko nodes on them, which disappear with the test."""
     yield from scene_maker(make_journal, pekko)
 
 
 @pytest.fixture(scope="module")
 def make_scenes(make_journals: Callable[..., Journal], pekko: Client) -> Iterator[SceneMaker]:
-    """The same for what several tests of a module share."""
+    """Yield a maker of scenes that several tests of a module share."""
     yield from scene_maker(make_journals, pekko)
 
 
@@ -41,7 +41,7 @@ SceneMaker = Callable[..., Scene]
 
 
 def scene_maker(make: Callable[..., Journal], pekko: Client) -> Iterator[SceneMaker]:
-    """Yield the maker, then close the nodes of what it made."""
+    """Yield a maker of scenes, then close the nodes of the scenes that it made."""
     made: list[Scene] = []
 
     def make_scene(bucket_size: str = "Hour", **settings: str) -> Scene:

@@ -1,9 +1,9 @@
-"""A journal that real actors have written, with its events moved to time buckets that are over.
+"""A journal that real actors have written, with its events moved to past time buckets.
 
-The clock of an actor is now, and tag-write leaves the current and the previous bucket to live
-readers. So the rows of `messages`, written by the plugin, are given older timeuuids: the same rows
-with an earlier clock. What Pekko itself makes of such a journal comes from its own Reconciliation,
-whose tag writers then number, bucket and write the very same messages.
+Actors write at the present time, and tag-write leaves the current and the previous bucket to live
+readers. So the rows of `messages` that the plugin wrote are given older timeuuids, as if the clock
+had been behind. Pekko's own tag views of such a journal come from its Reconciliation, whose tag
+writers number, bucket and write the very same messages.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ QUICK: dict[str, str | int] = {
     "events_by_tag__back_track__interval": "300ms",
     "query__refresh_interval": "200ms",
 }
-"""The plugin's delays, made short: a test waits for what happens, not for a timer."""
+"""Settings that shorten the plugin's delays, so that no test waits for a timer."""
 
 SERIALIZED_STRING = {"ser_id": 20, "ser_manifest": "", "event_manifest": ""}
 
 
 @dataclass
 class Scene:
-    """A journal, and the Pekko nodes on it."""
+    """A journal and the Pekko nodes on it."""
 
     journal: Journal
     pekko: Client
@@ -49,7 +49,7 @@ class Scene:
 
     @property
     def partition_size(self) -> int:
-        """`journal.target-partition-size`, the same for Pekko and for Tidemark."""
+        """Pekko's `journal.target-partition-size`, the same for Pekko and for Tidemark."""
         return self.journal.settings().target_partition_size
 
     @classmethod
@@ -81,7 +81,7 @@ class Scene:
             self.nodes.pop().close()
 
     def bucket(self, number: int) -> datetime:
-        """Start of a time bucket, by its number from `first`."""
+        """Return the start of a time bucket, by its number from `first`."""
         return self.first + timedelta(milliseconds=number * self.bucket_size.milliseconds)
 
     def tag_write(self, *options: str, first: int = 0, end: int = BUCKETS) -> Result:
@@ -94,10 +94,10 @@ class Scene:
         return result
 
     def move_back(self, first: int = 0, end: int = BUCKETS) -> None:
-        """Give the events that were written just now times in the buckets [first, end).
+        """Move the events that were written just now to times in the buckets [first, end).
 
-        Their order stays. Each bucket's first event is at its very start, its last event at its
-        very last tick, and events in between come in pairs that share a millisecond.
+        Their order stays. Each bucket's first event is at its very start, its last one at its very
+        last tick, and the events in between come in pairs that share a millisecond.
         """
         written = [
             row
@@ -120,7 +120,7 @@ class Scene:
         self.journal.control.execute_many(delete, [[row[k] for k in key] for row in written])
 
     def _places(self, count: int, first: int, end: int) -> list[tuple[int, str]]:
-        """Ticks and time bucket of `count` events in order, spread evenly over the buckets."""
+        """Return the ticks and time bucket of `count` events in order, spread evenly."""
         size = self.bucket_size.milliseconds
         places: list[tuple[int, str]] = []
         for number in range(first, end):
@@ -136,7 +136,7 @@ class Scene:
     def message(
         self, persistence_id: str, sequence_nr: int, at: datetime, *tags: str, **columns: Any
     ) -> Row:
-        """A row of messages as the plugin would have written it at that time."""
+        """Return a row of messages as the plugin would have written it at the time `at`."""
         node = int.from_bytes(persistence_id.encode()[-5:], "big")
         ticks = keys.epoch_ms_ticks(to_millis(at)) + sequence_nr
         return {
@@ -160,16 +160,16 @@ class Scene:
         )
 
     def clear_tag_tables(self) -> None:
-        """Truncate all three, as Reconciliation does."""
+        """Truncate all three tag tables, as Reconciliation does."""
         for name in ("tag_views", "tag_write_progress", "tag_scanning"):
             self.journal.control.execute_ddl(f"TRUNCATE {table(self.journal.keyspace, name)}")
 
     def rebuild_by_pekko(self, gap_timeout: str = "3s") -> Node:
-        """A node beside the tag views of Pekko's own rebuild, with the whole of its progress.
+        """Rebuild the tag views by Pekko, complete their progress, and return a new node.
 
-        The tag writers write progress behind their answer and not in order, so that an older row
-        may stay. With their node closed none is under way any more, and each series gets the row
-        of its last event. `gap_timeout` is of the node that comes back.
+        The tag writers write progress after their answer and not in order, so that an older row
+        may stay. Once their node is closed no write is under way any more, and each series gets the
+        progress of its last event. `gap_timeout` is a setting of the returned node.
         """
         self.open().reconcile("rebuild")
         self.close()
@@ -177,25 +177,25 @@ class Scene:
         return self.open(events_by_tag__gap_timeout=gap_timeout)
 
     def wait_for_tag_rows(self, count: int) -> None:
-        """Wait until the plugin's tag writers have written what they were sent at recovery."""
+        """Wait until the plugin's tag writers have written the rows they were sent at recovery."""
         wait_until(f"{count} tag rows", lambda: len(self.journal.rows("tag_views")) == count)
 
 
-def with_ticks(timestamp: UUID, ticks: int) -> UUID:
-    """The timeuuid of the same writer at another time."""
-    clock_sequence, node = timestamp.clock_seq, timestamp.node
+def with_ticks(event_uuid: UUID, ticks: int) -> UUID:
+    """Return the timeuuid of the same writer at another time."""
+    clock_sequence, node = event_uuid.clock_seq, event_uuid.node
     return UUID(keys.ticks_timeuuid(ticks, clock_sequence=clock_sequence, node=node))
 
 
 def progress(tag_view_row: Row) -> Row:
-    """The row of tag_write_progress that says: up to this row of a tag view all is written."""
+    """Return the row of tag_write_progress that says a tag view is written up to this row."""
     same = ("persistence_id", "sequence_nr", "tag_pid_sequence_nr")
     renamed = {"tag": tag_view_row["tag_name"], "offset": tag_view_row["timestamp"]}
     return {**{name: tag_view_row[name] for name in same}, **renamed}
 
 
 def last_progress(tag_view_rows: Iterable[Row]) -> list[Row]:
-    """The progress rows of whole tag views, without an order."""
+    """Return the progress rows of complete tag views, in no order."""
     last: dict[tuple[str, str], Row] = {}
     for row in sorted(tag_view_rows, key=lambda row: row["tag_pid_sequence_nr"]):
         last[row["persistence_id"], row["tag_name"]] = progress(row)
@@ -203,24 +203,24 @@ def last_progress(tag_view_rows: Iterable[Row]) -> list[Row]:
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """Rows in the order of `sorted`, whatever their columns' order."""
+    """Return sorted rows, independent of the order of their columns."""
     return sorted((dict(sorted(row.items())) for row in rows), key=str)
 
 
 def assert_progress(of_pekko: Mapping[str, list[Row]], ours: Iterable[Row]) -> None:
-    """Our progress is that of the last rows; Pekko's, which may lag, is of some row each."""
+    """Require that our progress is at the last rows, and Pekko's, which may lag, at some row."""
     assert in_order(ours) == in_order(last_progress(of_pekko["tag_views"]))
     of_any_row = in_order(progress(row) for row in of_pekko["tag_views"])
     assert all(row in of_any_row for row in in_order(of_pekko["tag_write_progress"]))
 
 
 def read_all(node: Node, tags: Iterable[str]) -> dict[str, list[Event]]:
-    """What a reader of each tag gets from the first bucket on; none may fail."""
+    """Return the events that a reader of each tag, which must not fail, gets from the start."""
     return {tag: complete(node.current(tag)) for tag in sorted(tags)}
 
 
 def complete(delivered: Delivered) -> list[Event]:
-    """The events of a query that did not fail, delivered the events of each id in order, once."""
+    """Return the events of a query that must not fail, with each id's events in order and once."""
     assert delivered.failure is None
     last: dict[str, int] = {}
     for event in delivered.rows:
@@ -230,29 +230,29 @@ def complete(delivered: Delivered) -> list[Event]:
 
 
 def wait_for(query: LiveQuery, count: int) -> None:
-    """Wait until a live query has delivered that many events; it must not fail meanwhile."""
+    """Wait until a live query, which must not fail, has delivered `count` events."""
     wait_until(f"{count} events of a live query", lambda: len(complete(query.delivered())) >= count)
 
 
 def tagged(journal: Journal, tag: str) -> list[tuple[str, int]]:
-    """(persistence id, sequence nr) of every event of a tag in messages, in the order of time."""
+    """Return (persistence id, sequence nr) of a tag's events in messages, in the order of time."""
     rows = [row for row in journal.rows("messages") if tag in (row["tags"] or ())]
     rows.sort(key=lambda row: (row["timestamp"].time, row["timestamp"].bytes))
     return [(row["persistence_id"], row["sequence_nr"]) for row in rows]
 
 
 def all_tags(journal: Journal) -> set[str]:
-    """Every tag that an event of the journal carries."""
+    """Return every tag that an event of the journal carries."""
     return {tag for row in journal.rows("messages") for tag in row["tags"] or ()}
 
 
 def keyed(events: Sequence[Event]) -> list[tuple[str, int]]:
-    """(persistence id, sequence nr) of events, in their order."""
+    """Return (persistence id, sequence nr) of events, in their order."""
     return [(event.persistence_id, event.sequence_nr) for event in events]
 
 
 def numbers(rows: Iterable[Mapping[str, Any]], persistence_id: str, tag: str) -> list[int]:
-    """The tag pid sequence nrs of one id and tag in tag_views, in sequence nr order."""
-    found = [r for r in rows if r["persistence_id"] == persistence_id and r["tag_name"] == tag]
-    found.sort(key=lambda row: (row["sequence_nr"], row["tag_pid_sequence_nr"]))
-    return [row["tag_pid_sequence_nr"] for row in found]
+    """Return the tag pid sequence nrs of an id and tag in tag_views, in sequence nr order."""
+    tag_rows = [r for r in rows if r["persistence_id"] == persistence_id and r["tag_name"] == tag]
+    tag_rows.sort(key=lambda row: (row["sequence_nr"], row["tag_pid_sequence_nr"]))
+    return [row["tag_pid_sequence_nr"] for row in tag_rows]

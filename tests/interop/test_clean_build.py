@@ -1,6 +1,6 @@
 """Tidemark builds the tag views of a journal that real actors wrote; Pekko reads and carries on.
 
-What Pekko makes of the same messages comes from its own Reconciliation.
+Pekko's own tag views of the same messages come from its Reconciliation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FRONT_DELETED_TO = 4
 
 @dataclass(frozen=True)
 class Built:
-    """A journal, what Pekko made and read of it, and what it read after Tidemark had built it."""
+    """A journal with Pekko's own rows and reads, and its reads after Tidemark's build."""
 
     scene: Scene
     node: Node
@@ -63,13 +63,13 @@ def built(request: pytest.FixtureRequest, make_scenes: SceneMaker) -> Iterator[B
 
 
 def write_everything(node: Node) -> None:
-    """Actors that persist one by one and in groups, snapshot, delete, and tag in every way."""
+    """Let actors persist singly and in groups, take snapshots, delete, and tag in every way."""
     for round_ in range(6):
         node.persist("one|by-one", [[event(f"o{round_}", "red")]])
         node.persist("some|untagged", [[event(f"s{round_}", *(["red"] if round_ % 2 else []))]])
         node.persist("never|tagged", [[event(f"n{round_}")]])
         node.persist(UNICODE, [[event(f"é{round_} ✓", "grün ✓", "red")]])
-    # The groups end behind the edges of partitions 0, 1 and 2, so rows lie one partition further.
+    # The groups end behind the edges of partitions 0, 1 and 2, so rows are one partition further.
     for size in (3, 7, 4, 9, 8):
         node.persist("groups|1", [[event(f"g{size}.{i}", "red", "blue") for i in range(size)]])
     node.persist("many|tags", [[event("m", *(f"tag-{n}" for n in range(12)))]])
@@ -83,7 +83,7 @@ def write_everything(node: Node) -> None:
 
 
 def add_metadata(journal: Journal) -> None:
-    """Metadata on every third event, as typed actors have it; on the others it stays unset."""
+    """Set the metadata of every third event, as typed actors do; on the others it stays unset."""
     for row in journal.rows("messages"):
         if row["sequence_nr"] % 3 == 0:
             journal.control.execute(
@@ -120,7 +120,7 @@ def test_rows_span_several_partitions_of_messages(built: Built) -> None:
 
 
 def test_reading_from_any_offset_gives_the_rest(built: Built) -> None:
-    """From uuid offset, exclusive (EventsByTagSpec)."""
+    """Offsets are timeuuids, exclusive (EventsByTagSpec)."""
     everything = built.read_after_us["red"]
     for place in range(0, len(everything), 9):
         rest = complete(built.node.current("red", everything[place].offset))
@@ -128,7 +128,7 @@ def test_reading_from_any_offset_gives_the_rest(built: Built) -> None:
 
 
 def test_actors_recover_from_our_progress_and_carry_on(built: Built) -> None:
-    """Nothing is written twice at recovery; what actors write then is read once, in its place."""
+    """Recovery writes no row twice; the actors' next events are read once, in their place."""
     node, journal = built.node, built.scene.journal
     before = journal.rows("tag_views")
     written: dict[str, Any] = {}
@@ -147,5 +147,5 @@ def test_actors_recover_from_our_progress_and_carry_on(built: Built) -> None:
         assert events[: len(events) - len(added)] == built.read_after_us.get(tag, [])
         assert sorted(keyed(events[-len(added) :])) == sorted(added)
         for persistence_id in written:
-            found = numbers(after, persistence_id, tag)
-            assert found == list(range(1, len(found) + 1))
+            given = numbers(after, persistence_id, tag)
+            assert given == list(range(1, len(given) + 1))

@@ -1,7 +1,7 @@
 """Each kind of damage to the tag views of real actors, repaired by one run of tag-write.
 
 Every kind has a tag of its own with two persistence ids: `<kind>|hurt` is damaged, `<kind>|well` is
-not. What Pekko reads and what its actors do afterwards must be as if nothing had happened.
+not. Afterwards Pekko's readers and actors must behave as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def progress_lost(scene: Scene, kind: str) -> None:
 
 
 def progress_behind(scene: Scene, kind: str) -> None:
-    """As after a crash between tag_views and tag_write_progress."""
+    """Set the progress back, as after a crash between tag_views and tag_write_progress."""
     set_progress(scene, kind, to=2)
 
 
@@ -38,14 +38,14 @@ def scanning_lost(scene: Scene, kind: str) -> None:
 
 
 def tail_missing(scene: Scene, kind: str) -> None:
-    """As after a crash between messages and tag_views."""
+    """Delete the last rows, as after a crash between messages and tag_views."""
     delete_rows(scene, kind, first=5)
     set_progress(scene, kind, to=4)
     scene.journal.insert("tag_scanning", [{"persistence_id": f"{kind}|hurt", "sequence_nr": 4}])
 
 
 def scanning_ahead(scene: Scene, kind: str) -> None:
-    """tag_scanning and a snapshot cover events that have no rows: no recovery ever writes them."""
+    """Delete rows that tag_scanning and a snapshot cover, so that no recovery writes them."""
     delete_rows(scene, kind, first=3)
     set_progress(scene, kind, to=2)
 
@@ -56,7 +56,7 @@ def last_event_of_a_quiet_id_missing(scene: Scene, kind: str) -> None:
 
 
 def rows_missing_and_progress_kept(scene: Scene, kind: str) -> None:
-    """Nothing in Pekko writes them again: progress says that they are there."""
+    """Delete rows that Pekko never writes again, because progress says that they exist."""
     delete_rows(scene, kind, first=2, last=4)
 
 
@@ -70,20 +70,20 @@ def everything_of_an_id_cleared(scene: Scene, kind: str) -> None:
 
 
 def front_deleted_from_messages(scene: Scene, kind: str) -> None:
-    """The actor has deleted its first events; their rows stay, those of the others are lost."""
+    """Let the actor delete its first events, whose rows stay, and lose the rows of the others."""
     delete_rows(scene, kind, first=4)
     set_progress(scene, kind, to=3)
     delete_front(scene, kind)
 
 
 def front_deleted_and_progress_lost(scene: Scene, kind: str) -> None:
-    """Only the rows that exist still tell how many events there were before."""
+    """Delete the front and the progress, so that only the rows tell the number of past events."""
     progress_lost(scene, kind)
     delete_front(scene, kind)
 
 
 def no_damage(scene: Scene, kind: str) -> None:
-    """Rows that are right stay as they are."""
+    """Damage nothing: correct rows stay as they are."""
 
 
 DAMAGES: list[Callable[[Scene, str], None]] = [
@@ -114,13 +114,13 @@ NOTICED_BY_READERS = [
 
 
 def rows_of(scene: Scene, kind: str) -> list[Row]:
-    """The rows of the hurt id in tag_views, in sequence nr order."""
+    """Return the rows of the hurt id in tag_views, in sequence nr order."""
     rows = [r for r in scene.journal.rows("tag_views") if r["persistence_id"] == f"{kind}|hurt"]
     return sorted(rows, key=lambda row: row["sequence_nr"])
 
 
 def delete_rows(scene: Scene, kind: str, first: int = 1, last: int = EVENTS) -> None:
-    """Delete the rows of these sequence nrs."""
+    """Delete the rows of the sequence nrs from `first` to `last`."""
     key = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
     for row in rows_of(scene, kind):
         if first <= row["sequence_nr"] <= last:
@@ -135,7 +135,7 @@ def delete_front(scene: Scene, kind: str) -> None:
 
 
 def set_progress(scene: Scene, kind: str, to: int) -> None:
-    """Set progress to an event, as a tag writer would have."""
+    """Set the progress to an event, as a tag writer does."""
     [row] = [r for r in scene.journal.rows("messages") if is_event(r, kind, to)]
     progress = {"sequence_nr": to, "tag_pid_sequence_nr": to, "offset": row["timestamp"]}
     key = {"persistence_id": f"{kind}|hurt", "tag": kind}
@@ -143,13 +143,13 @@ def set_progress(scene: Scene, kind: str, to: int) -> None:
 
 
 def is_event(row: Row, kind: str, sequence_nr: int) -> bool:
-    """Whether it is that event of the hurt id."""
+    """Return whether a row has this event of the hurt id."""
     return bool(row["persistence_id"] == f"{kind}|hurt" and row["sequence_nr"] == sequence_nr)
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """What Pekko read before the damage, with it, and after tag-write, by kind of damage."""
+    """The events that Pekko read before the damage, with it, and after tag-write, by its kind."""
 
     scene: Scene
     node: Node
@@ -174,7 +174,7 @@ def repaired(make_scenes: SceneMaker) -> Iterator[Repaired]:
     scene.close()
     scene.move_back()
     node = scene.rebuild_by_pekko(gap_timeout="500ms")
-    scanned = [{"persistence_id": each, "sequence_nr": EVENTS} for each in ids]
+    scanned = [{"persistence_id": pid, "sequence_nr": EVENTS} for pid in ids]
     scene.journal.insert("tag_scanning", scanned)
     rows_before = scene.journal.tag_tables()
     read_before = {kind: complete(node.current(kind)) for kind in KINDS}

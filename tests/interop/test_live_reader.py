@@ -20,7 +20,7 @@ from tests.interop.support import (
 def test_late_rows_are_found_by_a_live_readers_back_track(make_scene: SceneMaker) -> None:
     """EventsByTagSpecBackTracking: late events of an idle id and of one never seen, a bucket back.
 
-    The reader has come to now; a run of tag-write writes rows into the bucket before.
+    The reader has come to the present; a run of tag-write writes rows into the bucket before.
     """
     scene = make_scene("Day")
     yesterday = scene.bucket(BUCKETS)
@@ -51,7 +51,7 @@ LATE = {"idle": (3, 4), "never-seen": (1, 2)}
 def test_tidemark_writes_all_tags_and_a_reader_follows_from_its_offset(
     make_scene: SceneMaker,
 ) -> None:
-    """Pekko with events-by-tag disabled; each run of tag-write adds what was written since."""
+    """Pekko has events-by-tag disabled; each run of tag-write adds the events written since."""
     scene = make_scene("Minute")
     writer, reader = scene.open_untagged(), scene.open()
     read: list[Event] = []

@@ -21,7 +21,7 @@ from tidemark.window import from_millis, to_millis
 
 PAGE_SIZE = 3
 FOREVER = "120s"
-# Where the events of a case lie, in seconds since the start of the first Minute bucket.
+# The times of a case's events, in seconds since the start of the first Minute bucket.
 PLACES: dict[str, list[float]] = {
     "one-tag": [1, 2, 3, 4],
     "paged": [1, 2, 3, 4],
@@ -48,13 +48,13 @@ MISSING = {
 
 
 def messages(scene: Scene) -> Iterator[Row]:
-    """The events of every case."""
+    """Yield the events of every case."""
     for tag, seconds in PLACES.items():
         for number, second in enumerate(seconds, start=1):
             tags = [] if tag == "one-tag" and number == 2 else [tag]
             at = scene.first + timedelta(seconds=second)
             yield scene.message(f"p|{tag}", number, at, *tags)
-    # Only 10 and 11 are left of this id, and progress knows of the nine before.
+    # Only 10 and 11 are left of this id, and progress counts the nine before.
     for number in (10, 11):
         at = scene.first + timedelta(seconds=300 + number)
         yield scene.message("p|from-ten", number, at, "from-ten")
@@ -67,7 +67,7 @@ def messages(scene: Scene) -> Iterator[Row]:
 
 @pytest.fixture(scope="module")
 def scene(make_scenes: SceneMaker) -> Iterator[Scene]:
-    """Minute buckets, as in the plugin's specs."""
+    """Yield a scene with Minute buckets, as in the plugin's specs."""
     made = make_scenes("Minute")
     made.journal.insert("messages", messages(made))
     ninth = {"sequence_nr": 9, "tag_pid_sequence_nr": 9}
@@ -85,13 +85,13 @@ def node(scene: Scene) -> Node:
 
 
 def at(scene: Scene, seconds: float) -> UUID:
-    """The lowest timeuuid of a time, which a reader from a timestamp starts after."""
+    """Return the lowest timeuuid of a time, after which a reader from a timestamp starts."""
     ticks = keys.epoch_ms_ticks(to_millis(scene.first + timedelta(seconds=seconds)))
     return UUID(int=UUID(keys.ticks_timeuuid(ticks, clock_sequence=0, node=0)).int & ~(2**64 - 1))
 
 
 def remove(scene: Scene, tag: str, missing: list[int]) -> None:
-    """Take rows of these sequence nrs out of the view."""
+    """Delete the rows of these sequence nrs from the view."""
     key = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
     for row in scene.journal.rows("tag_views"):
         if row["tag_name"] == tag and row["sequence_nr"] in missing:
@@ -112,7 +112,7 @@ def test_EventsByTagStageSpec_current_empty_tag_completes(node: Node) -> None:
 
 @pytest.mark.parametrize("tag", ["paged", "previous-bucket", "three-buckets", "many-at-once"])
 def test_EventsByTagStageSpec_current_paging_and_buckets(node: Node, tag: str) -> None:
-    """One event more than a page; the bucket before; three buckets; one millisecond."""
+    """Tags hold an event more than a page; the bucket before; three buckets; one millisecond."""
     assert keyed(complete(node.current(tag))) == expected(tag)
 
 
@@ -139,7 +139,7 @@ def test_EventsByTagStageSpec_missing_event_fails_until_repaired(scene: Scene, n
 
 
 def test_EventsByTagStageSpec_live_missing_events_arrive(scene: Scene) -> None:
-    """Live readers hold back what follows a gap; tag-write fills it; all is delivered in order."""
+    """Live readers hold back events behind a gap until tag-write fills it; all come in order."""
     node = scene.open(
         events_by_tag__gap_timeout=FOREVER, events_by_tag__new_persistence_id_scan_timeout=FOREVER
     )
@@ -155,7 +155,7 @@ def test_EventsByTagStageSpec_live_missing_events_arrive(scene: Scene) -> None:
 
 
 def test_EventsByTagStageSpec_live_finds_previous_buckets_and_new_events(scene: Scene) -> None:
-    """Also of a tag that was empty when the query began."""
+    """This holds also for a tag that was empty when the query began."""
     node = scene.open()
     live, not_yet = node.live("live"), node.live("not-yet")
     assert node.persist("p|live", [[event("new", "live", "not-yet")]]) == 4
@@ -166,7 +166,7 @@ def test_EventsByTagStageSpec_live_finds_previous_buckets_and_new_events(scene: 
 
 
 def test_EventsByTagSpec_from_timestamp_offset(scene: Scene, node: Node) -> None:
-    """Events at and after the time."""
+    """The reader gets the events at and after the time."""
     rows = complete(node.current("three-buckets", at(scene, 361)))
     assert keyed(rows) == expected("three-buckets")[2:]
 
@@ -179,7 +179,7 @@ def test_EventsByTagSpec_sorted_by_timestamp_although_written_in_another_order(n
 
 
 def test_clock_that_went_back_is_read_as_of_pekkos_own_rows(make_scene: SceneMaker) -> None:
-    """Two nodes wrote one id, and the second one's clock was behind (issue 706 of the plugin).
+    """Two nodes wrote an id, and the clock of the second was behind (issue 706 of the plugin).
 
     Numbers follow sequence nrs, so a reader of old buckets meets a gap: the same one, with the
     same end, as in the rows of Pekko's own tag writers, which got each event by itself.
@@ -204,7 +204,7 @@ def test_clock_that_went_back_is_read_as_of_pekkos_own_rows(make_scene: SceneMak
 def test_TimeBucketSpec_rows_lie_where_pekko_looks(
     make_scene: SceneMaker, bucket_size: str
 ) -> None:
-    """Round down, the bucket before, the next one, and both edges, at the time of their spec."""
+    """Rounding down, the bucket before, the next one, and both edges, at the time of the spec."""
     scene = make_scene(bucket_size, EVENTS_BY_TAG_FIRST_TIME_BUCKET="20140101T00:00")
     size_ms, rounded = scene.bucket_size.milliseconds, ROUNDED_DOWN[bucket_size]
     scene.first = from_millis(rounded - size_ms)

@@ -1,6 +1,6 @@
-"""Each operation of `reconcile` over tag views of real actors: readers and actors notice nothing.
+"""Each operation of `reconcile` over tag views of real actors, unnoticed by readers and actors.
 
-The rows of before are Pekko's own: its Reconciliation wrote them from the messages of its actors.
+The earlier rows are Pekko's own: its Reconciliation wrote them from the messages of its actors.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from tidemark.window import from_millis, to_millis
 EVENTS = 10
 READ = ("red", "blue ✓")
 NO_DELAY = {"EVENTS_BY_TAG_EVENTUAL_CONSISTENCY_DELAY": "0"}
-"""The actors are stopped: nothing is in flight."""
+"""The delay of runs here: the actors are stopped, so that no write is in flight."""
 
 
 def written_by_pekko(scene: Scene, *persistence_ids: str) -> Node:
-    """Ten events of each id in past time buckets, and the tag views that Pekko makes of them."""
+    """Write ten events of each id in past time buckets, and their tag views by Pekko."""
     writer = scene.open_untagged()
     for number in range(1, EVENTS + 1):
         for persistence_id in persistence_ids:
@@ -33,27 +33,27 @@ def written_by_pekko(scene: Scene, *persistence_ids: str) -> Node:
     scene.close()
     scene.move_back()
     node = scene.rebuild_by_pekko()
-    scanned = [{"persistence_id": one, "sequence_nr": EVENTS} for one in persistence_ids]
+    scanned = [{"persistence_id": pid, "sequence_nr": EVENTS} for pid in persistence_ids]
     scene.journal.insert("tag_scanning", scanned)
     return node
 
 
 def reconcile(scene: Scene, *arguments: str) -> Result:
-    """Run an operation; it must succeed."""
+    """Run an operation, which must succeed."""
     result = scene.journal.run("reconcile", *arguments, "--apply", **NO_DELAY)
     assert result.status == 0, result.stderr
     return result
 
 
 def carries_on(node: Node, ids: list[str], before: dict[str, list[Event]]) -> None:
-    """The actors recover and write one more red event each; every event is read exactly once."""
-    ends = {one: node.recover(one) for one in ids}
-    for one in ids:
-        assert node.persist(one, [[event("more", "red")]]) == ends[one] + 1
+    """Let each actor recover and write another red event; every event must be read exactly once."""
+    ends = {pid: node.recover(pid) for pid in ids}
+    for pid in ids:
+        assert node.persist(pid, [[event("more", "red")]]) == ends[pid] + 1
     after = read_all(node, READ)
-    known = len(before["red"])
-    assert after["red"][:known] == before["red"]
-    assert sorted(keyed(after["red"][known:])) == sorted((one, ends[one] + 1) for one in ids)
+    rows_before = len(before["red"])
+    assert after["red"][:rows_before] == before["red"]
+    assert sorted(keyed(after["red"][rows_before:])) == sorted((pid, ends[pid] + 1) for pid in ids)
     assert after["blue ✓"] == before["blue ✓"]
     node.stop(*ids)
 
@@ -62,8 +62,8 @@ def test_repair_of_every_damage(make_scene: SceneMaker) -> None:
     scene = make_scene("Hour", TARGET_PARTITION_SIZE="4")
     node = written_by_pekko(scene, *DAMAGES)
     before, rows = read_all(node, READ), scene.journal.tag_tables()
-    for one, (damage, _) in DAMAGES.items():
-        damage(scene.journal, one)
+    for pid, (damage, _) in DAMAGES.items():
+        damage(scene.journal, pid)
     assert node.current("red").failure or complete(node.current("red")) != before["red"]
     reconcile(scene, "repair")
     assert read_all(node, READ) == before
@@ -77,7 +77,7 @@ IDS = ["a|1", "a|2", "ü|✓"]
 
 @pytest.fixture(scope="module")
 def shared(make_scenes: SceneMaker) -> Iterator[tuple[Scene, Node]]:
-    """A journal whose actors write one more event each after every operation."""
+    """Yield a journal whose actors write another event each after every operation."""
     scene = make_scenes("Hour", TARGET_PARTITION_SIZE="4")
     yield scene, written_by_pekko(scene, *IDS)
     scene.close()
@@ -104,7 +104,7 @@ def window(scene: Scene) -> tuple[str, ...]:
 def test_what_is_rebuilt_is_read_as_before(
     shared: tuple[Scene, Node], commands: list[tuple[str, ...]]
 ) -> None:
-    """A bare `rebuild` stands for one of time buckets."""
+    """A bare `rebuild` stands for a rebuild of time buckets."""
     scene, node = shared
     before, rows = read_all(node, READ), scene.journal.rows("tag_views")
     lose(scene.journal, "a|1")
@@ -116,13 +116,13 @@ def test_what_is_rebuilt_is_read_as_before(
 
 
 def test_what_is_deleted_is_gone_until_its_actor_recovers(make_scene: SceneMaker) -> None:
-    """As with Pekko's deleteTagViewForPersistenceIds: the actor writes its rows again."""
+    """The actor writes its rows again, as after Pekko's deleteTagViewForPersistenceIds."""
     scene = make_scene("Hour", TARGET_PARTITION_SIZE="4")
     node = written_by_pekko(scene, *IDS)
     before, rows = read_all(node, READ), scene.journal.rows("tag_views")
     lose(scene.journal, "a|1")
     reconcile(scene, "delete", "--persistence-id", "a|1", "--tag", "red")
-    left = [one for one in keyed(before["red"]) if one[0] != "a|1"]
+    left = [key for key in keyed(before["red"]) if key[0] != "a|1"]
     assert keyed(complete(node.current("red"))) == left
     assert complete(node.current("blue ✓")) == before["blue ✓"]
     node.recover("a|1")
@@ -132,9 +132,9 @@ def test_what_is_deleted_is_gone_until_its_actor_recovers(make_scene: SceneMaker
 
 
 def test_readers_accept_what_deletes_leave(make_scene: SceneMaker) -> None:
-    """propagate-deletes takes rows from the front only: a first number may be any, no gap follows.
+    """As propagate-deletes takes rows from the front only, any first number is followed by no gap.
 
-    Read from the beginning, from the offset of every event that is left, and live.
+    Readers start from the beginning, from the offset of every event that is left, and live.
     """
     scene = make_scene("Hour", TARGET_PARTITION_SIZE="4")
     node = written_by_pekko(scene, *IDS)
@@ -144,16 +144,16 @@ def test_readers_accept_what_deletes_leave(make_scene: SceneMaker) -> None:
     node.stop(*IDS)
     reconcile(scene, "propagate-deletes", "--all")
     gone = {("a|1", n) for n in range(1, 7)}
-    # Of an id without any event left the last number of each tag is kept by its progress.
+    # For an id without events, the progress keeps the last number of each tag.
     gone |= {("ü|✓", n) for n in range(1, EVENTS + 1)}
     left = {
-        tag: [one for one in events if (one.persistence_id, one.sequence_nr) not in gone]
+        tag: [e for e in events if (e.persistence_id, e.sequence_nr) not in gone]
         for tag, events in before.items()
     }
     assert read_all(node, READ) == left
     for tag, events in left.items():
-        for place, one in enumerate(events):
-            assert complete(node.current(tag, one.offset)) == events[place + 1 :]
+        for place, e in enumerate(events):
+            assert complete(node.current(tag, e.offset)) == events[place + 1 :]
     live = node.live("red")
     carries_on(node, IDS, left)
     assert complete(live.stop())[: len(left["red"])] == left["red"]
@@ -161,7 +161,7 @@ def test_readers_accept_what_deletes_leave(make_scene: SceneMaker) -> None:
 
 @pytest.mark.parametrize("size", ["Minute", "Day"])
 def test_the_other_bucket_size_is_read_as_before(make_scene: SceneMaker, size: str) -> None:
-    """Pekko switched to the new table and size; its actors carry on there."""
+    """Pekko is switched to the new table and size, and its actors carry on there."""
     scene = make_scene("Hour", TARGET_PARTITION_SIZE="4")
     before = read_all(written_by_pekko(scene, *IDS), READ)
     scene.close()

@@ -1,7 +1,7 @@
 """The plugin's recovery, restart, crash and scanning specs, on tag views that Tidemark built.
 
 The first events of every id are written with events-by-tag disabled, and their tag views by
-tag-write; from then on real actors go on from our progress rows. Ids are named after the cases.
+tag-write; after that real actors carry on from our progress rows. Ids are named after the cases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CASES = (
 
 @pytest.fixture(scope="module")
 def scene(make_scenes: SceneMaker) -> Iterator[Scene]:
-    """Day buckets; every case's id has events e-1 to e-4 in tag views of ours."""
+    """Yield a scene with Day buckets, whose ids have the events e-1 to e-4 in our tag views."""
     made = make_scenes("Day")
     writer = made.open_untagged()
     for persistence_id in CASES:
@@ -59,7 +59,7 @@ def write(node: Node, persistence_id: str, first: int, last: int) -> None:
 
 
 def read(node: Node, persistence_id: str) -> list[str]:
-    """The payloads of the id's tag, read to the end without a failure."""
+    """Return the payloads of the id's tag, read to the end without a failure."""
     return [row.payload for row in complete(node.current(persistence_id))]
 
 
@@ -73,10 +73,10 @@ def assert_numbered(scene: Scene, persistence_id: str, last: int) -> None:
 
 
 def test_EventsByTagRecoverySpec_continue_tag_sequence_nrs(scene: Scene) -> None:
-    """1-4 are ours; 5-8 on one node, 9-12 on another, 13-16 on the first again."""
+    """Rows 1-4 are ours; 5-8 come from one node, 9-12 from another, 13-16 from the first again."""
     persistence_id = "another-node"
-    one, two = scene.open(), scene.open()
-    for node, first in ((one, 5), (two, 9), (one, 13)):
+    first_node, second_node = scene.open(), scene.open()
+    for node, first in ((first_node, 5), (second_node, 9), (first_node, 13)):
         write(node, persistence_id, first, first + 3)
         node.stop(persistence_id)
     live = scene.open().live(persistence_id)
@@ -87,7 +87,7 @@ def test_EventsByTagRecoverySpec_continue_tag_sequence_nrs(scene: Scene) -> None
 
 @pytest.mark.parametrize("persistence_id", ["views-missing", "before-a-snapshot"])
 def test_EventsByTagRecoverySpec_recover_tag_if_missing(scene: Scene, persistence_id: str) -> None:
-    """The actor writes the same rows again that we wrote, events before a snapshot included."""
+    """The actor writes our rows again unchanged, including events before a snapshot."""
     of_us = [r for r in scene.journal.rows("tag_views") if r["tag_name"] == persistence_id]
     for row in of_us:
         scene.delete("tag_views", tag_name=row["tag_name"], timebucket=row["timebucket"])
@@ -119,14 +119,14 @@ def test_EventsByTagRestartSpec_continue_tag_sequence_nrs_for_restarts(scene: Sc
 
 
 def test_EventsByTagRestartSpec_no_wrong_number_when_stopped_prematurely(scene: Scene) -> None:
-    """The stopped actor's event may have its row or not; if it has, then with the right number."""
+    """The stopped actor's event may have a row or not, but no row with a wrong number."""
     persistence_id = "stopped-before-written"
     node = scene.open()
     node.recover(persistence_id)
     node.persist_and_stop(persistence_id, [[event("e-5", persistence_id)]])
     assert read(node, persistence_id) in (payloads(4), payloads(5))
-    found = numbers(scene.journal.rows("tag_views"), persistence_id, persistence_id)
-    assert found in ([1, 2, 3, 4], [1, 2, 3, 4, 5])
+    given = numbers(scene.journal.rows("tag_views"), persistence_id, persistence_id)
+    assert given in ([1, 2, 3, 4], [1, 2, 3, 4, 5])
 
 
 def test_EventsByTagRestartSpec_right_numbers_when_stopped_and_restarted(scene: Scene) -> None:
@@ -141,7 +141,7 @@ def test_EventsByTagRestartSpec_right_numbers_when_stopped_and_restarted(scene: 
 
 
 def test_EventsByTagCrashSpec_crashes_of_the_persistent_actor(scene: Scene) -> None:
-    """20 crashes, 5 events after each."""
+    """The actor crashes 20 times, with 5 events after each crash."""
     node = scene.open()
     for crash in range(20):
         first = TAKEN_OVER + 1 + crash * 5
@@ -152,7 +152,7 @@ def test_EventsByTagCrashSpec_crashes_of_the_persistent_actor(scene: Scene) -> N
 
 
 def test_TagScanningSpec_scanning_of_many_persistent_actors(scene: Scene) -> None:
-    """Untagged events are scanned over too; a recovering actor does not move them back."""
+    """Untagged events are scanned over too; a recovering actor does not move scanning back."""
     node = scene.open()
     for persistence_id in SCANNED:
         assert node.recover(persistence_id) == 1

@@ -1,7 +1,7 @@
 """The plugin's Reconciliation and Cleanup specs, over tag views that Tidemark wrote.
 
-Pekko's tools find what we wrote (they list tags from our progress rows and delete by our keys),
-and tag-write puts back what they removed.
+Pekko's tools find our rows (they list tags from our progress rows and delete by our keys), and
+tag-write restores the rows that they removed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ TAGS = ("tag1", "tag2", "tag3")
 
 
 def write(node: Node, persistence_id: str, count: int, *tags: str) -> None:
-    """Persist that many events, one by one."""
+    """Persist `count` events, one by one."""
     node.persist(persistence_id, [[event(f"event-{n}", *tags)] for n in range(1, count + 1)])
 
 
 def of_ids(rows: list[Row], *persistence_ids: str) -> list[Row]:
-    """The rows of these persistence ids."""
+    """Return the rows of these persistence ids."""
     return [row for row in rows if row["persistence_id"] in persistence_ids]
 
 
 @pytest.fixture
 def two_ids(make_scene: SceneMaker) -> Scene:
-    """pid1 with tag1, pid2 with three tags, in tag views of ours."""
+    """Return a scene of pid1 with tag1 and pid2 with three tags, in our tag views."""
     scene = make_scene("Hour")
     writer = scene.open_untagged()
     write(writer, "pid1", EVENTS, "tag1")
@@ -43,7 +43,7 @@ def two_ids(make_scene: SceneMaker) -> Scene:
 
 
 def test_BuildTagView_TruncateAll_TagQuery_specs(two_ids: Scene) -> None:
-    """Truncated by Pekko; rebuilt by Pekko for pid1, then pid2: our rows again, and by us too.
+    """Pekko truncates, then rebuilds pid1 and pid2: our rows are back, as after our own rebuild.
 
     TagQuerySpec, TruncateAllSpec, BuildTagViewForPersistenceIdSpec.
     """
@@ -67,7 +67,7 @@ def test_BuildTagView_TruncateAll_TagQuery_specs(two_ids: Scene) -> None:
 
 
 def test_DeleteTagView_RebuildAllPersisetceIds_specs(two_ids: Scene) -> None:
-    """Pekko deletes only the given id; it comes back by recovery of its actor, and by us.
+    """Pekko deletes only the given id, which its actor's recovery restores, and so do we.
 
     DeleteTagViewForPersistenceIdSpec, RebuildAllPersisetceIdsSpec.
     """
@@ -92,20 +92,20 @@ def test_DeleteTagView_RebuildAllPersisetceIds_specs(two_ids: Scene) -> None:
     assert sorted(ids) == ["pid1", "pid2"]
 
 
-CLEANED = {
-    "all-events": 0,
-    "events-to": 3,
-    "before-snapshot": 4,
-    "tagged-events": EVENTS,
-    "never-again": 0,
-    "not-cleaned": EVENTS,
-}
-"""How many tagged events are left in messages after the first number of events was deleted."""
+CLEANED = (
+    "all-events",
+    "events-to",
+    "before-snapshot",
+    "tagged-events",
+    "never-again",
+    "not-cleaned",
+)
+"""Persistence ids, named after their clean-up."""
 
 
 @pytest.fixture(scope="module")
 def cleaned(make_scenes: SceneMaker) -> Iterator[tuple[Scene, list[Row]]]:
-    """Each id cleaned up by Pekko in its way, then tag-write again; and our rows of before."""
+    """Yield a scene after Pekko's clean-up of each id and a new tag-write, with our old rows."""
     scene = make_scenes("Hour")
     writer = scene.open_untagged()
     for persistence_id in CLEANED:
@@ -133,7 +133,7 @@ def cleaned(make_scenes: SceneMaker) -> Iterator[tuple[Scene, list[Row]]]:
 def test_CleanupSpec_rows_and_numbers_after_clean_up(
     cleaned: tuple[Scene, list[Row]], persistence_id: str
 ) -> None:
-    """Rows of deleted messages stay unless Pekko deletes them; what has a message has its row."""
+    """Rows of deleted messages stay unless Pekko deletes them; every message has its row."""
     scene, ours = cleaned
     left = [] if persistence_id == "never-again" else of_ids(ours, persistence_id)
     rows = of_ids(scene.journal.rows("tag_views"), persistence_id)

@@ -1,8 +1,8 @@
-"""Persistent actors and their tag writers, as far as they show in the tables.
+"""Persistent actors and their tag writers, as far as the tables show them.
 
-Source: facts on Pekko's CassandraJournal and TagWriter: messages first, then the rows of the tags,
-then the progress, which may be lost; scanning later. A recovery asks both tables and tags what lies
-behind them.
+The order of writes is the one of Pekko's CassandraJournal and TagWriter: messages, then the rows
+of the tags, then the progress, which may be lost; scanning later. A recovery reads the progress
+and tags the events beyond it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SERIALIZER = 20
 
 @dataclass
 class Actors:
-    """The actors of one journal, and what they remember.
+    """The actors of a journal, and their memory.
 
     Attributes:
-        tags_by_pekko: whether they write tag views themselves (events-by-tag.enabled).
-        tag_views: the name of that table.
-        counts: a running tag writer's last number, by persistence id and tag.
+        tags_by_pekko: whether the actors write tag views themselves (events-by-tag.enabled).
+        tag_views: the name of the table of tag views.
+        counts: a running tag writer's last tag pid sequence nr, by persistence id and tag.
         forgotten: persistence ids that are never used again.
         down: persistence ids whose actor stopped before its last events were tagged.
     """
@@ -38,22 +38,22 @@ class Actors:
     down: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
     unsaved: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
-    """Progress whose write is under way."""
+    """Rows of tag_write_progress whose write is under way."""
 
     def persist(self, events: Sequence[Event], *, crash: bool = False, lag: bool = False) -> None:
-        """Persist the events of one actor, all at once.
+        """Persist events of an actor, all at once.
 
         Args:
-            events: the next ones of one persistence id.
-            crash: the actor dies when the messages are written, before their tags are.
-            lag: the write of the progress is lost.
+            events: the next events of a persistence id.
+            crash: whether the actor dies after the messages and before their tags are written.
+            lag: whether the write of the progress is lost.
         """
         pid = events[0].persistence_id
         if pid in self.down:
             self.recover(pid)
-        for one in events:
-            self.truth.add(one)
-        self.journal.insert("messages", [self.message(one) for one in events])
+        for event in events:
+            self.truth.add(event)
+        self.journal.insert("messages", [self.message(event) for event in events])
         if events[0].sequence_nr == 1:
             self.journal.insert("all_persistence_ids", [{"persistence_id": pid}])
         if crash:
@@ -62,7 +62,7 @@ class Actors:
             self._tag(events, lag=lag)
 
     def recover(self, pid: str) -> None:
-        """Start the actor again: its tags' numbers come from the progress that is stored."""
+        """Start the actor again, with the numbers of its tags from the stored progress."""
         self.down.discard(pid)
         self.unsaved = {key: row for key, row in self.unsaved.items() if key[0] != pid}
         if not self.tags_by_pekko:
@@ -74,31 +74,35 @@ class Actors:
         }
         self.counts = {key: n for key, n in self.counts.items() if key[0] != pid}
         self.counts |= {(pid, tag): number for tag, (_, number) in progress.items()}
-        for one in self.truth.visible():
-            if one.persistence_id == pid:
-                behind = {tag for tag in one.tags if one.sequence_nr > progress.get(tag, (0, 0))[0]}
-                self._tag([one], only=behind)
+        for event in self.truth.visible():
+            if event.persistence_id == pid:
+                behind = {
+                    tag for tag in event.tags if event.sequence_nr > progress.get(tag, (0, 0))[0]
+                }
+                self._tag([event], only=behind)
 
     def delete(self, pid: str, to: int) -> None:
-        """What deleteMessages leaves: metadata first, then no messages up to there.
+        """Delete as deleteMessages does: write the metadata first, then delete messages up to `to`.
 
-        An actor that still runs; by then the progress of what it deletes has been written.
+        The actor still runs, and has written the progress of the deleted events by then.
         """
         self.save(pid)
         doomed = self.truth.delete(pid, to)
         self.journal.insert("metadata", [{"persistence_id": pid, "deleted_to": to}])
-        for one in doomed:
-            delete_message(self.journal, self.message(one))
+        for event in doomed:
+            delete_message(self.journal, self.message(event))
 
     def find(self, pid: str) -> None:
-        """The lost events of an actor are there again."""
-        found = [one for one in self.truth.all() if (pid, one.sequence_nr) in self.truth.lost]
-        found = [one for one in found if one.persistence_id == pid]
-        self.truth.lost -= {(pid, one.sequence_nr) for one in found}
-        self.journal.insert("messages", [self.message(one) for one in found])
+        """Store the lost events of an actor again."""
+        events = [
+            event for event in self.truth.all() if (pid, event.sequence_nr) in self.truth.lost
+        ]
+        events = [event for event in events if event.persistence_id == pid]
+        self.truth.lost -= {(pid, event.sequence_nr) for event in events}
+        self.journal.insert("messages", [self.message(event) for event in events])
 
     def forget(self, pid: str) -> None:
-        """Cleanup, the persistence id never to be used again: the rows of its tags stay."""
+        """Clean up a persistence id that is never used again; the rows of its tags stay."""
         self.delete(pid, self.truth.last(pid))
         self.forgotten.add(pid)
         for name in ("metadata", "all_persistence_ids"):
@@ -106,16 +110,16 @@ class Actors:
                 f"DELETE FROM {self.journal.keyspace}.{name} WHERE persistence_id = ?", [pid]
             )
 
-    def message(self, one: Event) -> dict[str, object]:
-        """Its row of messages."""
+    def message(self, event: Event) -> dict[str, object]:
+        """Return the event's row of messages."""
         return {
-            "persistence_id": one.persistence_id,
+            "persistence_id": event.persistence_id,
             "partition_nr": 0,
-            "sequence_nr": one.sequence_nr,
-            "timestamp": one.timestamp,
-            "timebucket": str(one.time_bucket(self.bucket_ms)),
-            "tags": {"red"} if one.is_poison else set(one.tags) or None,
-            **({} if one.is_poison else _payload(one)),
+            "sequence_nr": event.sequence_nr,
+            "timestamp": event.timestamp,
+            "timebucket": str(event.time_bucket(self.bucket_ms)),
+            "tags": {"red"} if event.is_poison else set(event.tags) or None,
+            **({} if event.is_poison else _payload(event)),
         }
 
     def _tag(
@@ -123,23 +127,23 @@ class Actors:
     ) -> None:
         rows: list[dict[str, object]] = []
         progress: dict[str, dict[str, object]] = {}
-        for one in events:
-            for tag in sorted(one.tags if only is None else only):
-                key = (one.persistence_id, tag)
+        for event in events:
+            for tag in sorted(event.tags if only is None else only):
+                key = (event.persistence_id, tag)
                 self.counts[key] = self.counts.get(key, 0) + 1
                 row: dict[str, object] = {
-                    "persistence_id": one.persistence_id,
+                    "persistence_id": event.persistence_id,
                     "tag_pid_sequence_nr": self.counts[key],
-                    "sequence_nr": one.sequence_nr,
+                    "sequence_nr": event.sequence_nr,
                 }
-                progress[tag] = {**row, "tag": tag, "offset": one.timestamp}
+                progress[tag] = {**row, "tag": tag, "offset": event.timestamp}
                 rows.append(
                     {
                         **row,
                         "tag_name": tag,
-                        "timebucket": one.time_bucket(self.bucket_ms),
-                        "timestamp": one.timestamp,
-                        **_payload(one),
+                        "timebucket": event.time_bucket(self.bucket_ms),
+                        "timestamp": event.timestamp,
+                        **_payload(event),
                     }
                 )
         self.journal.insert(self.tag_views, rows)
@@ -151,17 +155,17 @@ class Actors:
             self.journal.insert("tag_scanning", [{"persistence_id": pid, "sequence_nr": last}])
 
     def save(self, pid: str) -> None:
-        """Write the progress of one actor's tags."""
+        """Write the progress of an actor's tags."""
         ready = {key: row for key, row in self.unsaved.items() if key[0] == pid}
         self.journal.insert("tag_write_progress", ready.values())
         self.unsaved = {key: row for key, row in self.unsaved.items() if key not in ready}
 
 
-def _payload(one: Event) -> dict[str, object]:
+def _payload(event: Event) -> dict[str, object]:
     return {
         "writer_uuid": "w",
         "ser_id": SERIALIZER,
         "ser_manifest": "",
         "event_manifest": "",
-        "event": one.payload,
+        "event": event.payload,
     }

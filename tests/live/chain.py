@@ -1,6 +1,6 @@
-"""The scheduled chain without Airflow's servers: its DAG files, its timetable, its operator.
+"""The scheduled chain without Airflow's servers: the real DAG files, timetable and operator.
 
-The arguments of each application and what starts the next one come from the real DAG objects, so
+The real DAG objects decide the arguments of each application and the start of the next DAG, so
 that a change of a DAG changes every history. Left out are Airflow's database and spark-submit: the
 application runs inside the test process.
 """
@@ -36,12 +36,12 @@ ROOT = Path(__file__).resolve().parents[2]
 CHAIN = ("tag_write", "validate", "project", "purge")
 
 Application = Callable[[str, Sequence[str]], Result]
-"""Runs an application by its name with these arguments."""
+"""A function that runs an application by its name, with arguments."""
 
 
 @cache
 def dags(*settings: tuple[str, str]) -> Mapping[str, Any]:
-    """The DAGs, as they are with these variables in Airflow's environment."""
+    """Load the DAGs with these variables in Airflow's environment."""
     with patch.dict(os.environ, dict(settings)):
         bag = DagBag(str(ROOT / "dags"))
     assert not bag.import_errors, bag.import_errors
@@ -50,16 +50,16 @@ def dags(*settings: tuple[str, str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Ended:
-    """How one task of an application ended.
+    """The end of a task that ran an application.
 
     Attributes:
-        application: its DAG.
-        arguments: what it was called with, by try.
-        results: of each try.
+        application: the DAG of the task.
+        arguments: the application's arguments, by try.
+        results: the result of each try.
         state: success, skipped or failed.
-        why: the text of the exception that ended it.
-        at: the history's time at its start.
-        seconds: of our own time that it took.
+        why: the text of the exception that ended the task.
+        at: the history's time at the start of the task.
+        seconds: the real time that the task took.
     """
 
     application: str
@@ -71,7 +71,7 @@ class Ended:
     seconds: float
 
     def __str__(self) -> str:
-        statuses = ",".join(str(one.status) for one in self.results)
+        statuses = ",".join(str(result.status) for result in self.results)
         how = f"{self.state} ({statuses}) {self.why}".strip()
         return f"{self.at:%Y-%m-%d %H:%M} {self.application} {how} [{self.seconds:.1f} s]"
 
@@ -82,11 +82,12 @@ class Chain:
 
     Attributes:
         settings: TIDEMARK_ variables of Airflow's environment.
-        run_application: runs an application.
-        clock: the present; and how it is moved on.
+        run_application: the function that runs an application.
+        now: the function that tells the present.
+        wait: the function that moves the present on.
         last: the data interval of the last scheduled run.
         events: asset events that no run has consumed yet, by asset.
-        count: of runs, for their ids.
+        count: the number of runs, for their ids.
     """
 
     settings: Mapping[str, str]
@@ -98,7 +99,7 @@ class Chain:
     count: int = 0
 
     def due(self) -> tuple[datetime, DataInterval]:
-        """When the next scheduled run starts, and its data interval."""
+        """Return the start of the next scheduled run, and its data interval."""
         schedule = dags(*self.settings.items())["tag_write"].timetable
         restriction = TimeRestriction(earliest=None, latest=None, catchup=False)
         present = pendulum.instance(self.now())
@@ -109,20 +110,20 @@ class Chain:
         assert info is not None
         return info.run_after, info.data_interval
 
-    def scheduled(self, found: DataInterval, *, stop_after: str = "purge") -> list[Ended]:
-        """Run the chain for this interval, as far as each DAG starts the next.
+    def scheduled(self, interval: DataInterval, *, stop_after: str = "purge") -> list[Ended]:
+        """Run the chain for an interval, as far as each DAG starts the next.
 
         Args:
-            found: the interval.
-            stop_after: the scheduler goes down when this DAG's run has ended; what it told its
-                assets waits for the next one.
+            interval: the data interval of the first DAG.
+            stop_after: the DAG after whose run the scheduler goes down; the events of that run's
+               assets wait for the next scheduler.
         """
-        self.last = found
+        self.last = interval
         run = SimpleNamespace(
             run_type=SimpleNamespace(value="scheduled"),
-            logical_date=found.start,
-            data_interval_start=found.start,
-            data_interval_end=found.end,
+            logical_date=interval.start,
+            data_interval_start=interval.start,
+            data_interval_end=interval.end,
             consumed_asset_events=[],
         )
         ended = [self._run("tag_write", run)]
@@ -168,19 +169,19 @@ class Chain:
         results: list[Result] = []
         state, why, at, began = "failed", "", self.now(), time.monotonic()
         for number in range(1, task.retries + 2):
-            one = copy.copy(task)
+            copied = copy.copy(task)
             if task.window is not None:
-                one.window = window
+                copied.window = window
             context["ti"] = SimpleNamespace(
                 dag_id=task.dag_id,
                 run_id=f"run-{self.count}",
                 try_number=number,
                 xcom_push=lambda **_: None,
             )
-            one.render_template_fields(context)
+            copied.render_template_fields(context)
             try:
-                with self._inside(one, arguments, results):
-                    one.execute(context)
+                with self._inside(copied, arguments, results):
+                    copied.execute(context)
             except AirflowSkipException as skipped:
                 state, why = "skipped", str(skipped)
                 break
@@ -203,7 +204,7 @@ class Chain:
     def _inside(
         self, task: Any, arguments: list[list[str]], results: list[Result]
     ) -> Iterator[None]:
-        """spark-submit is a call of the application in this process."""
+        """Replace spark-submit by a call of the application in this process."""
 
         def submit(operator: Any, context: Any) -> None:
             name = Path(operator.application).stem
@@ -225,7 +226,7 @@ class Chain:
 
 
 class _Outlets:
-    """outlet_events of a task's context."""
+    """The outlet_events of a task's context."""
 
     def __init__(self) -> None:
         self._found: dict[str, SimpleNamespace] = {}
@@ -235,7 +236,7 @@ class _Outlets:
 
 
 def _asset_of(dag: Any) -> str:
-    [asset] = [one.name for one in dag.timetable.asset_condition.objects]
+    [asset] = [condition.name for condition in dag.timetable.asset_condition.objects]
     return str(asset)
 
 

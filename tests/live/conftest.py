@@ -1,4 +1,4 @@
-"""Histories live in the journals of the integration tests, and real time has the real plugin."""
+"""Fixtures: histories use the journals of the integration tests, real time the real plugin."""
 
 from __future__ import annotations
 

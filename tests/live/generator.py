@@ -1,4 +1,4 @@
-"""Histories from a seed: the same seed always gives the same history."""
+"""A generator of histories: the same seed always gives the same history."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ OTHER = {"Minute": "Hour", "Hour": "Day", "Day": "Hour"}
 MODELS = (*TAG_MODELS, "sums", "newest", "log", "books")
 MOST_SEAMS = 8
 TIMES_TO_LIVE = 9
-"""Scheduled intervals that a row of the tag views lives, in histories where rows expire."""
+"""The time to live of tag-view rows in scheduled intervals, in histories where rows expire."""
 FORCED = (("force", True),)
 
 
 @dataclass
 class Writer:
-    """A persistence id in the making of a history."""
+    """A persistence id of a history, as the generator knows it."""
 
     name: str
     skew: float
@@ -55,7 +55,7 @@ class Writer:
 
 
 def profile_of(seed: int) -> Profile:
-    """What does not change in the history of this seed."""
+    """Return the profile of the history of a seed."""
     random = Random(f"profile {seed}")
     bucket, cadence = random.choice(SHAPES)
     models = random.sample(MODELS, random.choice((1, 2, 2, 3)))
@@ -70,7 +70,7 @@ def profile_of(seed: int) -> Profile:
 
 
 def history_of(seed: int, intervals: int) -> History:
-    """A history of so many scheduled intervals."""
+    """Return a history of `intervals` scheduled intervals."""
     random, profile = Random(seed), profile_of(seed)
     reads_messages = any(model not in TAG_MODELS for model in profile.models)
     eager = profile.tags_by_pekko and not reads_messages
@@ -86,7 +86,7 @@ def history_of(seed: int, intervals: int) -> History:
     ]
     length = CADENCES[profile.cadence].total_seconds()
     steps: list[Step] = []
-    # A result by time bucket has to be rebuilt after the switch, which is another story.
+    # After the switch a result by time bucket has to be rebuilt, which histories leave out.
     fits = (profile.bucket, profile.cadence) != ("Hour", "hourly")
     is_rebucketed = fits and not set(profile.models) & BY_BUCKET and random.random() < 0.3
     switched = random.randrange(1, intervals) if is_rebucketed and intervals > 1 else 0
@@ -121,14 +121,14 @@ def _deletion(random: Random, writer: Writer, eager: bool) -> Delete:
 
 
 def _interval(random: Random, profile: Profile, writers: list[Writer], eager: bool) -> list[Step]:
-    """How an interval ends."""
+    """Return the steps that end an interval."""
     application = random.choice(("tag_write", "tag_write", "validate", "project"))
     seam = random.randint(1, MOST_SEAMS)
     writer = random.choice(writers)
     loses = not profile.tags_by_pekko and not set(profile.models) & set(TAG_MODELS)
-    is_kept = not any(one.deletes for one in writers)
+    is_kept = not any(other.deletes for other in writers)
     is_whole = is_kept and not profile.settings and not profile.retention_days
-    deleting = random.choice([one for one in writers if one.deletes] or [writer])
+    deleting = random.choice([other for other in writers if other.deletes] or [writer])
     ends: list[tuple[float, list[Step]]] = [
         (20, [Run()]),
         (15, [Miss()] * random.choice((1, 1, 2))),

@@ -1,4 +1,4 @@
-"""What must hold after every step of a history, and at its end."""
+"""Invariants that must hold after every step of a history, and at its end."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Key = tuple[str, int, str]
 
 
 class Broken(AssertionError):
-    """An invariant does not hold."""
+    """An invariant that does not hold."""
 
 
 def require(holds: object, text: str) -> None:
-    """Raise `Broken` with the text unless it holds."""
+    """Raise `Broken` with the text unless the invariant holds."""
     if not holds:
         raise Broken(text)
 
 
 def after_step(world: World, ended: Iterable[Ended]) -> None:
-    """All that is asked after a step; `ended` are the runs that it made."""
+    """Require all that must hold after a step; `ended` are the runs of the step."""
     numbers_are_given_once(world)
     done_is_written(world, ended)
     progress_never_leads(world)
@@ -40,26 +40,26 @@ def after_step(world: World, ended: Iterable[Ended]) -> None:
 
 
 def numbers_are_given_once(world: World) -> None:
-    """A row's number counts the events before it; once given, it stays."""
+    """Require that a row's number counts the events before it, and stays once it is given."""
     truth = world.truth
-    seen: dict[Key, int] = {}
+    numbers: dict[Key, int] = {}
     for row in world.journal.rows(world.tag_views):
         key = (row["persistence_id"], row["sequence_nr"], row["tag_name"])
         if key[0] in world.damaged:
             continue
         number = row["tag_pid_sequence_nr"]
         require(
-            seen.setdefault(key, number) == number,
-            f"{key} has the numbers {seen[key]} and {number}",
+            numbers.setdefault(key, number) == number,
+            f"{key} has the numbers {numbers[key]} and {number}",
         )
-        one = truth.events.get(key[0], {}).get(key[1])
-        require(one is not None and key[2] in one.tags, f"nobody wrote {key}")
+        event = truth.events.get(key[0], {}).get(key[1])
+        require(event is not None and key[2] in event.tags, f"nobody wrote {key}")
         before = truth.tagged.get(key)
         require(before in (None, number), f"{key} had the number {before} and has {number}")
-    truth.see(seen, world.now)
-    _rows_stay(world, set(seen))
+    truth.see(numbers, world.now)
+    _rows_stay(world, set(numbers))
     expected = truth.numbers()
-    for key, number in seen.items():
+    for key, number in numbers.items():
         low = expected[key] - _excusable(world, key)
         require(
             low <= number <= expected[key] or number == expected[key],
@@ -71,10 +71,10 @@ def numbers_are_given_once(world: World) -> None:
         require(other == key, f"{key} and {other} have the number {number}")
 
 
-def _rows_stay(world: World, seen: set[Key]) -> None:
-    """A row goes by its time to live, or by a purge when it is old enough."""
+def _rows_stay(world: World, present: set[Key]) -> None:
+    """Require that rows go only by their time to live, or by a purge when they are old enough."""
     truth = world.truth
-    for key in set(truth.tagged) - seen - truth.expired:
+    for key in set(truth.tagged) - present - truth.expired:
         if key[0] not in world.damaged:
             require(_may_be_purged(world, key), f"the row of {key} has gone")
             truth.expired.add(key)
@@ -88,7 +88,7 @@ def _may_be_purged(world: World, key: Key) -> bool:
 
 
 def _excusable(world: World, key: Key) -> int:
-    """How many events before this one need not be counted."""
+    """Return how many events before this one need not be counted."""
     return sum(
         other[0] == key[0] and other[2] == key[2] and other[1] < key[1]
         for other in world.truth.excused
@@ -97,7 +97,7 @@ def _excusable(world: World, key: Key) -> int:
 
 
 def done_is_written(world: World, ended: Iterable[Ended]) -> None:
-    """Of every time bucket that tag-write has done, all events are tagged that it could see."""
+    """Require tags of all events that tag-write could see in the time buckets it has done."""
     if not any(one.application == "tag_write" and one.state == "success" for one in ended):
         return
     done = {
@@ -113,14 +113,14 @@ def done_is_written(world: World, ended: Iterable[Ended]) -> None:
 
 
 def progress_never_leads(world: World) -> None:
-    """Up to the progress and the scanning of an id, nothing is without its row."""
+    """Require that no event up to the progress or the scanning of its id lacks its row."""
     truth = world.truth
     missing = {
-        (one.persistence_id, one.sequence_nr, tag)
-        for one in truth.visible()
-        for tag in one.tags
-        if (one.persistence_id, one.sequence_nr, tag) not in truth.tagged
-        and one.persistence_id not in world.damaged
+        (event.persistence_id, event.sequence_nr, tag)
+        for event in truth.visible()
+        for tag in event.tags
+        if (event.persistence_id, event.sequence_nr, tag) not in truth.tagged
+        and event.persistence_id not in world.damaged
     }
     for row in world.journal.rows("tag_write_progress"):
         pid, tag, reached = row["persistence_id"], row["tag"], row["sequence_nr"]
@@ -137,39 +137,41 @@ def progress_never_leads(world: World) -> None:
 
 
 def frozen_is_gone(world: World) -> None:
-    """A result that cannot be made again lacks at least as many events as the piece says."""
+    """Require that a frozen result lacks at least as many events as its piece says."""
     for (name, bucket), row in world.pieces("project").items():
-        told = LOST.search(str(row["error"])) if row["state"] == "failed" else None
-        if told is None:
+        lost = LOST.search(str(row["error"])) if row["state"] == "failed" else None
+        if lost is None:
             continue
         model = READ_MODELS[name]
         events = [
-            one for one in world.consumed_by(model) if one.time_bucket(world.bucket_ms) == bucket
+            event
+            for event in world.consumed_by(model)
+            if event.time_bucket(world.bucket_ms) == bucket
         ]
         gone = len(events) - len(world.left_of(model, events))
-        require(gone >= int(told["gone"] or 1), f"{name} {_at(bucket)}: {told[0]}, but {gone}")
+        require(gone >= int(lost["gone"] or 1), f"{name} {_at(bucket)}: {lost[0]}, but {gone}")
         world.frozen.add((name, bucket))
 
 
 def reds_are_true(world: World, ended: Iterable[Ended]) -> None:
-    """Nothing that is whole is accused, and nothing is refused that was asked in time."""
+    """Require that only real damage is reported, and that no undisturbed run fails."""
     frozen = {name for name, _ in world.frozen}
-    for one in ended:
-        statuses = {result.status for result in one.results}
+    for run in ended:
+        statuses = {result.status for result in run.results}
         if WRONG_DATA in statuses:
-            bad = world.damaged | (frozen if one.application == "project" else set())
+            bad = world.damaged | (frozen if run.application == "project" else set())
             bad |= {pid for pid, _ in world.poisoned}
-            require(bad, f"nothing is damaged: {one}")
-            require([name for name in bad if name in one.why], f"no damage is named: {one}")
-        require(INPUT_REFUSED not in statuses, f"its arguments were refused: {one}")
+            require(bad, f"nothing is damaged: {run}")
+            require([name for name in bad if name in run.why], f"no damage is named: {run}")
+        require(INPUT_REFUSED not in statuses, f"its arguments were refused: {run}")
         is_excused = world.disturbed or world.damaged or statuses & {WRONG_DATA, KILLED}
-        require(one.state != "failed" or is_excused, f"nothing kept it from its work: {one}")
-        for result in one.results:
-            require("Traceback" not in result.stderr, f"{one}: {result.stderr[-2000:]}")
+        require(run.state != "failed" or is_excused, f"nothing kept it from its work: {run}")
+        for result in run.results:
+            require("Traceback" not in result.stderr, f"{run}: {result.stderr[-2000:]}")
 
 
 def at_the_end(world: World) -> None:
-    """After enough undisturbed runs with a quiet journal."""
+    """Require all that must hold after enough undisturbed runs with a quiet journal."""
     progress_never_leads(world)
     numbers_are_given_once(world)
     _tag_views_are_complete(world)
@@ -179,14 +181,14 @@ def at_the_end(world: World) -> None:
         _read_model_is_right(world, model)
         _offsets_are_right(world, model)
     require(not world.journal.own_rows("lock"), "a lock is left")
-    last = {one.application: one for one in world.seen}
-    for one in last.values():
-        require(one.state != "failed", f"at the end: {one}")
+    last = {run.application: run for run in world.seen}
+    for run in last.values():
+        require(run.state != "failed", f"at the end: {run}")
 
 
 def _tag_views_are_complete(world: World) -> None:
     truth = world.truth
-    found = {
+    rows = {
         (
             row["persistence_id"],
             row["sequence_nr"],
@@ -201,9 +203,9 @@ def _tag_views_are_complete(world: World) -> None:
         for key, number in truth.numbers().items()
         if key not in truth.expired
     }
-    # Tagged late and purged in one run, so that nobody has seen it.
-    expected -= {row for row in expected - found if _may_be_purged(world, row[:3])}
-    _require_equal("tag_views", found, expected)
+    # A row that was tagged late and purged in the same run was never seen.
+    expected -= {row for row in expected - rows if _may_be_purged(world, row[:3])}
+    _require_equal("tag_views", rows, expected)
 
 
 def _progress_is_complete(world: World) -> None:
@@ -213,21 +215,21 @@ def _progress_is_complete(world: World) -> None:
         (pid, tag, events[-1].sequence_nr, numbers[pid, events[-1].sequence_nr, tag])
         for (pid, tag), events in truth.series().items()
     }
-    found = {
+    rows = {
         (row["persistence_id"], row["tag"], row["sequence_nr"], row["tag_pid_sequence_nr"])
         for row in world.journal.rows("tag_write_progress")
     }
-    _require_equal("tag_write_progress", found, expected)
+    _require_equal("tag_write_progress", rows, expected)
 
 
 def _ledgers_are_closed(world: World) -> None:
-    """Every time bucket since the first is done by all, as far as the last runs reached."""
+    """Require that each application has done every bucket from its first to its last."""
     for application in ("tag-write", "validate", "project"):
         entries = world.pieces(application)
         for (subject, bucket), row in entries.items():
             if bucket < world.quiet_since:
-                what = f"{application} {subject} {_at(bucket)}"
-                require(row["state"] == "done", f"{what} is {row['state']}: {row['error']}")
+                piece = f"{application} {subject} {_at(bucket)}"
+                require(row["state"] == "done", f"{piece} is {row['state']}: {row['error']}")
         subjects = {subject for subject, _ in entries}
         for subject in subjects:
             own = [bucket for name, bucket in entries if name == subject]
@@ -241,15 +243,15 @@ def _at(bucket: int) -> str:
 
 
 def _read_model_is_right(world: World, model: ReadModel) -> None:
-    found = model.rows(world.journal, world.exports)
+    rows = model.rows(world.journal, world.exports)
     consumed = world.consumed_by(model)
     expected = model.expected(consumed, world.bucket_ms)
     for bucket, left in world.remade.get(model.name, {}).items():
-        # Whether it had to be made of what was left depends on what waited for what.
-        if {row for row in found if row[0] == bucket} == model.expected(left, world.bucket_ms):
+        # Whether a bucket had to be made of the events left depends on the order of waiting pieces.
+        if {row for row in rows if row[0] == bucket} == model.expected(left, world.bucket_ms):
             expected = {row for row in expected if row[0] != bucket}
-            found = {row for row in found if row[0] != bucket}
-    _require_equal(model.name, found, expected)
+            rows = {row for row in rows if row[0] != bucket}
+    _require_equal(model.name, rows, expected)
 
 
 def _offsets_are_right(world: World, model: ReadModel) -> None:
@@ -261,19 +263,19 @@ def _offsets_are_right(world: World, model: ReadModel) -> None:
                 expected[pid, tag] = max(given, expected.get((pid, tag), 0))
     else:
         expected = {(pid, ""): truth.last(pid) for pid in truth.events}
-    found = {
+    offsets = {
         (row["persistence_id"], row["tag"]): row["tag_pid_sequence_nr"] or row["sequence_nr"]
         for row in world.journal.own_rows("projection_offset")
         if row["projection"].partition("/")[2] == model.name
     }
-    _require_equal(f"offsets of {model.name}", set(found.items()), set(expected.items()))
+    _require_equal(f"offsets of {model.name}", set(offsets.items()), set(expected.items()))
 
 
-def _require_equal(what: str, found: set[Any], expected: set[Any]) -> None:
-    missing, extra = expected - found, found - expected
+def _require_equal(subject: str, rows: set[Any], expected: set[Any]) -> None:
+    missing, extra = expected - rows, rows - expected
     require(
         not missing and not extra,
-        f"{what}: {len(missing)} missing, such as {_some(missing)};"
+        f"{subject}: {len(missing)} missing, such as {_some(missing)};"
         f" {len(extra)} that should not be there, such as {_some(extra)}",
     )
 

@@ -1,4 +1,4 @@
-"""Plays a history step by step and says at which step it broke."""
+"""A player of histories, which tells at which step a history broke."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def play(profile: Profile, history: History, journal: Journal, directory: Path) 
     """Play a history, then a quiet end, and check the invariants on the way.
 
     Raises:
-        Broken: an invariant does not hold; the text has the history up to that step, as Python.
+        Broken: an invariant does not hold. The text has the history up to that step, as Python.
     """
     world = World(profile, journal, directory)
     done = []
@@ -30,16 +30,16 @@ def play(profile: Profile, history: History, journal: Journal, directory: Path) 
             world.disturbed = False
         end_quietly(world)
     except Exception as broken:
-        told = "\n".join(f"    {step!r}," for step in done)
-        runs = "\n".join(f"    {one}" for one in world.seen)
-        text = f"{broken!r}\nprofile {profile!r}\nhistory\n{told}\nruns\n{runs}\n"
-        (directory / "broken.txt").write_text(text)  # also for runs that never come to their report
+        steps = "\n".join(f"    {step!r}," for step in done)
+        runs = "\n".join(f"    {run}" for run in world.seen)
+        text = f"{broken!r}\nprofile {profile!r}\nhistory\n{steps}\nruns\n{runs}\n"
+        (directory / "broken.txt").write_text(text)  # kept if a test run ends before its report
         raise invariants.Broken(text) from broken
     return world
 
 
 def end_quietly(world: World) -> None:
-    """Every actor writes once more under all of its tags; then the chain goes on undisturbed."""
+    """Let every actor write once more under all of its tags, then run the chain undisturbed."""
     world.interrupts.clear()
     world.held_by_others.clear()
     if world.damaged:
@@ -48,9 +48,9 @@ def end_quietly(world: World) -> None:
         Mend()(world)
     Settle()(world)
     for pid in sorted(world.truth.events):
-        tags = sorted({tag for one in world.truth.events[pid].values() for tag in one.tags})
+        tags = sorted({tag for event in world.truth.events[pid].values() for tag in event.tags})
         Persist(pid, tuple(tags))(world)
-    last = max(one.micros for one in world.truth.all()) // 1000
+    last = max(event.micros for event in world.truth.all()) // 1000
     world.quiet_since = last - last % world.bucket_ms + world.bucket_ms
     world.advance(timedelta(milliseconds=max(0, last - round(world.now.timestamp() * 1000))))
     while world.last_end <= last:

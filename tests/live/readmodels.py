@@ -1,4 +1,4 @@
-"""The projections of the histories, and what each must hold: a loop over what was written."""
+"""The projections of the histories, and their expected rows, by loops over the written events."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Rows = set[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class ReadModel:
-    """A projection.
+    """A projection and its expected rows.
 
     Attributes:
-        name: its name, and its table's.
-        definition: the file, with {keyspace}.
-        file: its name.
-        table: columns and key of its table; None if it has none.
-        expected: the rows that it must hold, of the events that it consumed.
-        columns: of those rows.
-        tags: those that it reads; empty if it reads messages.
+        name: the name of the projection and of its table.
+        definition: the text of the definition file, with {keyspace}.
+        file: the name of the definition file.
+        table: columns and key of the table; None without a table.
+        expected: the function from the consumed events to the rows that must be stored.
+        columns: the columns of the expected rows.
+        tags: the tags that the projection reads; empty if it reads messages.
     """
 
     name: str
@@ -40,27 +40,27 @@ class ReadModel:
 
     @property
     def is_by_bucket(self) -> bool:
-        """Whether it is made bucket by bucket, each as a whole."""
+        """Whether the projection makes each time bucket as a whole."""
         return "time_bucket" in self.columns
 
     def define(self, journal: Journal, directory: Path) -> None:
-        """Write the file and make the table."""
+        """Write the definition file and make the table."""
         self.write(journal, directory, version=1)
         if self.table is not None:
             journal.control.execute_ddl(f"CREATE TABLE {journal.keyspace}.{self.name} {self.table}")
 
     def write(self, journal: Journal, directory: Path, version: int) -> None:
-        """Write the file; whatever its version, the result is the same."""
+        """Write the definition file with a version, on which the result does not depend."""
         text = self.definition.replace("{keyspace}", journal.keyspace)
         text = text.replace("version: 1", f"version: {version}")
         text = text.replace("version=1", f"version={version}")
         (directory / (self.file or f"{self.name}.sql")).write_text(text)
 
     def rows(self, journal: Journal, exports: Path) -> Rows:
-        """What it holds now."""
+        """Return the rows that the projection holds now."""
         if self.table is not None:
-            found = journal.rows(self.name)
-            return {tuple(row[name] for name in self.columns) for row in found}
+            stored = journal.rows(self.name)
+            return {tuple(row[name] for name in self.columns) for row in stored}
         files = exports.glob(f"{self.name}/time_bucket=*/*.parquet")
         return {
             (int(file.parent.name.partition("=")[2]), *(row[name] for name in self.columns[1:]))
@@ -78,12 +78,12 @@ def _header(name: str, source: str, mode: str) -> str:
 
 
 def _sums(events: Iterable[Event], bucket_ms: int) -> Rows:
-    found: dict[tuple[int, str], tuple[int, int]] = {}
-    for one in events:
-        key = (one.time_bucket(bucket_ms), one.kind)
-        n, total = found.get(key, (0, 0))
-        found[key] = (n + 1, total + one.amount)
-    return {(*key, *value) for key, value in found.items()}
+    sums: dict[tuple[int, str], tuple[int, int]] = {}
+    for event in events:
+        key = (event.time_bucket(bucket_ms), event.kind)
+        n, total = sums.get(key, (0, 0))
+        sums[key] = (n + 1, total + event.amount)
+    return {(*key, *value) for key, value in sums.items()}
 
 
 def _newest(events: Iterable[Event], bucket_ms: int) -> Rows:
@@ -94,16 +94,18 @@ def _newest(events: Iterable[Event], bucket_ms: int) -> Rows:
 
 
 def _each(events: Iterable[Event], bucket_ms: int) -> Rows:
-    return {(one.persistence_id, one.sequence_nr, one.kind, one.amount) for one in events}
+    return {(event.persistence_id, event.sequence_nr, event.kind, event.amount) for event in events}
 
 
 def _each_by_bucket(events: Iterable[Event], bucket_ms: int) -> Rows:
-    return {(one.time_bucket(bucket_ms), one.persistence_id, one.sequence_nr) for one in events}
+    return {
+        (event.time_bucket(bucket_ms), event.persistence_id, event.sequence_nr) for event in events
+    }
 
 
 def _folded(events: Iterable[Event], bucket_ms: int) -> Rows:
     return {
-        (pid, own[-1].sequence_nr, json.dumps([one.sequence_nr for one in own]))
+        (pid, own[-1].sequence_nr, json.dumps([event.sequence_nr for event in own]))
         for pid, own in by_id(events).items()
     }
 

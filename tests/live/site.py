@@ -1,4 +1,4 @@
-"""The real clock and the real plugin: a journal that is written while something works on it."""
+"""A journal with the real clock and the real plugin, written while the chain works on it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MODELS = ("tag_log", "newest")
 
 @dataclass
 class Site:
-    """A journal with an application that writes it, its readers, and a chain over it."""
+    """A journal with an application that writes it, with its readers, and a chain over it."""
 
     journal: Journal
     writer: Node
@@ -49,7 +49,7 @@ class Site:
         return self.journal.run(application, *arguments, **self.settings())
 
     def settings(self) -> dict[str, str]:
-        """What the applications need to know of it."""
+        """The settings that the applications need for this journal."""
         return {
             "PROJECTIONS_DIR": str(self.directory / "projections"),
             "DATA_DOCS_DIR": str(self.directory / "data_docs"),
@@ -57,12 +57,12 @@ class Site:
         }
 
     def own_rows(self, name: str) -> list[Row]:
-        """The rows of one of Tidemark's tables, none if its first run has not made it yet."""
+        """Return the rows of one of Tidemark's tables, none before the first run has made it."""
         made = self.journal.control.table_columns(self.journal.own_keyspace, name)
         return [] if made is None else self.journal.own_rows(name)
 
     def persist(self, pid: str, count: int, *tags: str) -> None:
-        """Let an actor persist events one after the other."""
+        """Let an actor persist `count` events, one after the other."""
         first = self.truth.last(pid) + 1
         for number in range(first, first + count):
             self.truth.add(Event(pid, number, 0, 0, frozenset(tags), "in", number))
@@ -70,30 +70,30 @@ class Site:
             self.writer.persist(pid, [[event(payload, *tags)]])
 
     def delete(self, pid: str, to: int) -> None:
-        """Let an actor take a snapshot and delete the messages before it."""
+        """Let an actor take a snapshot and delete its messages up to `to`."""
         self.writer.snapshot(pid)
         self.writer.delete_messages(pid, to)
 
     def run_chain(self, start: datetime, end: datetime) -> None:
-        """The chain of an interval, which is out of live readers' reach by now."""
+        """Run the chain of an interval that is out of live readers' reach by now."""
         interval = DataInterval(pendulum.instance(start), pendulum.instance(end))
         ended = self.chain.scheduled(interval)
-        assert all(one.state != "failed" for one in ended), [str(one) for one in ended]
-        assert [one.application for one in ended][:3] == ["tag_write", "validate", "project"]
+        assert all(run.state != "failed" for run in ended), [str(run) for run in ended]
+        assert [run.application for run in ended][:3] == ["tag_write", "validate", "project"]
 
     def require_equal_to_the_model(self) -> None:
-        """Tag views, read models and what readers get."""
-        found = {
+        """Require that tag views, read models and readers agree with the model."""
+        numbers = {
             (row["persistence_id"], row["sequence_nr"], row["tag_name"]): row["tag_pid_sequence_nr"]
             for row in self.journal.rows("tag_views")
         }
-        assert found == self.truth.numbers()
+        assert numbers == self.truth.numbers()
         events = list(self.truth.all())
-        red = [one for one in events if "red" in one.tags]
+        red = [event for event in events if "red" in event.tags]
         for name, consumed in (("tag_log", red), ("newest", events)):
             model = READ_MODELS[name]
             assert model.rows(self.journal, self.directory) == model.expected(consumed, MINUTE_MS)
-        wanted = sorted((one.persistence_id, one.sequence_nr) for one in red)
-        assert sorted(keyed(complete(self.reader.current("red")))) == wanted
+        red_keys = sorted((event.persistence_id, event.sequence_nr) for event in red)
+        assert sorted(keyed(complete(self.reader.current("red")))) == red_keys
         if self.live is not None:
-            assert sorted(keyed(complete(self.live.stop()))) == wanted
+            assert sorted(keyed(complete(self.live.stop()))) == red_keys

@@ -1,4 +1,4 @@
-"""The steps of a history. Each prints as the Python that makes it, so that one can be cut down."""
+"""The steps of a history, each printed as its Python code, so that a history can be cut down."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ DAY = 86_400_000
 
 
 class Step(Protocol):
-    """Something that happens."""
+    """A step of a history."""
 
     def __call__(self, world: World) -> None: ...
 
 
 @dataclass(frozen=True)
 class Persist:
-    """An actor persists `count` events at once; its clock is `skew` seconds ahead.
+    """An actor that persists `count` events at once, with a clock `skew` seconds ahead.
 
-    With `crash` it dies before it has tagged them, with `lag` its progress is not written yet.
+    With `crash` the actor dies before it has tagged the events. With `lag` its progress is not
+    written yet.
     """
 
     persistence_id: str
@@ -42,14 +43,14 @@ class Persist:
         events = []
         for number in range(first + 1, first + self.count + 1):
             kind = "in" if number % 3 else "out"
-            one = world.event(self.persistence_id, self.tags, skew, kind, number)
-            events.append(one.numbered(number))
+            event = world.event(self.persistence_id, self.tags, skew, kind, number)
+            events.append(event.numbered(number))
         world.actors.persist(events, crash=self.crash, lag=self.lag)
 
 
 @dataclass(frozen=True)
 class Recover:
-    """An actor that is down starts again."""
+    """A new start of an actor that is down."""
 
     persistence_id: str
 
@@ -60,9 +61,9 @@ class Recover:
 
 @dataclass(frozen=True)
 class Delete:
-    """An actor has taken a snapshot, and deletes all but its last `keep` messages.
+    """A deletion by an actor, after a snapshot, of all but its last `keep` messages.
 
-    With `consumed` it keeps besides what the chain has not tagged and projected yet.
+    With `consumed` the actor also keeps messages that the chain has not yet tagged and projected.
     """
 
     persistence_id: str
@@ -81,7 +82,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Pass:
-    """Time passes."""
+    """The passing of time."""
 
     seconds: float
 
@@ -91,7 +92,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Run:
-    """The next scheduled interval ends, and its chain runs, as far as `until`."""
+    """The end of the next scheduled interval, whose chain runs as far as `until`."""
 
     until: str = "purge"
 
@@ -101,7 +102,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Miss:
-    """The next scheduled interval ends, and Airflow is down until shortly before the one after."""
+    """The end of the next scheduled interval, with Airflow down nearly until the one after."""
 
     def __call__(self, world: World) -> None:
         world.missed()
@@ -109,7 +110,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class Within:
-    """In the next run of `application`, after so many of its reads and writes, `step` happens."""
+    """A `step` within the next run of `application`, after so many of its reads and writes."""
 
     application: str
     after: int
@@ -124,7 +125,7 @@ class Within:
 
 @dataclass(frozen=True)
 class Kill:
-    """The next run of `application` is killed after so many of its reads and writes."""
+    """A kill of the next run of `application`, after so many of its reads and writes."""
 
     application: str
     after: int
@@ -135,7 +136,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Refused:
-    """The next interval comes while somebody else holds the journal's tag views."""
+    """The next interval, while somebody else holds the lock of the journal's tag views."""
 
     resource: str = "tag_views/{journal}"
 
@@ -148,7 +149,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Away:
-    """The next interval comes while Cassandra does not answer, for so many runs."""
+    """The next interval, in which so many runs do not reach Cassandra."""
 
     runs: int = 2
 
@@ -161,7 +162,7 @@ class Away:
 
 @dataclass(frozen=True)
 class ByHand:
-    """Somebody triggers a DAG with its form."""
+    """A DAG triggered by hand, with its form."""
 
     dag: str
     params: tuple[tuple[str, object], ...] = ()
@@ -172,7 +173,7 @@ class ByHand:
 
 @dataclass(frozen=True)
 class ByWindow:
-    """Somebody triggers a DAG over past time buckets: `count` of them, the last one `back` ago."""
+    """A DAG triggered by hand over `count` past time buckets, the last of them `back` ago."""
 
     dag: str
     back: int
@@ -190,22 +191,22 @@ class ByWindow:
 
 @dataclass(frozen=True)
 class BySlices:
-    """Somebody brings the projections up to date that can be cut into slices."""
+    """A run by hand, in ranges of slices, of the projections that can be cut so."""
 
     ranges: int
 
     def __call__(self, world: World) -> None:
         names = tuple(model.name for model in world.models if not model.is_by_bucket)
         if names:
-            for one in keys.slice_ranges(self.ranges):
-                slices = ("slices", f"{one.first}-{one.last}")
+            for part in keys.slice_ranges(self.ranges):
+                slices = ("slices", f"{part.first}-{part.last}")
                 params = (slices, ("projections", names))
                 ByWindow("project", back=0, count=1, params=params)(world)
 
 
 @dataclass(frozen=True)
 class Redefine:
-    """Somebody raises the version of every projection."""
+    """A raised version of every projection."""
 
     def __call__(self, world: World) -> None:
         world.version += 1
@@ -215,7 +216,7 @@ class Redefine:
 
 @dataclass(frozen=True)
 class Lose:
-    """An actor's next event is in no read: damage, until `Appear`, and `Mend` if it is tagged."""
+    """A next event that no read returns: damage until `Appear`, and `Mend` if it is tagged."""
 
     persistence_id: str
     tags: tuple[str, ...] = ("red",)
@@ -224,15 +225,15 @@ class Lose:
         pid = self.persistence_id
         if pid in world.actors.down or world.truth.last(pid) == 0:
             return
-        one = world.event(pid, self.tags, timedelta(0), "lost", 1)
-        world.truth.add(one)
-        world.truth.lost.add((pid, one.sequence_nr))
+        event = world.event(pid, self.tags, timedelta(0), "lost", 1)
+        world.truth.add(event)
+        world.truth.lost.add((pid, event.sequence_nr))
         world.damaged.add(pid)
 
 
 @dataclass(frozen=True)
 class Poison:
-    """An actor's next event is one that nobody can read: a finding of validate, until `Settle`."""
+    """A next event that nobody can read: a finding of validate until `Settle`."""
 
     persistence_id: str
 
@@ -240,14 +241,14 @@ class Poison:
         pid = self.persistence_id
         if pid in world.actors.down | world.actors.forgotten:
             return
-        one = world.event(pid, (), timedelta(0), "poison", 1)
-        world.actors.persist([replace(one, is_poison=True)])
-        world.poisoned.add((pid, one.sequence_nr))
+        event = world.event(pid, (), timedelta(0), "poison", 1)
+        world.actors.persist([replace(event, is_poison=True)])
+        world.poisoned.add((pid, event.sequence_nr))
 
 
 @dataclass(frozen=True)
 class Settle:
-    """An operator settles every event that nobody can read."""
+    """A settlement, by an operator, of every event that nobody can read."""
 
     def __call__(self, world: World) -> None:
         for pid, number in sorted(world.poisoned - world.truth.gone):
@@ -259,7 +260,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class Appear:
-    """What was lost of a persistence id is there again."""
+    """The return of the lost events of a persistence id."""
 
     persistence_id: str
 
@@ -269,7 +270,7 @@ class Appear:
 
 @dataclass(frozen=True)
 class Mend:
-    """An operator lets `reconcile repair` put everything right; what appeared gets its number."""
+    """A `reconcile repair` of everything by an operator, which numbers the events that appeared."""
 
     def __call__(self, world: World) -> None:
         ByHand("reconcile", (("operation", "repair"), ("all", True), ("dry_run", False)))(world)
@@ -282,7 +283,7 @@ class Mend:
 
 @dataclass(frozen=True)
 class Cleanup:
-    """Pekko's Cleanup deletes an actor for good (neverUsePersistenceIdAgain)."""
+    """A final deletion of an actor by Pekko's Cleanup (neverUsePersistenceIdAgain)."""
 
     persistence_id: str
 
@@ -295,7 +296,7 @@ class Cleanup:
 
 @dataclass(frozen=True)
 class Rebucket:
-    """Actors stop, an operator has the tag views copied into another bucket size, all goes on."""
+    """A copy of the tag views into another bucket size, for which the actors stop."""
 
     to: str
 
@@ -310,7 +311,7 @@ class Rebucket:
 
 @dataclass(frozen=True)
 class Begin:
-    """The chain is set up: a backfill of the day before, in which clocks that lag write."""
+    """The set-up of the chain: a backfill of the day before, in which lagging clocks write."""
 
     def __call__(self, world: World) -> None:
         world.advance(A_START)
@@ -320,14 +321,14 @@ class Begin:
 
 @dataclass(frozen=True)
 class Accept:
-    """An operator has the buckets that cannot be made again made of what is left of them."""
+    """An operator's order to make the frozen buckets of the events that are left of them."""
 
     def __call__(self, world: World) -> None:
         for model in world.models:
             if model.is_by_bucket:
                 events = defaultdict(list)
-                for one in world.consumed_by(model):
-                    events[one.time_bucket(world.bucket_ms)].append(one)
+                for event in world.consumed_by(model):
+                    events[event.time_bucket(world.bucket_ms)].append(event)
                 left = {bucket: world.left_of(model, own) for bucket, own in events.items()}
                 world.remade[model.name] = {
                     bucket: own for bucket, own in left.items() if len(own) < len(events[bucket])
@@ -338,7 +339,7 @@ class Accept:
 
 
 def iso(ms: int) -> str:
-    """Epoch milliseconds as the form takes them."""
+    """Return epoch milliseconds as the form takes them."""
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

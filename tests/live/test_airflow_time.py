@@ -1,4 +1,4 @@
-"""Half an hour (LIVE_MINUTES) of everything that is real: plugin, reader, scheduler, failures."""
+"""Half an hour (LIVE_MINUTES) with the real plugin, reader and scheduler, and with failures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEADLINE_S = 1200
 IDS = tuple(f"{kind}|{number}" for kind in "abc" for number in range(5))
 TAGS = (("red",), ("red", "blue"), ("blue",), ())
 KEPT = 30
-"""Messages that an actor keeps: more than it writes in the intervals that the chain may lag."""
+"""The messages that an actor keeps: more than it writes in the intervals the chain may lag."""
 
 
 @pytest.mark.soak
@@ -91,8 +91,8 @@ def _site(node: Cassandra, state: Path, directory: Path) -> Iterator[tuple[Site,
 
 
 def _known(client: httpx.Client) -> bool | None:
-    found = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
-    return found >= set(CHAIN) or None
+    dag_ids = {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
+    return dag_ids >= set(CHAIN) or None
 
 
 def _control(endpoint: Endpoint) -> Control:
@@ -106,7 +106,7 @@ def _control(endpoint: Endpoint) -> Control:
 
 
 def _act(site: Site, chosen: random.Random) -> None:
-    """One actor writes; now and then it takes a snapshot and deletes what is long consumed."""
+    """Let an actor write, and now and then take a snapshot and delete long consumed messages."""
     pid = chosen.choice(IDS)
     site.persist(pid, chosen.choice((1, 1, 3)), *chosen.choice(TAGS))
     consumed = {
@@ -131,7 +131,7 @@ def _restart(node: Cassandra, site: Site) -> None:
     node.start()
 
     def is_connected() -> bool:
-        """The sessions notice by themselves, each at its next attempt."""
+        """Return whether the sessions are connected, which each notices at its next attempt."""
         try:
             site.journal.control.execute("SELECT release_version FROM system.local")
         except CassandraUnavailable:
@@ -142,9 +142,9 @@ def _restart(node: Cassandra, site: Site) -> None:
 
 
 def _kill_an_application() -> None:
-    """SIGKILL to what an application of ours runs in, when there is one."""
+    """Send SIGKILL to the processes of an application of this test, if one runs."""
 
-    def found() -> list[psutil.Process]:
+    def running() -> list[psutil.Process]:
         return [
             process
             for process in psutil.process_iter(["cmdline"])
@@ -152,13 +152,13 @@ def _kill_an_application() -> None:
             and "live-airflow" in _home(process)
         ]
 
-    wait_until("an application to run", lambda: bool(found()), INTERVAL_S * 2)
-    for process in found():
+    wait_until("an application to run", lambda: bool(running()), INTERVAL_S * 2)
+    for process in running():
         process.kill()
 
 
 def _home(process: psutil.Process) -> str:
-    """The AIRFLOW_HOME of a process; empty when it has ended meanwhile."""
+    """Return the AIRFLOW_HOME of a process; empty when the process has ended."""
     try:
         return process.environ().get("AIRFLOW_HOME", "")
     except psutil.Error:
@@ -166,20 +166,20 @@ def _home(process: psutil.Process) -> str:
 
 
 def _wait_until_done(site: Site, airflow: Airflow) -> None:
-    """Until the chain has consumed the last event of every series."""
-    wanted = {(pid, "", site.truth.last(pid)) for pid in site.truth.events}
+    """Wait until the chain has consumed the last event of every series."""
+    expected = {(pid, "", site.truth.last(pid)) for pid in site.truth.events}
     numbers = site.truth.numbers()
     red = [key for key in numbers if key[2] == "red"]
     last = {key[0]: max(numbers[k] for k in red if k[0] == key[0]) for key in red}
-    wanted |= {(pid, "red", number) for pid, number in last.items()}
+    expected |= {(pid, "red", number) for pid, number in last.items()}
 
     def consumed() -> bool:
         rows = site.own_rows("projection_offset")
-        found = {
+        frontiers = {
             (r["persistence_id"], r["tag"], r["tag_pid_sequence_nr"] or r["sequence_nr"])
             for r in rows
         }
-        return found >= wanted
+        return frontiers >= expected
 
     wait_until("the chain to have consumed everything", consumed, DEADLINE_S)
     with airflow.client() as client:

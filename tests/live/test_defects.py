@@ -1,4 +1,4 @@
-"""Short histories, one for each defect that they once showed. They stay for ever."""
+"""Short histories, each of which once showed a defect."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ SAMPLE = (
     "a bucket that waits for an event of tomorrow is not made of what is left of it",
     "an event of tomorrow under a tag is no gap in it today",
 )
-"""What `make test` plays; `make soak` plays the others, too."""
+"""The histories that `make test` plays; `make soak` plays the others, too."""
 
 
 @pytest.mark.parametrize(

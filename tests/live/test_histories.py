@@ -1,6 +1,6 @@
-"""Weeks of a journal that lives, from seeds.
+"""Weeks of a live journal, generated from seeds.
 
-`LIVE_SEED=17 LIVE_HISTORIES=1 pytest tests/live/test_histories.py --soak` plays one.
+`LIVE_SEED=17 LIVE_HISTORIES=1 pytest tests/live/test_histories.py --soak` plays one history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ INTERVALS = int(os.environ.get("LIVE_INTERVALS", "20"))
 
 
 SAMPLE = (3, 5)
-"""Seeds that found something, at a length of three intervals."""
+"""Seeds that found a defect, at a length of three intervals."""
 
 
 @pytest.mark.parametrize("seed", SAMPLE)

@@ -1,6 +1,6 @@
 """The real clock and the real plugin: actors write while the chain runs behind them.
 
-Both ways of docs/tagging.md at once, each on a journal of its own with Minute buckets.
+Both ways of docs/tagging.md run at once, each on a journal of its own with Minute buckets.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_two_intervals_of_real_applications(
         site.persist("c|1", 2, "red")
         site.persist("b|1", 1, "red")
     end = minute(datetime.now(UTC)) + MINUTE
-    # Until the last Minute is out of live readers' reach.
+    # Wait until the last Minute is out of live readers' reach.
     wait_for_time(between + MINUTE + IN_TIME)
     for site in sites:
         site.run_chain(begin, between)

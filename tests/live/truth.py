@@ -1,8 +1,8 @@
-"""What was written, in plain Python: the model that everything stored is compared with.
+"""The model of all that was written, in plain Python, with which all stored rows are compared.
 
-Nothing here uses Tidemark's code. A number under a tag is a count over the events of a persistence
-id that carry the tag, in sequence nr order. What actors delete before it was tagged may be left
-out of that count (`excused`), since nobody can know of it any more.
+The model uses no code of Tidemark. A number under a tag is a count over the events of a persistence
+id that carry the tag, in sequence nr order. Events that actors delete before they were tagged may
+be left out of the count (`excused`), since nobody can know of them any more.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ EPOCH_TICKS = 0x01B21DD213814000
 
 @dataclass(frozen=True)
 class Event:
-    """An event as its actor persisted it; `micros` is the writer's clock, since 1970.
+    """An event as its actor persisted it; `micros` is the writer's clock in µs since 1970.
 
-    One that is poison has no payload and no row under the tags that it was written with.
+    A poison event has no payload, and no row under the tags that it was written with.
     """
 
     persistence_id: str
@@ -35,7 +35,7 @@ class Event:
 
     @property
     def timestamp(self) -> uuid.UUID:
-        """Its timeuuid, unique by `place`."""
+        """The event's timeuuid, unique by `place`."""
         ticks = self.micros * 10 + EPOCH_TICKS
         fields = (ticks & 0xFFFFFFFF, ticks >> 32 & 0xFFFF, 0x1000 | ticks >> 48, 0x80, 0)
         return uuid.UUID(fields=(*fields, self.place))
@@ -49,7 +49,7 @@ class Event:
         return ms - ms % bucket_ms
 
     def numbered(self, number: int) -> Event:
-        """The same with another sequence nr."""
+        """Return the event with another sequence nr."""
         return replace(self, sequence_nr=number)
 
     def __str__(self) -> str:
@@ -58,17 +58,17 @@ class Event:
 
 @dataclass
 class Truth:
-    """All that was ever written, and what became of it.
+    """All events ever written, and their fate.
 
     Attributes:
-        events: by persistence id and sequence nr, whatever became of them.
-        lost: written, but no read finds them (yet).
-        gone: deleted by their actors.
-        deleted_to: what the actors' metadata says.
-        tagged: (persistence id, sequence nr, tag) that a row was seen of, and its number.
-        excused: the same, deleted before any row of them was claimed to be written.
-        seen_at: the same, when a row of them was first seen.
-        expired: the same, of rows that purge or a time to live took.
+        events: all events by persistence id and sequence nr, deleted or not.
+        lost: keys of events that are written, but that no read finds (yet).
+        gone: keys of events that their actors have deleted.
+        deleted_to: the sequence nr in the actors' metadata, by persistence id.
+        tagged: the number of each seen row, by (persistence id, sequence nr, tag).
+        excused: such keys of events that were deleted before a row of them was seen.
+        seen_at: the time when the row of such a key was first seen.
+        expired: such keys of rows that purge or a time to live removed.
     """
 
     events: dict[str, dict[int, Event]] = field(default_factory=dict)
@@ -81,43 +81,43 @@ class Truth:
     seen_at: dict[tuple[str, int, str], datetime] = field(default_factory=dict)
 
     def all(self) -> Iterator[Event]:
-        """Everything ever written, in sequence nr order within each persistence id."""
+        """Yield every event ever written, in sequence nr order within each persistence id."""
         for by_number in self.events.values():
             for number in sorted(by_number):
                 yield by_number[number]
 
     def visible(self) -> Iterator[Event]:
-        """What a read of the journal finds."""
-        for one in self.all():
-            key = (one.persistence_id, one.sequence_nr)
+        """Yield the events that a read of the journal finds."""
+        for event in self.all():
+            key = (event.persistence_id, event.sequence_nr)
             if key not in self.lost and key not in self.gone:
-                yield one
+                yield event
 
     def last(self, persistence_id: str) -> int:
-        """The highest sequence nr, 0 if there is none."""
+        """Return the highest sequence nr of a persistence id, 0 without events."""
         return max(self.events.get(persistence_id, {}), default=0)
 
-    def add(self, one: Event) -> None:
-        self.events.setdefault(one.persistence_id, {})[one.sequence_nr] = one
+    def add(self, event: Event) -> None:
+        self.events.setdefault(event.persistence_id, {})[event.sequence_nr] = event
 
     def delete(self, persistence_id: str, to: int) -> list[Event]:
-        """The events that an actor's deletion takes now; those without a row are excused."""
+        """Note a deletion by an actor and return its events; events without a row are excused."""
         doomed = [
-            one
-            for one in self.visible()
-            if one.persistence_id == persistence_id and one.sequence_nr <= to
+            event
+            for event in self.visible()
+            if event.persistence_id == persistence_id and event.sequence_nr <= to
         ]
-        for one in doomed:
-            self.gone.add((one.persistence_id, one.sequence_nr))
-            for tag in one.tags:
-                key = (one.persistence_id, one.sequence_nr, tag)
+        for event in doomed:
+            self.gone.add((event.persistence_id, event.sequence_nr))
+            for tag in event.tags:
+                key = (event.persistence_id, event.sequence_nr, tag)
                 if key not in self.tagged:
                     self.excused.add(key)
         self.deleted_to[persistence_id] = max(to, self.deleted_to.get(persistence_id, 0))
         return doomed
 
     def see(self, rows: Mapping[tuple[str, int, str], int], now: datetime) -> None:
-        """These rows of the tag views, and their numbers, are there."""
+        """Note the rows that the tag views hold, with their numbers."""
         for key, number in rows.items():
             self.tagged[key] = number
             self.seen_at.setdefault(key, now)
@@ -125,7 +125,7 @@ class Truth:
     def expire(
         self, now: datetime, time_to_live: timedelta | None
     ) -> list[tuple[tuple[str, int, str], int]]:
-        """The rows whose time is over, and their numbers; from now on they are gone."""
+        """Note and return the rows whose time to live is over, with their numbers."""
         if time_to_live is None:
             return []
         over = {key for key, since in self.seen_at.items() if since + time_to_live <= now}
@@ -134,28 +134,28 @@ class Truth:
         return [(key, self.tagged[key]) for key in sorted(over)]
 
     def series(self) -> dict[tuple[str, str], list[Event]]:
-        """The events of each persistence id and tag in order, without those that stay untagged."""
-        found: dict[tuple[str, str], list[Event]] = {}
-        for one in self.all():
-            for tag in one.tags:
-                key = (one.persistence_id, one.sequence_nr, tag)
+        """Return the events of each persistence id and tag in order, without those never tagged."""
+        by_series: dict[tuple[str, str], list[Event]] = {}
+        for event in self.all():
+            for tag in event.tags:
+                key = (event.persistence_id, event.sequence_nr, tag)
                 is_left_out = key in self.excused and key not in self.tagged
-                if not is_left_out and (one.persistence_id, one.sequence_nr) not in self.lost:
-                    found.setdefault((one.persistence_id, tag), []).append(one)
-        return found
+                if not is_left_out and (event.persistence_id, event.sequence_nr) not in self.lost:
+                    by_series.setdefault((event.persistence_id, tag), []).append(event)
+        return by_series
 
     def numbers(self) -> dict[tuple[str, int, str], int]:
-        """The number of every tagged event."""
+        """Return the number of every tagged event."""
         return {
-            (pid, one.sequence_nr, tag): number
+            (pid, event.sequence_nr, tag): number
             for (pid, tag), events in self.series().items()
-            for number, one in enumerate(events, start=1)
+            for number, event in enumerate(events, start=1)
         }
 
 
 def by_id(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """Events by persistence id, in the order given."""
-    found: dict[str, list[Event]] = {}
-    for one in events:
-        found.setdefault(one.persistence_id, []).append(one)
-    return found
+    """Return events by persistence id, in the order given."""
+    events_of: dict[str, list[Event]] = {}
+    for event in events:
+        events_of.setdefault(event.persistence_id, []).append(event)
+    return events_of

@@ -1,4 +1,4 @@
-"""One history: a journal in a real Cassandra, its actors, a clock, and the chain over them."""
+"""The world of a history: a journal in a real Cassandra, its actors, a clock, and the chain."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ START = datetime(2024, 3, 1, 0, 0, 0, tzinfo=UTC)
 BUCKETS = {"Minute": 60_000, "Hour": 3_600_000, "Day": 86_400_000}
 CADENCES = {"hourly": timedelta(hours=1), "daily": timedelta(days=1)}
 A_START = timedelta(seconds=10)
-"""What Airflow takes to start a run that is due."""
+"""The time that Airflow takes to start a run that is due."""
 KILLED = 137
 STATEMENTS = ("execute", "execute_many", "execute_batches", "applied", "table_columns")
 
 
 class Killed(BaseException):
-    """The process is gone: nothing after this is done by it."""
+    """The end of a killed process, which does nothing after this."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What does not change in a history.
+    """The properties that do not change in a history.
 
     Attributes:
         tags_by_pekko: whether Pekko writes the tags, and Tidemark repairs; else Tidemark writes.
         bucket: Minute, Hour or Day.
-        cadence: of the chain.
-        models: the projections, by name.
+        cadence: the cadence of the chain, hourly or daily.
+        models: the names of the projections.
         settings: further TIDEMARK_ settings.
-        retention_days: how long the purge of the schedule keeps tag views; 0: it only plans.
+        retention_days: how long the scheduled purge keeps tag views; with 0 it only plans.
         is_indexed: messages has an index on its timestamp, and validate looks at what is new.
     """
 
@@ -62,24 +62,24 @@ class Profile:
 
 @dataclass
 class World:
-    """What the steps of a history act on.
+    """The state that the steps of a history act on.
 
     Attributes:
         now: the present of every application.
-        interrupts: what happens inside the next runs of an application: its name, after how many
-            of its seams (places between two of its reads or writes), what is done there.
-        away: how many runs will not reach Cassandra.
-        disturbed: somebody or something kept the present step's runs from their work.
-        damaged: persistence ids of which something is really wrong.
+        interrupts: actions inside the next runs: the application, the number of its seams (places
+           between two of its reads or writes) after which to act, and the action.
+        away: the number of next runs that will not reach Cassandra.
+        disturbed: whether somebody or something kept the present step's runs from their work.
+        damaged: persistence ids with real damage.
         quiet_since: the first time bucket (epoch ms) in which nobody writes any more.
-        visible_to_last_run: the place of the last event that was there when the last step began.
-        placed: how many events were written.
-        version: of the projections' definitions.
-        seen: how runs have ended, newest last.
+        visible_to_last_run: the place of the last event written before the last step began.
+        placed: the number of events written.
+        version: the version of the projections' definitions.
+        seen: the ended runs, newest last.
         held_by_others: resources that somebody else has locked.
         poisoned: events that nobody can read and nobody has settled yet, by key.
         frozen: time buckets of read models that nobody can make again, by (projection, bucket).
-        remade: what was left of each time bucket when an operator accepted that, by projection.
+        remade: the events left of each time bucket when an operator accepted them, by projection.
     """
 
     profile: Profile
@@ -125,7 +125,7 @@ class World:
 
     @property
     def last_end(self) -> int:
-        """The end of the last scheduled interval, epoch ms."""
+        """The end of the last scheduled interval in epoch ms."""
         return round(self.chain.last.end.timestamp() * 1000) if self.chain.last else 0
 
     @property
@@ -133,7 +133,7 @@ class World:
         return self.directory / "export"
 
     def advance(self, time: timedelta) -> None:
-        """The clock moves on; locks of dead runs expire."""
+        """Move the clock on, and let locks of dead runs and old rows expire."""
         self.now += time
         self._expire_locks()
         self._expire_rows()
@@ -141,27 +141,29 @@ class World:
     def event(
         self, pid: str, tags: Sequence[str], skew: timedelta, kind: str, amount: int
     ) -> Event:
-        """The next event of a persistence id, by its writer's clock."""
+        """Make the next event of a persistence id, timed by its writer's clock."""
         self.placed += 1
         micros = round((self.now + skew).timestamp() * 1_000_000) + self.placed
         number = self.truth.last(pid) + 1
         return Event(pid, number, micros, self.placed, frozenset(tags), kind, amount)
 
     def run(self, application: str, arguments: Sequence[str]) -> Result:
-        """Run an application at this world's present, with what was arranged to happen in it."""
-        mine = [one for one in self.interrupts if one[0] == application]
-        self.interrupts = [one for one in self.interrupts if one[0] != application]
+        """Run an application at this world's present, with the interrupts arranged for it."""
+        interrupts = [interrupt for interrupt in self.interrupts if interrupt[0] == application]
+        self.interrupts = [
+            interrupt for interrupt in self.interrupts if interrupt[0] != application
+        ]
         with ExitStack() as stack:
             stack.enter_context(patch.object(clock, "now", lambda: self.now))
             if self.profile.is_indexed:
-                # However little there is to look at.
+                # Look only at what is new, however little is stored.
                 stack.enter_context(patch.object(incremental, "FEW_EVENTS", 0))
                 stack.enter_context(patch.object(incremental, "NEWS_SHARE", 0))
             if self.away:
                 self.away -= 1
                 stack.enter_context(patch.object(Control, "__init__", _unreachable))
-            if mine:
-                stack.enter_context(_interrupted(mine))
+            if interrupts:
+                stack.enter_context(_interrupted(interrupts))
             try:
                 return self.journal.run(
                     application,
@@ -179,7 +181,7 @@ class World:
                 return Result(KILLED, "", "killed")
 
     def scheduled(self, stop_after: str = "purge") -> list[Ended]:
-        """Let the next scheduled interval come, and run the chain."""
+        """Move on to the end of the next scheduled interval, and run the chain."""
         due, interval = self.chain.due()
         self.advance(max(due + A_START - self.now, timedelta(0)))
         ended = self.chain.scheduled(interval, stop_after=stop_after)
@@ -187,12 +189,12 @@ class World:
         return ended
 
     def consumed(self, pid: str) -> int:
-        """The sequence nr up to which the chain needs nothing of a persistence id any more."""
-        own = [one for one in self.truth.all() if one.persistence_id == pid]
-        reached = max((one.sequence_nr for one in own), default=0)
-        for one in reversed(own):
-            if any((pid, one.sequence_nr, tag) not in self.truth.tagged for tag in one.tags):
-                reached = one.sequence_nr - 1
+        """Return the sequence nr up to which the chain needs no event of an id any more."""
+        own = [event for event in self.truth.all() if event.persistence_id == pid]
+        reached = max((event.sequence_nr for event in own), default=0)
+        for event in reversed(own):
+            if any((pid, event.sequence_nr, tag) not in self.truth.tagged for tag in event.tags):
+                reached = event.sequence_nr - 1
         offsets = {
             row["projection"].partition("/")[2]: row["sequence_nr"]
             for row in self.journal.own_rows("projection_offset")
@@ -204,42 +206,47 @@ class World:
         return reached
 
     def consumed_by(self, model: ReadModel) -> list[Event]:
-        """The events of a projection, in sequence nr order of each persistence id."""
+        """Return the events of a projection, in sequence nr order of each persistence id."""
         truth = self.truth
         if not model.tags:
             return [
-                one
-                for one in truth.all()
-                if not one.is_poison and (one.persistence_id, one.sequence_nr) not in truth.lost
+                event
+                for event in truth.all()
+                if not event.is_poison
+                and (event.persistence_id, event.sequence_nr) not in truth.lost
             ]
         return [
-            one
-            for one in truth.all()
-            if any((one.persistence_id, one.sequence_nr, tag) in truth.tagged for tag in model.tags)
+            event
+            for event in truth.all()
+            if any(
+                (event.persistence_id, event.sequence_nr, tag) in truth.tagged for tag in model.tags
+            )
         ]
 
     def left_of(self, model: ReadModel, events: Iterable[Event]) -> list[Event]:
-        """Those that a projection that reads its source anew still finds."""
+        """Return the events that a projection still finds when it reads its source anew."""
         truth = self.truth
         gone = truth.gone | truth.lost
         if not model.tags:
-            return [one for one in events if (one.persistence_id, one.sequence_nr) not in gone]
-        there = truth.tagged.keys() - truth.expired
+            return [
+                event for event in events if (event.persistence_id, event.sequence_nr) not in gone
+            ]
+        present = truth.tagged.keys() - truth.expired
         return [
-            one
-            for one in events
-            if any((one.persistence_id, one.sequence_nr, tag) in there for tag in model.tags)
+            event
+            for event in events
+            if any((event.persistence_id, event.sequence_nr, tag) in present for tag in model.tags)
         ]
 
     def switch(self, bucket: str) -> None:
-        """Pekko and Tidemark use the re-bucketed table from now on."""
+        """Make Pekko and Tidemark use the re-bucketed table from now on."""
         self.bucket, self.bucket_ms = bucket, BUCKETS[bucket]
         self.tag_views = f"tag_views_{bucket.lower()}"
         self.actors.bucket_ms, self.actors.tag_views = self.bucket_ms, self.tag_views
         self.chain.settings = {**self.chain.settings, "TIDEMARK_BUCKET_SIZE": bucket}
 
     def missed(self) -> None:
-        """The next scheduled interval passes, and nobody is there to run it."""
+        """Let the next scheduled interval pass without a run."""
         due, _ = self.chain.due()
         length = CADENCES[self.profile.cadence]
         self.advance(max(due - self.now, timedelta(0)) + length - timedelta(minutes=1))
@@ -248,7 +255,7 @@ class World:
         return self.journal.control.table_columns(self.journal.own_keyspace, name) is not None
 
     def pieces(self, application: str) -> dict[tuple[str, int], dict[str, object]]:
-        """The ledger of an application: subject's last part and time bucket to its row."""
+        """Return an application's pieces by the last part of the subject and time bucket."""
         return {
             (row["subject"].partition("/")[2], row["time_bucket"]): row
             for row in self.journal.own_rows("piece")
@@ -265,19 +272,19 @@ class World:
             )
 
     def _expire_rows(self) -> None:
-        """Rows of the tag views live as long as the settings say, since they were seen."""
+        """Delete the tag-view rows whose time to live has passed since they were first seen."""
         for key, number in self.truth.expire(self.now, self.time_to_live):
-            one = self.truth.events[key[0]][key[1]]
+            event = self.truth.events[key[0]][key[1]]
             self.journal.control.execute(
                 f"DELETE FROM {self.journal.keyspace}.{self.tag_views} WHERE tag_name = ? AND"
                 " timebucket = ? AND timestamp = ? AND persistence_id = ?"
                 " AND tag_pid_sequence_nr = ?",
-                [key[2], one.time_bucket(self.bucket_ms), one.timestamp, key[0], number],
+                [key[2], event.time_bucket(self.bucket_ms), event.timestamp, key[0], number],
             )
 
     @contextmanager
     def locked(self, resource: str) -> Iterator[None]:
-        """Somebody else works on this."""
+        """Hold the lock of a resource as somebody else."""
         self.held_by_others.add(resource)
         self.journal.control.execute(
             f"INSERT INTO {self.journal.own_keyspace}.lock"
@@ -301,7 +308,7 @@ def _unreachable(self: Control, settings: object) -> None:
 
 @contextmanager
 def _interrupted(arranged: Sequence[tuple[str, int, Callable[[], None]]]) -> Iterator[None]:
-    """Do those things at the seams of a run: where it tells progress, and before its writes."""
+    """Act at the seams of a run: where it reports progress, and where it checks its locks."""
     passed, is_dead = 0, False
     say, check = RunContext.say, Locks.check
 

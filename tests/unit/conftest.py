@@ -1,4 +1,4 @@
-"""What several unit tests need of the tests' Spark session."""
+"""Fixtures and settings that several unit tests share."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-# A machine that has other work to do is slow, and no test is wrong for it.
+# A busy machine is slow, which is no fault of a test.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 
 @pytest.fixture
 def partitions(spark: SparkSession) -> Iterator[None]:
-    """More than one: else any frame is partitioned by anything."""
+    """Use more than one partition, as a single one is partitioned by any column."""
     key = "spark.sql.shuffle.partitions"
     before = str(spark.conf.get(key))
     spark.conf.set(key, "3")

@@ -1,4 +1,4 @@
-"""The rules of sequence continuity once more: plain loops over one history, sharing no code."""
+"""A second implementation of sequence continuity: plain loops over one history, sharing no code."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tidemark.spark.local_rows import local_rows
 
 TIMESTAMP = "t"
 Found = tuple[str, str, int, int | None, int]
-"""check, tag, number, expected, time bucket."""
+"""(check, tag, number, expected number, time bucket)."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """One row of messages; `copy` tells apart events with the same sequence nr.
+    """A row of messages; `copy` tells apart events with the same sequence nr.
 
-    One that is unwritable has no row, and may be settled.
+    An unwritable event has no row in tag_views, and may be settled.
     """
 
     number: int
@@ -37,7 +37,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of tag_views."""
+    """A row of tag_views."""
 
     tag: str
     number: int
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True)
 class History:
-    """All that is stored about one persistence id. Progress: tag → (event, number, bucket)."""
+    """All that is stored about a persistence id; `progress` maps tag to (event, number, bucket)."""
 
     events: tuple[Event, ...] = ()
     rows: tuple[Row, ...] = ()
@@ -59,7 +59,7 @@ class History:
 
     @classmethod
     def whole(cls, *events: tuple[int, str]) -> History:
-        """Undamaged: events of (bucket, tags as letters), with the rows that belong to them."""
+        """Make an undamaged history of events (bucket, tags as letters), with all their rows."""
         counts: Counter[str] = Counter()
         rows: list[Row] = []
         progress = {}
@@ -72,37 +72,41 @@ class History:
         return cls(listed, tuple(rows), progress, len(events) or None)
 
     def without_events(self, *numbers: int) -> History:
-        """The same with those events missing from messages."""
+        """Return the history with these events missing from messages."""
         return replace(self, events=tuple(e for e in self.events if e.number not in numbers))
 
     def without_rows(self, *numbers: int) -> History:
-        """The same with the rows of those tag pid sequence nrs missing from tag_views."""
+        """Return the history with the rows of these tag pid sequence nrs missing from tag_views."""
         return replace(self, rows=tuple(row for row in self.rows if row.number not in numbers))
 
     def purged(self, *buckets: int) -> History:
-        """The same with the tag-view rows of those buckets gone."""
+        """Return the history without the tag-view rows of these buckets."""
         return replace(self, rows=tuple(row for row in self.rows if row.bucket not in buckets))
 
 
 def expected_findings(
     history: History, removed: frozenset[int], owed: frozenset[int], last: int
 ) -> set[Found]:
-    """Every finding of a history, whatever bucket it lies in; `last` is the run's newest bucket.
+    """Return every finding of a history, in any bucket; `last` is the run's newest bucket.
 
-    Rows of the buckets `owed` are yet to be written by tag-write, if they are not there.
+    Missing rows of the buckets in `owed` are yet to be written by tag-write.
     """
     every = [
         *_sequence(history),
         *_lost_tail(history, last),
         *_untagged(history, removed),
-        *(found for tag in _tags(history) for found in _tag_sequence(history, tag, removed, owed)),
+        *(
+            finding
+            for tag in _tags(history)
+            for finding in _tag_sequence(history, tag, removed, owed)
+        ),
     ]
-    # Two rules of one check can meet in the same number of a bucket; that is one finding.
+    # Two rules of a check can meet in the same number of a bucket; they make one finding.
     merged: dict[tuple[str, str, int, int], int | None] = {}
     for check, tag, number, expected, bucket in every:
-        known = merged.setdefault((check, tag, number, bucket), expected)
-        if known is not None and expected is not None:
-            merged[check, tag, number, bucket] = min(known, expected)
+        earlier = merged.setdefault((check, tag, number, bucket), expected)
+        if earlier is not None and expected is not None:
+            merged[check, tag, number, bucket] = min(earlier, expected)
     return {
         (check, tag, number, expected, bucket)
         for (check, tag, number, bucket), expected in merged.items()
@@ -139,12 +143,12 @@ def _lost_tail(history: History, last: int) -> Iterable[Found]:
 
 
 def _absent(history: History) -> list[tuple[str, Event]]:
-    there = {(row.tag, row.event) for row in history.rows}
+    written = {(row.tag, row.event) for row in history.rows}
     return [
         (tag, event)
         for event in history.events
         for tag in event.tags
-        if (tag, event.number) not in there
+        if (tag, event.number) not in written
     ]
 
 
@@ -169,9 +173,9 @@ def _tag_sequence(
             yield "tag_pid_sequence_nr_duplicate", tag, row.number, row.number, row.bucket
         before = row
     by_event = sorted(rows, key=lambda row: (row.event, row.number, row.bucket, row.copy))
-    for one, other in pairwise(by_event):
-        if one.event == other.event and one.number != other.number:
-            yield "tag_pid_sequence_nr_duplicate", tag, other.number, one.number, other.bucket
+    for earlier, other in pairwise(by_event):
+        if earlier.event == other.event and earlier.number != other.number:
+            yield "tag_pid_sequence_nr_duplicate", tag, other.number, earlier.number, other.bucket
     if tag in history.progress:
         event, number, bucket = history.progress[tag]
         highest = max([row.number for row in rows], default=0)
@@ -201,20 +205,20 @@ def found_by_spark(
     owed: Owed,
     buckets: Iterable[int],
 ) -> dict[str, set[Found]]:
-    """What `all_findings` says about many persistence ids, by persistence id, in one job."""
+    """Return the findings of `all_findings` by persistence id, all from one Spark job."""
     keys = keys_of(spark, histories)
     absent = absent_events(keys.index, keys.rows, removed, owed)
-    found: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
+    findings: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
     for row in all_findings(keys, absent, removed, sorted(buckets)).collect():
         finding = (row.check_name, row.tag, row.number, row.expected, row.time_bucket)
-        found[row.persistence_id].add(finding)
-    return found
+        findings[row.persistence_id].add(finding)
+    return findings
 
 
 def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKeys:
-    """The histories of many persistence ids as the frames that are read.
+    """Return the histories of many persistence ids as the frames that a run reads.
 
-    A row's timestamp is its time bucket and what tells it apart there.
+    A tag-view row's timestamp is made of its time bucket, its event and its `copy`.
     """
     items = histories.items()
 

@@ -1,4 +1,4 @@
-"""Payloads of every kind, for the decoders' Python forms and their Spark forms alike."""
+"""Payloads of every kind, shared by the tests of the decoders' Python and Spark forms."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ FARED = {"kind": "fared", "delay": 3}
 LONG = {"kind": "fared fared fared fared fared", "delay": 3}
 MISMATCH = "not a JSON object whose fields have the declared types"
 
-# Compressed by Java's gzip and by lz4-java 1.8.0, which Pekko uses, and headed as Pekko does it.
+# Compressed by Java's gzip and by lz4-java 1.8.0, which Pekko uses, with the headers of Pekko.
 JSON_GZIP = bytes.fromhex(
     "1f8b08000000000000ffab56cacecc4b51b2524a4b2c4a4d51c0412ae928a5a4e624562a5919eb28e59764a4162959"
     "451bc6d60200cf47c3df3e000000"
@@ -134,7 +134,7 @@ JACKSON_CBOR: list[tuple[bytes, Any]] = [
     (CBOR_GZIP[:9], "not gzip: it ends too early"),
 ]
 
-# Fields without presence have the default of their type, as the sender meant; delay has presence.
+# A field without presence has its type's default, as the sender meant; delay has presence.
 BROKEN_PROTOBUF = (
     "not Protobuf: Error parsing message with type 'acme.Fared': Wire format was corrupt"
 )
@@ -162,7 +162,7 @@ PYTHON: list[tuple[bytes, Any]] = [
 
 
 def zigzag(number: int) -> bytes:
-    """A number of Avro: zigzag, then seven bits a byte, the lowest first."""
+    """Encode a number as Avro does: zigzag, then seven bits a byte, the lowest first."""
     rest, written = (number << 1) ^ (number >> 63), bytearray()
     while rest > 0x7F:
         written.append(rest & 0x7F | 0x80)
@@ -178,33 +178,33 @@ AVROS: list[tuple[bytes, Any]] = [
     (AVRO[:-2], BROKEN_AVRO),
     (b"", BROKEN_AVRO),
     (zigzag(7) + AVRO, BROKEN_AVRO),
-    # A string as long as a Java array can be: it must not be made room for.
+    # The string claims the length of the longest Java array, for which no room must be made.
     (zigzag(1) + zigzag(2**31 - 10) + b"fared", BROKEN_AVRO),
 ]
 
 
 def descriptor_set() -> bytes:
-    """`Fared { string kind = 1; optional int32 delay = 2; bytes raw = 3; int64 seconds = 4; }`."""
-    one = descriptor_pb2.FieldDescriptorProto
+    """Describe `Fared {string kind=1; optional int32 delay=2; bytes raw=3; int64 seconds=4;}`."""
+    field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="acme.proto", package="acme", syntax="proto3")
     message = file.message_type.add(name="Fared")
     message.oneof_decl.add(name="_delay")
     for name, number, kind in (
-        ("kind", 1, one.TYPE_STRING),
-        ("delay", 2, one.TYPE_INT32),
-        ("raw", 3, one.TYPE_BYTES),
-        ("seconds", 4, one.TYPE_INT64),
+        ("kind", 1, field.TYPE_STRING),
+        ("delay", 2, field.TYPE_INT32),
+        ("raw", 3, field.TYPE_BYTES),
+        ("seconds", 4, field.TYPE_INT64),
     ):
-        message.field.add(name=name, number=number, type=kind, label=one.LABEL_OPTIONAL)
+        message.field.add(name=name, number=number, type=kind, label=field.LABEL_OPTIONAL)
     message.field[1].proto3_optional, message.field[1].oneof_index = True, 0
-    whole: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
-    return whole
+    serialized: bytes = descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString()
+    return serialized
 
 
 def check(
     spark: SparkSession, directory: Path, decoder: str, event: str = EVENT
 ) -> AnalyzedDefinition:
-    """Write a definition with this decoder, beside its schemas and modules, and check it."""
+    """Write and check a definition with this decoder, beside its schemas and modules."""
     (directory / "fared.avsc").write_text(json.dumps(AVRO_SCHEMA))
     (directory / "acme.desc").write_bytes(descriptor_set())
     (directory / "decoders.py").write_text(MODULE)

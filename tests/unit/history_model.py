@@ -1,7 +1,7 @@
-"""A projection over several runs, in memory: what it stores, and crashes between any two writes.
+"""A projection over several runs in memory: its stored rows, with crashes between any two writes.
 
-What is decided by Tidemark's own functions is left to them: ranges and what is left of them here,
-what may be consumed by the test, in Spark, for many worlds at once.
+Tidemark's own functions decide here about slice ranges and their unfinished portions. The test
+decides with them, in Spark and for many worlds at once, which events may be consumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAST_BOUNDARY = 12
 
 @dataclass(frozen=True)
 class Event:
-    """A row of the journal; `seen_by` is the first run that can see it."""
+    """A row of the journal; `seen_by` is the number of the first run that can see the row."""
 
     persistence_id: str
     number: int
@@ -39,9 +39,9 @@ Judged = tuple[Event, Validation]
 
 
 def sequential(events: Iterable[Event]) -> dict[str, int]:
-    """How far a reader comes that takes one event after the other, by persistence id."""
-    numbers = {(one.persistence_id, one.number) for one in events}
-    reached = dict.fromkeys((one.persistence_id for one in events), 0)
+    """Return how far a reader of one event after the other comes, by persistence id."""
+    numbers = {(event.persistence_id, event.number) for event in events}
+    reached = dict.fromkeys((event.persistence_id for event in events), 0)
     for persistence_id in reached:
         while (persistence_id, reached[persistence_id] + 1) in numbers:
             reached[persistence_id] += 1
@@ -49,41 +49,41 @@ def sequential(events: Iterable[Event]) -> dict[str, int]:
 
 
 class Crash(Exception):
-    """The run ends here."""
+    """The end of a run between two writes."""
 
 
 @dataclass
 class Job:
-    """What a run does at once: slices, their time buckets, and those that are done."""
+    """Work that a run does at once: slices with their time buckets, the done buckets, the rows."""
 
     portion: Portion
     done: frozenset[int]
     rows: list[Event]
 
-    def is_there(self, one: Event) -> bool:
-        """Whether it may be consumed."""
-        return one.bucket in self.portion.time_buckets | self.done
+    def is_there(self, event: Event) -> bool:
+        """Return whether the event may be consumed."""
+        return event.bucket in self.portion.time_buckets | self.done
 
 
 @dataclass
 class World:
-    """One journal, one projection on it, and what is stored: it survives every crash.
+    """A journal and a projection on it, with the stored rows that survive every crash.
 
     Attributes:
-        events: the journal.
+        events: the rows of the journal.
         ready_by: the run by which validate has passed each time bucket.
         is_sliced: whether runs are cut by slices; then there is no result by time bucket.
-        random: chooses ranges and crashes.
-        states: mode fold, the numbers that were folded, a row for each persistence id.
-        rows: mode append.
-        buckets: mode bucket.
-        offsets: projection_offset.
-        cursors: projection_cursor; times are time buckets here.
-        entries: the ledger.
-        parts: projection_slices.
-        jobs: of the present run.
-        fuse: how many more writes it makes before it crashes; negative if it does not.
-        crashes: how many there were.
+        random: the source of ranges and crashes.
+        states: the result of mode fold: the folded numbers by persistence id.
+        rows: the result of mode append.
+        buckets: the result of mode bucket.
+        offsets: the rows of projection_offset.
+        cursors: the rows of projection_cursor; times are time buckets here.
+        entries: the rows of the ledger, by time bucket.
+        parts: the rows of projection_slices.
+        jobs: the jobs of the present run.
+        fuse: the number of writes left before the run crashes; negative if it does not crash.
+        crashes: the number of crashes so far.
     """
 
     events: Sequence[Event]
@@ -103,7 +103,7 @@ class World:
 
     @classmethod
     def make(cls, name: str, random: Random) -> World:
-        """Late, doubled, skewed and lost events of a few persistence ids."""
+        """Make a world with late, doubled, skewed and lost events of a few persistence ids."""
         is_sliced, events = random.random() < 0.7, list[Event]()
         for number in range(random.randint(1, 4)):
             pid = f"{name}|{number}"
@@ -117,20 +117,22 @@ class World:
                 if random.random() < 0.2:
                     again = random.randint(0, RUNS - 1) if is_sliced else place
                     events.append(Event(pid, sequence_nr, again, random.randint(again, RUNS)))
-        ready_by = [random.choice([one, one, random.randint(one, RUNS)]) for one in range(RUNS)]
+        ready_by = [random.choice([run, run, random.randint(run, RUNS)]) for run in range(RUNS)]
         return cls(events, [*ready_by, RUNS], is_sliced, random)
 
     def seen(self, run: int) -> list[Event]:
-        """What has been written by then, and validated."""
-        return [one for one in self.events if one.seen_by <= run >= self.ready_by[one.bucket]]
+        """Return the events that are written and validated by the time of a run."""
+        return [
+            event for event in self.events if event.seen_by <= run >= self.ready_by[event.bucket]
+        ]
 
     def begin(self, run: int) -> list[Job]:
-        """Plan a run, and cut it; a fuse is set that may end it between any two writes."""
+        """Plan a run and cut it into jobs; a fuse may end the run between any two writes."""
         ends = run < RUNS and self.random.random() < _CRASHES
         self.fuse = self.random.randint(0, _LAST_BOUNDARY) if ends else -1
         ready = [bucket for bucket in range(min(run, RUNS) + 1) if self.ready_by[bucket] <= run]
-        wanted = [one for one in ready if not self._is_done(one)]
-        for bucket in wanted:
+        buckets = [one for one in ready if not self._is_done(one)]
+        for bucket in buckets:
             entry = self.entries.get(bucket)
             if not (self.is_sliced and entry and slice_records.is_open(entry, VERSION)):
                 self._start(bucket)
@@ -140,9 +142,9 @@ class World:
             Job(
                 one,
                 done | self._finished(one.slices),
-                [each for each in visible if _inside(each.persistence_id, one.slices)],
+                [event for event in visible if _inside(event.persistence_id, one.slices)],
             )
-            for one in self._portions(run, wanted, visible)
+            for one in self._portions(run, buckets, visible)
         ]
         return self.jobs
 
@@ -159,26 +161,28 @@ class World:
 
     def _finished(self, own: SliceRange) -> frozenset[int]:
         done = slice_records.done(self._counting())
-        return frozenset(one for one, each in done.items() if not slice_ranges.missing(own, each))
+        return frozenset(
+            bucket for bucket, ranges in done.items() if not slice_ranges.missing(own, ranges)
+        )
 
-    def _portions(self, run: int, wanted: list[int], visible: list[Event]) -> list[Portion]:
-        """The slices cut anew in each run, and perhaps only some of them."""
+    def _portions(self, run: int, buckets: list[int], visible: list[Event]) -> list[Portion]:
+        """Cut the slices, or perhaps only some of them, anew in each run."""
         if not self.is_sliced:
-            return [Portion(slice_ranges.ALL, frozenset(wanted))] if wanted else []
+            return [Portion(slice_ranges.ALL, frozenset(buckets))] if buckets else []
         done = slice_records.done(self._counting())
         own, counted = slice_ranges.ALL, dict[int, int]()
         if run < RUNS and self.random.random() < 0.4:
             first = self.random.randint(0, 31)
             last = self.random.randint(first, 31)
             own = SliceRange(first * BLOCK, (last + 1) * BLOCK - 1)
-        for one in visible:
-            place = slice_of(one.persistence_id)
+        for event in visible:
+            place = slice_of(event.persistence_id)
             counted[place] = counted.get(place, 0) + 1
         ranges = slice_ranges.cut(counted, own, self.random.randint(1, 8))
-        return slice_ranges.portions(ranges, {bucket: done.get(bucket, []) for bucket in wanted})
+        return slice_ranges.portions(ranges, {bucket: done.get(bucket, []) for bucket in buckets})
 
     def finish(self, judged: Sequence[Sequence[Judged]], moved: dict[str, int]) -> None:
-        """Write what came of each job, up to the crash if there is one."""
+        """Write the result of each job, up to the crash if the run crashes."""
         if not self.jobs:
             return
         with suppress(Crash):
@@ -196,31 +200,31 @@ class World:
         self.fuse -= 1
 
     def _write(self, job: Job, judged: Sequence[Judged], moved: dict[str, int]) -> None:
-        """Result, then offsets, then cursors, then the ledger."""
+        """Write the result, then the offsets, then the cursors, then the ledger."""
         planned = job.portion.time_buckets
-        late = {each.bucket for each, result in judged if result is Validation.ACCEPTED} - planned
+        late = {event.bucket for event, result in judged if result is Validation.ACCEPTED} - planned
         if not self.is_sliced:
             for bucket in late:
                 self._start(bucket)
-        inside = [(each, result) for each, result in judged if each.bucket in planned | late]
-        kept = [each for each, result in inside if result not in REJECTIONS]
-        held = {each.bucket for each, result in inside if result in REJECTIONS}
+        inside = [(event, result) for event, result in judged if event.bucket in planned | late]
+        kept = [event for event, result in inside if result not in REJECTIONS]
+        held = {event.bucket for event, result in inside if result in REJECTIONS}
         self._write_result(kept, planned | late)
-        for persistence_id in sorted({each.persistence_id for each in job.rows} & moved.keys()):
+        for persistence_id in sorted({event.persistence_id for event in job.rows} & moved.keys()):
             self._boundary()
             assert moved[persistence_id] > self.offsets.get(persistence_id, 0)
             self.offsets[persistence_id] = moved[persistence_id]
         self._boundary()
-        for each in kept:
-            place = slice_of(each.persistence_id)
-            self.cursors[place] = max(self.cursors.get(place, 0), each.bucket)
+        for event in kept:
+            place = slice_of(event.persistence_id)
+            self.cursors[place] = max(self.cursors.get(place, 0), event.bucket)
         for bucket in sorted(planned | late):
             self._boundary()
             self._end(bucket, job.portion.slices, State.HELD if bucket in held else State.DONE)
 
     def _write_result(self, kept: Sequence[Event], processed: Iterable[int]) -> None:
-        for persistence_id in sorted({each.persistence_id for each in kept}):
-            numbers = {each.number for each in kept if each.persistence_id == persistence_id}
+        for persistence_id in sorted({event.persistence_id for event in kept}):
+            numbers = {event.number for event in kept if event.persistence_id == persistence_id}
             self._boundary()
             before = self.states.get(persistence_id, [])
             more = sorted(number for number in numbers if number > len(before))
@@ -229,7 +233,7 @@ class World:
             self.rows |= {(persistence_id, number) for number in numbers}
         for bucket in [] if self.is_sliced else sorted(processed):
             self._boundary()
-            inside = [(one.persistence_id, one.number) for one in kept if one.bucket == bucket]
+            inside = [(row.persistence_id, row.number) for row in kept if row.bucket == bucket]
             self.buckets[bucket] = frozenset(inside)
 
     def _end(self, bucket: int, own: SliceRange, state: State) -> None:

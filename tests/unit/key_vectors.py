@@ -1,4 +1,4 @@
-"""Vectors of the key arithmetic, for its Python form and its Spark form alike."""
+"""Vectors of the key arithmetic, shared by the tests of its Python and Spark forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 
 VECTORS = Path(__file__).parent / "data" / "slice_vectors.tsv"
-# (epoch ms, bucket size, bucket): Pekko's TimeBucketSpec, and one row its plugin really wrote.
+# (epoch ms, bucket size, bucket): Pekko's TimeBucketSpec, and a row that the real plugin wrote.
 TIME_BUCKETS = [
     (1409545135047, BucketSize.DAY, 1409529600000),
     (1409545135047, BucketSize.HOUR, 1409544000000),
@@ -22,7 +22,7 @@ TIME_BUCKETS = [
     (keys.MIN_EPOCH_MS, BucketSize.DAY, keys.MIN_EPOCH_MS),
     (keys.MAX_EPOCH_MS, BucketSize.HOUR, 103_072_856_400_000),
 ]
-# (text, ticks, epoch ms): both ends of the range, the Unix epoch and a row Pekko really wrote.
+# (text, ticks, epoch ms): both ends of the range, the Unix epoch and a row that Pekko wrote.
 TIMEUUIDS = [
     ("00000000-0000-1000-8000-000000000000", 0, -12_219_292_800_000),
     ("ffffffff-ffff-1fff-bfff-ffffffffffff", 2**60 - 1, 103_072_857_660_684),
@@ -35,7 +35,7 @@ PARTITIONS = [(1, 0), (500_000, 0), (500_001, 1), (1_000_000, 1), (2**63 - 1, 18
 
 
 def slice_vectors() -> list[tuple[str, int, int, str]]:
-    """The golden vectors as (persistence id, Java hash, slice, entity type)."""
+    """Read the golden vectors as (persistence id, Java hash, slice, entity type)."""
     lines = VECTORS.read_text(encoding="utf-8").splitlines()[1:]
     rows = (line.split("\t") for line in lines)
     return [(json.loads(pid), int(hashed), int(place), kind) for pid, hashed, place, kind in rows]

@@ -1,4 +1,4 @@
-"""A journal's messages and tag views as plain values, and the frames that are made of them."""
+"""A journal's messages and tag views as plain values, and the frames made of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_MS = NOW_MS - NOW_MS % HOUR - 100 * HOUR
 
 
 class Event(NamedTuple):
-    """A row of messages; hour counts from START_MS and may be a fraction."""
+    """A row of messages; `hour` counts from START_MS and may be a fraction."""
 
     number: int
     hour: float
@@ -64,7 +64,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """All that is stored about one persistence id."""
+    """All that is stored about a persistence id."""
 
     events: frozenset[Event] = frozenset()
     rows: frozenset[Row] = frozenset()
@@ -74,7 +74,7 @@ class History:
 
     @classmethod
     def whole(cls, *events: tuple[float, str], first: int = 1) -> History:
-        """Undamaged: events of (hour, tags as letters), numbered from `first`, all written."""
+        """Make an undamaged history of events (hour, tags as letters), numbered from `first`."""
         history = [Event(number, *event) for number, event in enumerate(events, first)]
         rows: list[Row] = []
         progress: dict[str, Progress] = {}
@@ -86,14 +86,14 @@ class History:
         return cls(frozenset(history), frozenset(rows), progress, history[-1].number, None)
 
     def deleted(self, to: int) -> History:
-        """As Pekko deletes: messages go, everything else stays."""
+        """Return the history after a deletion by Pekko: messages go, everything else stays."""
         left = frozenset(event for event in self.events if event.number > to)
         return replace(self, events=left, deleted_to=to)
 
     def row(self, tag: str, number: int) -> Row:
-        """The row with that number."""
-        [found] = [row for row in self.rows if (row.tag, row.number) == (tag, number)]
-        return found
+        """Return the row with this number under a tag."""
+        [only] = [row for row in self.rows if (row.tag, row.number) == (tag, number)]
+        return only
 
     def with_rows(self, *rows: Row) -> History:
         return replace(self, rows=self.rows | set(rows))
@@ -102,7 +102,7 @@ class History:
         return replace(self, rows=self.rows - set(rows))
 
     def with_progress(self, tag: str, progress: Progress | None) -> History:
-        others = {name: one for name, one in self.progress.items() if name != tag}
+        others = {name: reached for name, reached in self.progress.items() if name != tag}
         return replace(self, progress=others | ({tag: progress} if progress else {}))
 
 
@@ -111,7 +111,7 @@ Finding = dict[str, Any]
 
 
 def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
-    """The frames that would be read."""
+    """Return the frames that reconcile would read from the journal."""
     items = sorted(journal.items())
     return ScopedKeys(
         _frame(
@@ -120,8 +120,8 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
             " time_bucket bigint, tags array<string>, cause string",
             (
                 (pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause)
-                for pid, one in items
-                for e in one.events
+                for pid, history in items
+                for e in history.events
             ),
         ),
         _frame(
@@ -130,73 +130,73 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
             " timestamp string, ticks bigint, time_bucket bigint",
             (
                 (pid, r.tag, r.event.number, r.number, r.event.timestamp, r.event.ticks, r[3])
-                for pid, one in items
-                for r in one.rows
+                for pid, history in items
+                for r in history.rows
             ),
         ),
         _frame(
             spark,
             "persistence_id string, tag string, progress_sequence_nr bigint,"
             " progress_number bigint, progress_offset string",
-            ((pid, tag, *p) for pid, one in items for tag, p in one.progress.items()),
+            ((pid, tag, *p) for pid, history in items for tag, p in history.progress.items()),
         ),
         _frame(
             spark,
             "persistence_id string, scanned_to bigint",
-            ((pid, one.scanned_to) for pid, one in items if one.scanned_to is not None),
+            ((pid, history.scanned_to) for pid, history in items if history.scanned_to is not None),
         ),
         _frame(
             spark,
             "persistence_id string, deleted_to bigint",
             (
-                (pid, REMOVED if one.deleted_to is None else one.deleted_to)
-                for pid, one in items
-                if one.deleted_to is not None or not one.events
+                (pid, REMOVED if history.deleted_to is None else history.deleted_to)
+                for pid, history in items
+                if history.deleted_to is not None or not history.events
             ),
         ),
     )
 
 
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
-    """What check finds."""
-    found = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
-    rows = [row.asDict() for row in found.collect()]
+    """Return the findings of `check`."""
+    findings = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
+    rows = [row.asDict() for row in findings.collect()]
     spark.catalog.clearCache()
     return rows
 
 
-def repaired(spark: SparkSession, journal: Journal, found: list[Finding]) -> tuple[Journal, int]:
-    """The journal after what repair does with those findings, and its number of tag-row changes."""
+def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> tuple[Journal, int]:
+    """Return the journal after `repair` of the findings, and the number of changed tag rows."""
     frame = local_rows(
         spark,
-        [tuple(one[name] for name in kinds.COLUMNS) for one in found],
+        [tuple(finding[name] for name in kinds.COLUMNS) for finding in findings],
         ", ".join(f"{name} {kind}" for name, kind in kinds.COLUMNS.items()),
     )
     result, changes = dict(journal), 0
     for action, condition in ACTIONS.items():
-        for one in frame.where(condition).collect():
+        for finding in frame.where(condition).collect():
             changes += action.startswith("tag_rows")
-            pid = one["persistence_id"]
-            result[pid] = _acted(result[pid], journal[pid], action, one.asDict())
+            pid = finding["persistence_id"]
+            result[pid] = _acted(result[pid], journal[pid], action, finding.asDict())
     return result, changes
 
 
-def _acted(history: History, before: History, action: str, one: Finding) -> History:
-    known = before.events | {row.event for row in before.rows}
-    event = next((e for e in known if e.timestamp == one["timestamp"]), None)
-    tag, expected = one["tag"], one["expected_sequence_nr"]
+def _acted(history: History, before: History, action: str, finding: Finding) -> History:
+    events = before.events | {row.event for row in before.rows}
+    event = next((e for e in events if e.timestamp == finding["timestamp"]), None)
+    tag, expected = finding["tag"], finding["expected_sequence_nr"]
     if action == "tag_rows_written":
         assert event in before.events
-        row = Row(tag, one["expected_number"], event, one["expected_time_bucket"])
+        row = Row(tag, finding["expected_number"], event, finding["expected_time_bucket"])
         assert row not in history.rows
         return history.with_rows(row)
     if action == "tag_rows_deleted":
         assert event is not None
-        row = Row(tag, one["number"], event, one["time_bucket"])
+        row = Row(tag, finding["number"], event, finding["time_bucket"])
         assert row in history.rows
         return history.without_rows(row)
     if action.startswith("progress"):
-        progress = Progress(expected, one["expected_number"], one["expected_timestamp"])
+        progress = Progress(expected, finding["expected_number"], finding["expected_timestamp"])
         return history.with_progress(tag, progress if expected is not None else None)
     if action.startswith("scanning"):
         return replace(history, scanned_to=expected)
@@ -204,7 +204,7 @@ def _acted(history: History, before: History, action: str, one: Finding) -> Hist
 
 
 def _tags(event: Event) -> list[str] | None:
-    # As `tagging.events.tagged` gives them: an event that cannot be written has none.
+    # As in `tagging.events.tagged`, an event that cannot be written has no tags.
     return list(event.tags) if event.tags and event.cause is None else None
 
 

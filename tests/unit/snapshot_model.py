@@ -1,4 +1,4 @@
-"""Starting from snapshots as a reader does it, one event after the other."""
+"""A model of a reader that starts from snapshots and takes one event after the other."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Reader:
-    """What is known of one persistence id over several runs.
+    """A reader of a persistence id over several runs.
 
     Attributes:
-        base: the sequence nr of the snapshot that it began with; 0 if it began with an event.
-        consumed: everything up to it is consumed; None before the first encounter.
-        processed: what was handed over: `snap 2`, `3`, ...; no event twice.
+        base: the sequence nr of the snapshot that the reader began with; 0 if that was an event.
+        consumed: the number up to which all is consumed; None before the first event or snapshot.
+        processed: the snapshots and events handed over, as `snap 2`, `3`, ...; no event twice.
     """
 
     base: int = 0
@@ -21,21 +21,21 @@ class Reader:
     processed: list[str] = field(default_factory=list)
 
     def run(self, events: set[int], snapshots: Mapping[int, int], end: int) -> None:
-        """Read what is there.
+        """Read the events and snapshots that exist.
 
         Args:
-            events: their sequence nrs.
-            snapshots: when each was taken, by sequence nr.
-            end: of the window; a snapshot taken then or later is not seen.
+            events: the sequence nrs of the events.
+            snapshots: the time at which each snapshot was taken, by sequence nr.
+            end: the end of the window; a snapshot taken at this time or later is not seen.
         """
         if self.consumed is None:
             taken = [number for number, at in snapshots.items() if number > 0 and at < end]
             if taken:
                 self.base = self.consumed = max(taken)
                 self.processed.append(f"snap {self.base}")
-        known = self.consumed or 0
+        reached = self.consumed or 0
         for number in sorted(events):
-            if number == known + 1:
-                known = number
+            if number == reached + 1:
+                reached = number
                 self.processed.append(str(number))
-        self.consumed = known or None
+        self.consumed = reached or None

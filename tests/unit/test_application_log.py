@@ -1,4 +1,4 @@
-"""What an application logs, and where that goes."""
+"""The log of an application: its content and its destination."""
 
 from __future__ import annotations
 

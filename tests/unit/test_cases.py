@@ -1,4 +1,4 @@
-"""The list of named cases: what CASES.md says is so."""
+"""The list of named cases, with which CASES.md must agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_cases_md_is_what_the_script_makes() -> None:
 
 
 def test_every_case_that_is_tested_by_name_is_in_the_list() -> None:
-    named = {test for one in cases.cases() for test in cases.TEST.findall(one.where)}
+    named = {test for case in cases.cases() for test in cases.TEST.findall(case.where)}
     written = {f"{cases.BY_NAME}[{name}]" for name in test_upstream_cases.CASES}
     assert written <= named
 

@@ -1,4 +1,4 @@
-"""Rows on their way to more partitions of a table than a task collects batches for."""
+"""Writes to more partitions of a table than a task collects batches for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEY = ("tag_name", "timebucket")
 
 
 def rows_of(spark: SparkSession, partitions: int) -> DataFrame:
-    """Three rows of each partition, in three places."""
+    """Return three rows of each partition, in three places."""
     numbers = spark.range(0, 3 * partitions, 1, numPartitions=3)
     return numbers.selectExpr(
         f"concat('tag ', id % {partitions} % 2) AS tag_name",
@@ -25,8 +25,8 @@ def rows_of(spark: SparkSession, partitions: int) -> DataFrame:
 def test_rows_of_a_partition_come_one_after_the_other(
     spark: SparkSession, partitions: None
 ) -> None:
-    found = repartition_by_key(rows_of(spark, 1200), KEY, 1200)
-    placed = found.select(*KEY, "number", F.spark_partition_id().alias("place")).collect()
+    repartitioned = repartition_by_key(rows_of(spark, 1200), KEY, 1200)
+    placed = repartitioned.select(*KEY, "number", F.spark_partition_id().alias("place")).collect()
     runs = [key for key, _ in groupby(placed, key=lambda row: (row.place, *row[:2]))]
     assert len(runs) == len({run[1:] for run in runs}) == 1200
     assert len({run[0] for run in runs}) > 1

@@ -1,4 +1,4 @@
-"""There is one place to ask for the present."""
+"""The clock, the only place that tells the present."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ SECRETS = (
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    """The file, decoded, anchors and merges resolved."""
+    """Return the decoded file, with anchors and merges resolved."""
     content: dict[str, Any] = yaml.safe_load(FILE.read_text())
     return content
 
 
 def check(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a checker; its output is the test's message."""
+    """Run a checker, whose output becomes the test's message."""
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True,
         check=False,
@@ -40,7 +40,7 @@ def check(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_compose_accepts_the_file() -> None:
-    """By the client where there is one, else by the Compose schema."""
+    """The client checks the file where it is installed, else the Compose schema does."""
     schema = Path(sys.executable).parent / "check-jsonschema"
     answer = check(str(schema), "--builtin-schema", "vendor.compose-spec", str(FILE))
     assert answer.returncode == 0, answer.stdout
@@ -84,7 +84,7 @@ def test_versions_are_those_of_the_lock(compose: dict[str, Any]) -> None:
 
 
 def test_workers_run_what_the_driver_runs(compose: dict[str, Any]) -> None:
-    """Python refuses workers of another version, and needs the same packages on both sides."""
+    """Python refuses workers of another version, and both sides need the same packages."""
     services = compose["services"]
     driver = services["airflow-worker"]
     for worker in (services["spark-worker-1"], services["spark-worker-2"]):
@@ -97,7 +97,7 @@ def test_workers_run_what_the_driver_runs(compose: dict[str, Any]) -> None:
 def test_what_applications_write_lies_where_their_user_may_write(
     compose: dict[str, Any], setting: str
 ) -> None:
-    """Not below the mounted repository, and in a volume that is given to their user first."""
+    """The directories are in a volume of that user, not below the mounted repository."""
     services = compose["services"]
     where = services["airflow-worker"]["environment"][setting]
     assert where in services["data-init"]["command"][0].split()
@@ -117,8 +117,8 @@ def test_password_that_would_end_a_url_or_json_is_refused(
     compose: dict[str, Any], password: str, status: int
 ) -> None:
     [script] = compose["services"]["airflow-init"]["command"]
-    check_only, found, _ = script.replace("$$", "$").partition("exec /entrypoint")
-    assert found
+    check_only, separator, _ = script.replace("$$", "$").partition("exec /entrypoint")
+    assert separator
     for name in ("POSTGRES_PASSWORD", "REDIS_PASSWORD", "CASSANDRA_PASSWORD"):
         answer = check("bash", "-c", check_only, **{name: password})
         assert answer.returncode == status, answer.stderr

@@ -1,4 +1,4 @@
-"""The Spark session of a run: opened once, beside other work if wanted, and its jobs cancelled."""
+"""The Spark session of a run, opened once, beside other work if asked, and its cancelled jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidemark.settings import Settings
 
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
-    """What opens a session."""
+    """Replace the function that opens a session by a mock, and return it."""
     opening = MagicMock()
     monkeypatch.setattr(RunContext, "_open_spark", opening)
     return opening

@@ -1,4 +1,4 @@
-"""Each check of sequence continuity: what it finds, what it leaves alone, and in which bucket."""
+"""Each check of sequence continuity: its findings, their buckets, and what it does not report."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_knows_what_was_purged(name: str, after_a_purge: dict[str, set[Found]]) 
 
 def test_every_check_has_a_case() -> None:
     cases = [*UNTOUCHED.values(), *AFTER_A_PURGE.values()]
-    assert {found[0] for _, expected in cases for found in expected} == {c.name for c in CHECKS}
+    assert {finding[0] for _, expected in cases for finding in expected} == {c.name for c in CHECKS}
 
 
 def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
@@ -218,21 +218,21 @@ def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
         "scanned": replace(WHOLE, scanned_to=7),
     }
 
-    found = found_by_spark(spark, histories, Removed(), Owed(), [3, 4])
+    findings = found_by_spark(spark, histories, Removed(), Owed(), [3, 4])
 
-    assert found["whole"] == set()
-    assert found["gaps"] == {("sequence_nr_gap", "", 3, 2, 3)}
-    # It has an event after the newest bucket asked for, where the lost tail cannot be.
-    assert found["scanned"] == set()
+    assert findings["whole"] == set()
+    assert findings["gaps"] == {("sequence_nr_gap", "", 3, 2, 3)}
+    # This history has an event after the newest bucket asked for, where no lost tail can be.
+    assert findings["scanned"] == set()
 
 
 def test_rows_older_than_the_time_to_live_are_no_findings(spark: SparkSession) -> None:
     histories = {"expired": WHOLE.purged(1, 2), "lost": WHOLE.purged(1, 2, 4)}
 
-    found = found_by_spark(spark, histories, Removed(expired_before=3), Owed(), DAYS)
+    findings = found_by_spark(spark, histories, Removed(expired_before=3), Owed(), DAYS)
 
-    assert found["expired"] == set()
-    assert found["lost"] == {
+    assert findings["expired"] == set()
+    assert findings["lost"] == {
         ("tag_pid_sequence_nr_lost_tail", "a", 0, 3, 4),
         ("untagged_event", "a", 4, None, 4),
     }
@@ -257,14 +257,14 @@ def test_a_row_that_is_yet_to_come_is_no_gap_before_its_successors(spark: SparkS
 
 
 def whole() -> st.SearchStrategy[History]:
-    """Histories whose clocks may go back."""
+    """Return a strategy of histories whose clocks may go back."""
     events = st.tuples(st.integers(1, 6), st.sampled_from(["", "a", "b", "ab"]))
     return st.lists(events, max_size=6).map(lambda drawn: History.whole(*drawn))
 
 
 @st.composite
 def damaged(draw: st.DrawFn, history: History) -> History:
-    """It with a few things missing, doubled or ahead of the rest."""
+    """Return the history with a few rows missing, doubled or ahead of the rest."""
     days = st.integers(1, 6)
     history = history.purged(*draw(st.sets(st.sampled_from(sorted(PURGED)))))
     numbers = st.sets(st.integers(1, 6), max_size=2)
@@ -288,8 +288,8 @@ def damaged(draw: st.DrawFn, history: History) -> History:
 @settings(
     max_examples=3,
     deadline=None,
-    # One example is a Spark job of seconds however many histories it has, and the first has only
-    # empty ones: so few and large. The assertion names the history.
+    # An example is a Spark job of seconds however many histories it has, and the first example has
+    # only empty ones. So the examples are few and large; the assertion names the history.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -303,9 +303,9 @@ def test_agrees_with_the_model_by_loops(
 ) -> None:
     by_id = {f"id-{place}": history for place, history in enumerate(histories)}
 
-    found = found_by_spark(spark, by_id, Removed(removed), Owed(owed), DAYS)
+    findings = found_by_spark(spark, by_id, Removed(removed), Owed(owed), DAYS)
 
     for persistence_id, history in by_id.items():
-        assert found[persistence_id] == expected_findings(history, removed, owed, max(DAYS)), (
+        assert findings[persistence_id] == expected_findings(history, removed, owed, max(DAYS)), (
             history
         )

@@ -1,4 +1,4 @@
-"""What is around the judgement: its table, the bound of Data Docs, the write time, what is gone."""
+"""The judgement's table, the bound of Data Docs, the write times, and the removed rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_MS = 86_400_000
 
 
 def entries(*finished_at: datetime | None) -> Pieces:
-    """A ledger that holds one piece a day, ended at those times (UTC, as the driver gives them)."""
+    """Return a ledger with a piece a day, ended at these times (UTC, as the driver gives them)."""
     rows = [
         PieceRow(day * DAY_MS, State.FAILED, attempt=1, finished_at=ended)
         for day, ended in enumerate(finished_at)
@@ -51,7 +51,7 @@ def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.Monk
     for run_id in ("one", "two", "three", "four"):
         assert expectations.judge(expectations.counts_table([0], {}), settings, run_id).passed
 
-    # The bound is applied before a run adds its own page.
+    # A run applies the bound before it adds its own page.
     pages = {page.parents[1].name for page in (tmp_path / "validations").rglob("*.html")}
     assert pages == {"two", "three", "four"}
     start_page = (tmp_path / "index.html").read_text()

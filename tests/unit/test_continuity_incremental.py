@@ -1,4 +1,4 @@
-"""What is new of a history, and the little around it, shows whatever the whole history would."""
+"""The new part of a history, and the little around it, shows all that the whole history would."""
 
 from __future__ import annotations
 
@@ -21,46 +21,46 @@ from tidemark.ledger.purged import Removed
 OLD, NEW = range(1, 4), [4, 5, 6]
 NONE: frozenset[int] = frozenset()
 Lives = Mapping[str, tuple[History, History]]
-"""By persistence id how it was when the old time buckets passed, and how it is."""
+"""By persistence id, its history when the old time buckets passed, and its present history."""
 
 
 def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE) -> set[str]:
-    """The ids that a look at the new time buckets suspects: `news.look`, with joins as reads."""
+    """Return the ids that a look at the new buckets suspects: `incremental.inspect` with joins."""
     before = keys_of(spark, {pid: was for pid, (was, _) in lives.items()})
-    known = tails.last_rows(before.rows, max(OLD))
+    last_rows = tails.last_rows(before.rows, max(OLD))
     keys = keys_of(spark, {pid: now for pid, (_, now) in lives.items()})
     gone = Removed(removed)
     new = keys.index.where(F.col("time_bucket").isin(NEW)).localCheckpoint()
-    told = incremental.told_of(keys.progress, keys.scanning, NEW)
-    asked = incremental.asked_for(new, told)
-    there = keys.index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
-    ids = incremental.unreached(told, there, keys.deleted)
-    around = there.join(ids, on="persistence_id", how="left_anti").unionByName(
+    series = incremental.told_of(keys.progress, keys.scanning, NEW)
+    asked = incremental.asked_for(new, series)
+    index = keys.index.join(asked, on=["persistence_id", "sequence_nr"], how="left_semi")
+    ids = incremental.unreached(series, index, keys.deleted)
+    around = index.join(ids, on="persistence_id", how="left_anti").unionByName(
         keys.index.join(ids, on="persistence_id", how="left_semi")
     )
-    wanted = incremental.partitions(new, keys.progress, NEW).toDF("tag", "time_bucket")
-    rows = keys.rows.join(wanted, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
+    places = incremental.partitions(new, keys.progress, NEW).toDF("tag", "time_bucket")
+    rows = keys.rows.join(places, on=["tag", "time_bucket"], how="left_semi").localCheckpoint()
     absent = absent_events(new, rows, gone, Owed())
     first = incremental.first_rows(rows)
-    before_it = incremental.preceding(first, known)
+    before_it = incremental.preceding(first, last_rows)
     read = replace(
         keys,
         index=around.localCheckpoint(),
         rows=rows.unionByName(_as_they_are(before_it, keys.rows, gone)).localCheckpoint(),
     )
-    found = suspicions(read, absent, gone, NEW).select("persistence_id")
-    overlaps = incremental.overlapping(first, known).select("persistence_id")
-    return {row.persistence_id for row in found.unionByName(overlaps).collect()}
+    suspects = suspicions(read, absent, gone, NEW).select("persistence_id")
+    overlaps = incremental.overlapping(first, last_rows).select("persistence_id")
+    return {row.persistence_id for row in suspects.unionByName(overlaps).collect()}
 
 
-def _as_they_are(known: DataFrame, rows: DataFrame, gone: Removed) -> DataFrame:
-    """The tails that are still there; those that were removed as they were."""
+def _as_they_are(last_rows: DataFrame, rows: DataFrame, gone: Removed) -> DataFrame:
+    """Return the last rows that still exist, and unchanged those that were removed on purpose."""
     bucket = F.split("timestamp", " ")[0].cast("bigint")
-    placed = known.withColumns({"ticks": bucket * 10, "time_bucket": bucket})
+    placed = last_rows.withColumns({"ticks": bucket * 10, "time_bucket": bucket})
     marked = with_is_removed(placed, "time_bucket", gone)
     key = ["persistence_id", "tag", "tag_pid_sequence_nr", "timestamp"]
-    there = rows.join(marked.where(~F.col("is_removed")), on=key, how="left_semi")
-    return there.unionByName(marked.where("is_removed").select(*rows.columns))
+    left = rows.join(marked.where(~F.col("is_removed")), on=key, how="left_semi")
+    return left.unionByName(marked.where("is_removed").select(*rows.columns))
 
 
 def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
@@ -79,7 +79,7 @@ def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
         "more than is new": replace(History.whole((4, "a"), (7, "a")), scanned_to=2),
         "damage that had passed": WHOLE.without_events(1),
     }
-    a_row_less = replace(WHOLE, rows=tuple(one for one in WHOLE.rows if one != Row("a", 2, 2, 2)))
+    a_row_less = replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row != Row("a", 2, 2, 2)))
     broken = {
         "gap": WHOLE.without_events(4),
         "the event before": WHOLE.without_events(3),
@@ -101,13 +101,13 @@ def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
     }
     as_they_were = dict.fromkeys(broken, WHOLE)
 
-    found = suspected(
+    suspects = suspected(
         spark,
         {name: (history, history) for name, history in sound.items()}
         | {name: (as_they_were[name], history) for name, history in broken.items()},
     )
 
-    assert found == set(broken)
+    assert suspects == set(broken)
 
 
 def test_what_was_removed_is_taken_for_what_it_was(spark: SparkSession) -> None:
@@ -124,8 +124,8 @@ def test_what_was_removed_is_taken_for_what_it_was(spark: SparkSession) -> None:
 @settings(
     max_examples=3,
     deadline=None,
-    # One example is a dozen Spark jobs however many histories it has, and the first has only empty
-    # ones: so few and large. The assertion names the history.
+    # An example is a dozen Spark jobs however many histories it has, and the first example has only
+    # empty ones. So the examples are few and large; the assertion names the history.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -140,7 +140,7 @@ def test_whatever_the_model_finds_in_new_buckets_is_suspected(
         pid
         for pid, (was, now) in lives.items()
         if not _is_only_for_everything(was, now, removed)
-        and any(found[4] in NEW for found in expected_findings(now, removed, NONE, max(NEW)))
+        and any(finding[4] in NEW for finding in expected_findings(now, removed, NONE, max(NEW)))
     }
 
     missed = expected - suspected(spark, lives, removed)
@@ -149,8 +149,8 @@ def test_whatever_the_model_finds_in_new_buckets_is_suspected(
 
 
 def _is_only_for_everything(was: History, now: History, removed: frozenset[int]) -> bool:
-    """What only a look at everything finds: rows that turned up in old time buckets, and events
-    that were lost there after their rows had been removed."""
+    """Return whether only a look at everything finds the damage: rows that turned up in old time
+    buckets, or events that were lost there after their rows had been removed."""
     turned_up = any(row.bucket in OLD for row in set(now.rows) - set(was.rows))
     lost = {event.number for event in was.events} - {event.number for event in now.events}
     kept_to = now.deleted_to or 0

@@ -1,4 +1,4 @@
-"""Which events a source reads: by slices, by entity types, and by keys that were kept."""
+"""The events that a source reads: by slices, by entity types, and by kept keys."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ ODD = ["none", "Order|1|replica", "Orders|1", "order|1", "|Order", "Cart|"]
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """20 persistence ids with three events each, and odd ones with one."""
+    """Return rows of 20 persistence ids with three events each, and of odd ids with one."""
     pids = [f"Order|p{number * 3737}" for number in range(20)]
-    found = [(pid, number) for pid in pids for number in (1, 2, 3)]
-    found += [(pid, 1) for pid in ODD]
-    return spark.createDataFrame(found, "persistence_id string, sequence_nr bigint")
+    keys_of = [(pid, number) for pid in pids for number in (1, 2, 3)]
+    keys_of += [(pid, 1) for pid in ODD]
+    return spark.createDataFrame(keys_of, "persistence_id string, sequence_nr bigint")
 
 
 @pytest.fixture
@@ -56,15 +56,15 @@ def make_source(tmp_path: Path) -> Callable[..., EventSource]:
 def test_four_ranges_have_every_event_once_each_id_inside_its_range(
     rows: DataFrame, make_source: Callable[..., EventSource]
 ) -> None:
-    """EventsBySliceSpec: 4 ranges of 20 ids with 3 events each are 60 events."""
+    """EventsBySliceSpec: over 4 ranges, 20 ids with 3 events each are 60 events."""
     orders = rows.where("persistence_id LIKE 'Order|p%'")
-    found = []
-    for one in keys.slice_ranges(4):
-        part = make_source("messages", one).only_ours(orders).collect()
-        assert all(one.first <= keys.slice_of(row.persistence_id) <= one.last for row in part)
-        found += part
-    assert len(found) == 60
-    assert sorted(found) == sorted(orders.collect())
+    pairs = []
+    for slices in keys.slice_ranges(4):
+        part = make_source("messages", slices).only_ours(orders).collect()
+        assert all(slices.first <= keys.slice_of(row.persistence_id) <= slices.last for row in part)
+        pairs += part
+    assert len(pairs) == 60
+    assert sorted(pairs) == sorted(orders.collect())
 
 
 def test_entity_types_are_what_stands_before_the_first_separator(
@@ -82,7 +82,7 @@ def test_entity_types_are_what_stands_before_the_first_separator(
 def test_kept_keys_serve_what_they_were_kept_for_and_nothing_else(
     spark: SparkSession, make_source: Callable[..., EventSource], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A late time bucket that is tried by itself is not among those of the backlog."""
+    """A late time bucket that is tried by itself is not in the backlog."""
     events = local_rows(
         spark, [("p|1", number, number) for number in (1, 2, 3)], "id string, nr int, bucket int"
     )

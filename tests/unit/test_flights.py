@@ -19,7 +19,7 @@ from tidemark.partitioning.keys import BucketSize
 from tidemark.window import to_millis
 
 FLIGHTS = 3_000
-# So small that the busier aircraft fill several partitions.
+# A small size, so that the busier aircraft fill several partitions.
 TARGET_PARTITION_SIZE = 10
 YEAR_EVENTS = 992_643
 FLIGHTS_BEFORE_FEBRUARY = 27_004
@@ -60,7 +60,7 @@ def test_every_row_is_the_models_event(
     rows: list[Row], expected: list[flights_model.Event]
 ) -> None:
     assert len(expected) > 2 * FLIGHTS
-    found = {
+    by_key = {
         (row.persistence_id, row.sequence_nr): (
             keys.timeuuid_ticks(row.timestamp),
             sorted(row.tags),
@@ -68,8 +68,8 @@ def test_every_row_is_the_models_event(
         )
         for row in rows
     }
-    assert len(found) == len(rows)
-    assert found == {
+    assert len(by_key) == len(rows)
+    assert by_key == {
         (event.persistence_id, event.sequence_nr): (
             keys.epoch_ms_ticks(event.time_ms) + event.place_in_ms,
             sorted(event.tags),
@@ -101,8 +101,10 @@ def test_rows_have_every_column_that_pekko_writes(rows: list[Row]) -> None:
 def test_timestamps_are_unique_timeuuids_of_nobodys_network_card(rows: list[Row]) -> None:
     uuids = {UUID(row.timestamp) for row in rows}
     assert len(uuids) == len(rows)
-    assert {one.version for one in uuids} == {1}
-    assert {(one.clock_seq, one.node >> 40 & 1) for one in uuids} == {(0x2013, 1)}
+    assert {event_uuid.version for event_uuid in uuids} == {1}
+    assert {(event_uuid.clock_seq, event_uuid.node >> 40 & 1) for event_uuid in uuids} == {
+        (0x2013, 1)
+    }
 
 
 def test_timestamps_rise_with_the_sequence_nr_without_a_gap(rows: list[Row]) -> None:
@@ -119,10 +121,10 @@ def test_timestamps_rise_with_the_sequence_nr_without_a_gap(rows: list[Row]) -> 
 def test_persistence_ids_are_those_of_first_events(
     numbered: DataFrame, expected: list[flights_model.Event]
 ) -> None:
-    found = [row.persistence_id for row in messages.to_persistence_ids(numbered).collect()]
-    assert sorted(found) == sorted({event.persistence_id for event in expected})
-    assert "aircraft|N14228" in found
-    assert any(one.startswith("aircraft|none-") for one in found)
+    pids = [row.persistence_id for row in messages.to_persistence_ids(numbered).collect()]
+    assert sorted(pids) == sorted({event.persistence_id for event in expected})
+    assert "aircraft|N14228" in pids
+    assert any(pid.startswith("aircraft|none-") for pid in pids)
 
 
 def test_numbering_a_part_gives_the_numbers_of_the_whole(
@@ -143,15 +145,15 @@ def test_january_has_all_its_events(
     window = plan.load_window(1)
     flights = source.read_flights(spark, source.flights_file(), datetime(2013, 2, 2, tzinfo=UTC))
     of_month = F.col("event_ms") < to_millis(window.end)
-    found = {
+    counts = {
         row.kind: row["count"]
         for row in events.to_events(flights).where(of_month).groupBy("kind").count().collect()
     }
     modelled = Counter(
         event.payload["kind"] for event in flights_model.first_months(january, months=1)
     )
-    assert found == modelled
-    assert sum(found.values()) == 79_349
+    assert counts == modelled
+    assert sum(counts.values()) == 79_349
 
 
 @pytest.mark.soak
@@ -160,12 +162,12 @@ def test_every_event_of_the_year_lies_in_exactly_one_month(
 ) -> None:
     assert len(year) == YEAR_EVENTS
     windows = plan.month_windows(12)
-    assert [one.end for one in windows[:-1]] == [one.start for one in windows[1:]]
-    whole = plan.load_window(12)
-    assert (whole.start, whole.end) == (windows[0].start, windows[-1].end)
+    assert [month.end for month in windows[:-1]] == [month.start for month in windows[1:]]
+    all_year = plan.load_window(12)
+    assert (all_year.start, all_year.end) == (windows[0].start, windows[-1].end)
     times = [event.time_ms for event in year]
-    assert to_millis(whole.start) <= min(times)
-    assert max(times) < to_millis(whole.end)
+    assert to_millis(all_year.start) <= min(times)
+    assert max(times) < to_millis(all_year.end)
 
 
 @pytest.mark.parametrize("months", [-1, 0, 13])

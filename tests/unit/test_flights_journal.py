@@ -1,4 +1,4 @@
-"""What the flights may be loaded into: a journal that is absent, or their own."""
+"""The journals that flights may be loaded into: a new one, or their own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidemark.settings import Settings
 
 
 class FakeControl:
-    """Answers as a Cassandra would that has the given tables and persistence ids."""
+    """A control session that answers like a Cassandra with given tables and persistence ids."""
 
     def __init__(self, names: Sequence[str], persistence_ids: Sequence[str] = ()) -> None:
         self.columns = {name: dict(tables.SHAPES[name].columns) for name in names}
@@ -36,7 +36,7 @@ class FakeControl:
 
     def execute(self, cql: str, values: Sequence[object] = ()) -> list[dict[str, object]]:
         assert cql.startswith("SELECT DISTINCT persistence_id")
-        return [{"persistence_id": one, "partition_nr": 0} for one in self.persistence_ids]
+        return [{"persistence_id": pid, "partition_nr": 0} for pid in self.persistence_ids]
 
 
 def check(control: FakeControl) -> None:

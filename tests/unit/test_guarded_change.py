@@ -19,7 +19,7 @@ PLANNED, DONE = {"rows": 2}, {"rows": 1}
 
 
 class Change:
-    """A change that notes what happens."""
+    """A change that notes its calls."""
 
     def __init__(self, *, is_empty: bool = False, fails: bool = False) -> None:
         self.seen: list[Any] = []

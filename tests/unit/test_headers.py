@@ -1,4 +1,4 @@
-"""Headers of any content: written as YAML and in Python, broken anywhere, and of the old form."""
+"""Headers of any content, in YAML and in Python, broken anywhere, or in the old form."""
 
 from __future__ import annotations
 

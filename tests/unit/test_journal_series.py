@@ -1,4 +1,4 @@
-"""Series read by key: where the messages of a persistence id end."""
+"""Series read by key: the end of the messages of a persistence id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 10
 
 
 class Journal:
-    """Messages of one persistence id by partition, as Cassandra answers for them."""
+    """The messages of a persistence id by partition, as Cassandra returns them."""
 
     def __init__(self, partitions: dict[int, list[int]], deleted_to: int = 0) -> None:
         self.partitions, self.deleted_to = partitions, deleted_to
@@ -48,7 +48,7 @@ class Journal:
         return iter(self.execute(cql, values) if values else [])
 
     def execute_many(self, cql: str, values: Sequence[Sequence[object]]) -> list[list[Row]]:
-        return [self.execute(cql, one) for one in values]
+        return [self.execute(cql, bound) for bound in values]
 
 
 def settings() -> Settings:
@@ -68,11 +68,11 @@ ONE_TO_TEN, GROUP = list(range(1, 11)), list(range(11, 22))
         ({}, 0, 0),
         ({0: ONE_TO_TEN}, 0, 10),
         ({0: [1, 2, 3]}, 3, 3),
-        # 11 to 21 in one write group, which lies where its last event belongs.
+        # 11 to 21 are one write group, stored in the partition of its last event.
         ({0: ONE_TO_TEN, 2: GROUP}, 0, 21),
         ({0: ONE_TO_TEN, 2: GROUP}, 10, 21),
         ({0: ONE_TO_TEN, 2: GROUP}, 15, 21),
-        # Two empty partitions end it, whatever comes after them.
+        # Two empty partitions end the series, whatever comes after them.
         ({0: ONE_TO_TEN, 3: [31]}, 0, 10),
     ],
 )
@@ -82,7 +82,7 @@ def test_messages_end_behind_two_empty_partitions(
     journal = Journal(partitions, deleted_to)
     assert reader(journal).known_highest(0) == highest
     left = list(range(deleted_to + 1, highest + 1))
-    assert [one.number for one in reader(journal).event_refs(1)] == left
+    assert [event.number for event in reader(journal).event_refs(1)] == left
     [entity] = read_entities(cast(Control, journal), settings(), ["p"])
     assert entity.lowest_sequence_nr == (left[0] if left else None)
 
@@ -95,7 +95,7 @@ def test_search_for_the_highest_begins_where_a_message_is_known() -> None:
 
 def test_events_up_to_a_number_are_looked_for_in_its_two_partitions_at_most() -> None:
     journal = Journal({0: ONE_TO_TEN, 2: GROUP})
-    assert [one.number for one in reader(journal).event_refs(9, 12)] == [9, 10, 11, 12]
+    assert [event.number for event in reader(journal).event_refs(9, 12)] == [9, 10, 11, 12]
     assert journal.asked == [0, 1, 2]
 
 

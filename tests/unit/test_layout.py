@@ -1,4 +1,7 @@
-"""The floor plan: few modules in a room, none too long. Who may import whom is in .importlinter."""
+"""The layout of the library: few modules in a package, none too long.
+
+The rules of imports between packages are in .importlinter.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "spark_apps" / "tidemark"
 MODULES_IN_A_ROOM = 12
-"""Beside `__init__`."""
+"""Modules of a package, beside `__init__`."""
 LINES_OF_A_MODULE = 335
 DEPTH = 3
-"""Rooms below the library."""
+"""Levels of packages below the library."""
 
 
 def test_no_room_is_crowded() -> None:

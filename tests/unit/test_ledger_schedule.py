@@ -1,4 +1,4 @@
-"""Which pieces a run takes up, and what the ledger of another bucket size makes of them."""
+"""The pieces that a run takes up, also from the ledger of another bucket size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T0 = datetime(2026, 11, 1)
 def entry(
     bucket: int, state: State = State.DONE, *, at: int = 0, version: str = "", attempt: int = 1
 ) -> PieceRow:
-    """A row that was last touched `at` hours after T0."""
+    """Return a row of the ledger that was last touched `at` hours after T0."""
     moment = T0 + timedelta(hours=at)
     error = "2 findings" if state is State.FAILED else None
     return PieceRow(bucket, state, attempt, {}, error, version, moment, touched_at=moment)
@@ -74,7 +74,7 @@ def test_what_fails_again_and_again_keeps_no_run_from_what_is_new() -> None:
 
 
 def test_a_hundred_thousand_entries_are_planned() -> None:
-    """What looked at each bucket of the window for each entry took a minute of ten years."""
+    """With a loop over the window's buckets for each entry, ten years took a minute."""
     many = 100_000
     entries = [entry(hour * HOUR, State.FAILED) for hour in range(many)]
     planned = of_hours(range(many, 2 * many), entries, most=3 * many)
@@ -88,8 +88,8 @@ def hours_done(*hours: int, at: int = 0) -> list[PieceRow]:
 def days_by_hours(
     own: list[PieceRow], hours: list[PieceRow]
 ) -> dict[int, tuple[State, str | None]]:
-    found = with_other_sizes(own, {BucketSize.HOUR: hours}, BucketSize.DAY)
-    return {one.time_bucket // DAY: (one.state, one.reason) for one in found}
+    pieces = with_other_sizes(own, {BucketSize.HOUR: hours}, BucketSize.DAY)
+    return {piece.time_bucket // DAY: (piece.state, piece.reason) for piece in pieces}
 
 
 def test_a_day_of_hours_that_are_done_is_done() -> None:
@@ -104,10 +104,10 @@ def test_a_day_of_which_one_hour_is_done_or_one_failed_is_not() -> None:
 
 
 def test_hours_of_a_day_that_failed_are_all_to_do() -> None:
-    found = with_other_sizes(
+    pieces = with_other_sizes(
         [], {BucketSize.DAY: [entry(0, State.FAILED), entry(DAY)]}, BucketSize.HOUR
     )
-    assert [(one.state, one.reason) for one in found] == [
+    assert [(piece.state, piece.reason) for piece in pieces] == [
         *[(State.FAILED, Reason.REBUCKETED)] * 24,
         *[(State.DONE, None)] * 24,
     ]
@@ -128,9 +128,9 @@ def test_of_two_other_sizes_the_last_one_counts() -> None:
         BucketSize.HOUR: [entry(0, State.FAILED, at=1)],
         BucketSize.DAY: [entry(0, State.DONE, at=2)],
     }
-    found = with_other_sizes([], others, BucketSize.MINUTE)
-    assert {one.state for one in found} == {State.DONE}
-    assert len(found) == 24 * 60
+    pieces = with_other_sizes([], others, BucketSize.MINUTE)
+    assert {piece.state for piece in pieces} == {State.DONE}
+    assert len(pieces) == 24 * 60
 
 
 def test_hours_done_by_several_versions_are_done_by_none() -> None:
@@ -144,8 +144,8 @@ def test_hours_done_by_several_versions_are_done_by_none() -> None:
 
 
 def test_days_between_the_old_ledger_and_the_first_window_of_the_new_size_are_missed() -> None:
-    known = with_other_sizes([], {BucketSize.HOUR: hours_done(*range(30))}, BucketSize.DAY)
-    planned = scheduled([4 * DAY], known, "", bucket_ms=DAY, most=100)
+    pieces = with_other_sizes([], {BucketSize.HOUR: hours_done(*range(30))}, BucketSize.DAY)
+    planned = scheduled([4 * DAY], pieces, "", bucket_ms=DAY, most=100)
     assert planned.pieces == [
         Piece(DAY, Reason.REBUCKETED),
         Piece(2 * DAY, Reason.MISSED),

@@ -1,4 +1,4 @@
-"""Locks on a server that is far away: what takes long is no reason to lose them."""
+"""Locks on a distant server, which must not be lost because calls take long."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_ONCE = 32
 
 
 class FarAway:
-    """The table of locks behind a network: each round takes its time, of 32 statements at once."""
+    """The table of locks behind a slow network, with 32 statements at once in each round."""
 
     def __init__(self, latency: float = LATENCY_S) -> None:
         self.latency = latency
@@ -39,10 +39,10 @@ class FarAway:
     def _applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
         if cql.startswith("INSERT"):
             resource, owner, _, taken_at, _ = values
-            known = self.holders.get(str(resource))
-            if known is None:
+            holder = self.holders.get(str(resource))
+            if holder is None:
                 self.holders[str(resource)] = {"owner": owner, "taken_at": taken_at}
-            return known is None, dict(known or {})
+            return holder is None, dict(holder or {})
         if cql.startswith("UPDATE"):
             self.renewals[str(values[4])] = self.renewals.get(str(values[4]), 0) + 1
             return True, {}
@@ -60,7 +60,7 @@ def locks(server: FarAway, *resources: str, ttl: int = 4, owner: str = "me") -> 
 
 
 def test_a_year_of_days_is_held_though_its_locks_take_longer_than_their_ttl() -> None:
-    """365 locks one by one take 4.4 s here, more than their TTL: at 180 ms more than a minute."""
+    """One by one, 365 locks take 4.4 s here, more than their TTL; at 180 ms, over a minute."""
     days = [f"tag_views/{n:03}" for n in range(365)]
     server = FarAway()
     with locks(server, *days) as held:
@@ -74,20 +74,20 @@ def test_a_year_of_days_is_held_though_its_locks_take_longer_than_their_ttl() ->
 
 
 def test_lock_that_its_own_statement_took_before_it_was_sent_again_is_taken() -> None:
-    """The driver sends a statement again whose connection broke."""
+    """The driver repeats a statement whose connection broke."""
     server = FarAway(0)
-    mine = locks(server, "a")
-    row = {"owner": "me", "taken_at": mine._taken_at.replace(tzinfo=None)}
+    own = locks(server, "a")
+    row = {"owner": "me", "taken_at": own._taken_at.replace(tzinfo=None)}
     server.holders["a"] = row
-    with mine:
-        mine.check()
+    with own:
+        own.check()
     server.holders["a"] = {**row, "taken_at": datetime(2026, 1, 1)}
     with pytest.raises(LockHeld, match="a is held by me since 2026-01-01"), locks(server, "a"):
         pass
 
 
 def test_lock_that_expired_while_the_machine_slept_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its clock is one that goes on; that of `time.monotonic` stands still meanwhile."""
+    """The lock's clock goes on during sleep, while `time.monotonic` stands still."""
     asleep = 0.0
     real = time.clock_gettime
 

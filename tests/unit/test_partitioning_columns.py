@@ -1,4 +1,4 @@
-"""Key arithmetic as Spark columns, against the same vectors and against the Python form."""
+"""Key arithmetic as Spark columns, against the vectors and against the Python form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 def examples(strategy: st.SearchStrategy[Value], count: int = 500) -> list[Value]:
-    """Values that hypothesis makes up, gathered so that one Spark job serves the property."""
+    """Return values made up by hypothesis, gathered so that one Spark job tests the property."""
     gathered: list[Value] = []
 
     @settings(max_examples=count, database=None)
@@ -58,7 +58,7 @@ def test_all_slice_vectors_agree(spark: SparkSession) -> None:
 
 
 def test_ids_of_every_script_agree_with_the_python_form(spark: SparkSession) -> None:
-    # Lone surrogates are left out: Spark's strings are UTF-8, which has none.
+    # Lone surrogates are left out, because Spark's strings are UTF-8, which has none.
     alphabet = st.one_of(
         st.characters(codec="utf-8"), st.characters(min_codepoint=0x10000), st.just("|")
     )
@@ -118,7 +118,7 @@ def test_epoch_ms_to_its_first_tick_and_timeuuid(spark: SparkSession) -> None:
     ]
     computed = evaluate(spark, "bigint", times, columns.epoch_ms_ticks, columns.epoch_ms_timeuuid)
     ticks = [keys.epoch_ms_ticks(epoch_ms) for epoch_ms in times]
-    firsts = [keys.ticks_timeuuid(each, clock_sequence=0, node=0) for each in ticks]
+    firsts = [keys.ticks_timeuuid(tick, clock_sequence=0, node=0) for tick in ticks]
     assert computed == list(zip(ticks, firsts, strict=True))
 
 

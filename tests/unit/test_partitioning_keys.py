@@ -61,7 +61,9 @@ def test_four_slice_ranges() -> None:
 def test_slice_ranges_cover_every_slice_once(number: int) -> None:
     ranges = keys.slice_ranges(number)
     assert len(ranges) == number
-    assert [n for one in ranges for n in range(one.first, one.last + 1)] == list(range(1024))
+    assert [n for slices in ranges for n in range(slices.first, slices.last + 1)] == list(
+        range(1024)
+    )
 
 
 @pytest.mark.parametrize("number", [-1, 0, 3, 1000, 2048])
@@ -96,7 +98,7 @@ def test_time_bucket_is_the_truncated_datetime(moment: datetime, size: BucketSiz
         BucketSize.DAY: moment.replace(hour=0, minute=0, second=0, microsecond=0),
     }[size]
     expected, actual = (
-        (each.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1) for each in (cut, moment)
+        (time.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1) for time in (cut, moment)
     )
     assert keys.time_bucket(actual, size) == expected
 

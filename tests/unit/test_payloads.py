@@ -1,4 +1,4 @@
-"""Payloads that cannot be sampled; what can be is in test_large_payloads."""
+"""Payloads that cannot be sampled; test_large_payloads has payloads that can."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.settings import Settings
 
 
 def test_a_sample_that_fails_makes_pages_small_and_stops_nothing(spark: SparkSession) -> None:
-    """As where thousands of tombstones lie before the first row."""
+    """A sample fails, for example, where thousands of tombstones lie before the first row."""
     control = create_autospec(Control, instance=True)
     control.table_columns.return_value = {"event": "blob"}
     control.execute.side_effect = CassandraUnavailable("ReadFailure", do="run again")

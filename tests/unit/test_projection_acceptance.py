@@ -1,4 +1,4 @@
-"""The rule of acceptance: named cases and random histories, Spark against the sequential model."""
+"""The rule of acceptance in Spark, against named cases and the sequential model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[Series, Sequence[Validation]]] = {
     "validateAll p4": (Series(None, 0, seen([1, 2, 4])), [A, A, R]),
     "validateAll p1": (Series(3, 0, seen([4])), [A]),
     "validateAll p3": (Series(5, 0, seen([7])), [R]),
-    # lazy: the rows before are in the journal, so the search finds them
+    # lazy: the earlier rows are in the journal, so the search finds them
     "lazy, before the search": (Series(None, 4, seen([7])), [R]),
     "lazy, 5 and 6 are found": (Series(None, 4, seen([5, 6, 7])), [A, A, A]),
     "lazy, older ones afterwards": (Series(7, 4, seen([4, 6])), [D, D]),
@@ -92,15 +92,15 @@ PURGED: dict[str, tuple[Series, Sequence[Validation]]] = {
 def test_named_cases(
     spark: SparkSession, cases: Mapping[str, tuple[Series, Sequence[Validation]]]
 ) -> None:
-    found = judged(spark, {name: series for name, (series, _) in cases.items()})
+    verdicts = judged(spark, {name: series for name, (series, _) in cases.items()})
     for name, (series, expected) in cases.items():
         assert model.judge(series) == list(expected), name
-        numbers = [one.number for one in series.events if one.there]
-        assert found[name] == sorted(zip(numbers, expected, strict=True)), name
+        numbers = [event.number for event in series.events if event.there]
+        assert verdicts[name] == sorted(zip(numbers, expected, strict=True)), name
 
 
 def history(random: Random, beheaded: bool) -> Series:
-    """Late, repeated, skewed and deleted events of one series, in any order."""
+    """Return late, repeated, skewed and deleted events of a series, in any order."""
     events = [
         Seen(
             number=random.randint(1, 12),
@@ -117,20 +117,20 @@ def history(random: Random, beheaded: bool) -> Series:
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32))
 def test_random_histories_are_judged_as_one_by_one(spark: SparkSession, seed: int) -> None:
-    """Many in one frame, one persistence id each; drawn one by one they would take a minute."""
+    """One frame has many histories, each a persistence id; one by one they would take a minute."""
     random = Random(seed)
     beheaded = random.random() < 0.5
     histories = [history(random, beheaded) for _ in range(2000)]
     named = {f"p|{number}": series for number, series in enumerate(histories)}
-    found = judged(spark, named)
+    verdicts = judged(spark, named)
     for name, series in named.items():
-        numbers = [one.number for one in series.events if one.there]
+        numbers = [event.number for event in series.events if event.there]
         expected = sorted(zip(numbers, model.judge(series), strict=True))
-        assert found.get(name, []) == expected, series
+        assert verdicts.get(name, []) == expected, series
 
 
 def test_several_runs_accept_every_event_exactly_once(spark: SparkSession) -> None:
-    """Events appear in any order over the runs; each run stores how far it came."""
+    """Events appear in any order over the runs; each run stores its frontier."""
     orders = {
         f"p|{shift}": [(shift * step) % 11 for step in range(1, 11)] for shift in range(1, 11)
     }
@@ -161,8 +161,8 @@ def test_an_event_held_back_under_one_tag_stops_its_other_tags(spark: SparkSessi
     )
     reached = rule.advance_frontiers(rows, _empty(spark, STORED), _empty(spark, DELETED))
     agreed = rule.align_tags(reached, rows)
-    found = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
-    assert found == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
+    frontiers = {row.tag: (row.reached_number, row.reached_sequence_nr) for row in agreed.collect()}
+    assert frontiers == {"red": (2, 5), "green": (0, None), "blue": (1, 5)}
     offsets = rule.offset_rows(agreed).orderBy("tag").collect()
     number = keys.slice_of("a|1")
     assert offsets == [
@@ -221,23 +221,23 @@ def test_what_was_deleted_before_it_was_consumed(
         [_row("p|1", tag, number, sequence_nr) for number, sequence_nr in numbers.items()],
         SEEN,
     )
-    known = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
+    offsets = local_rows(spark, [("p|1", tag, *stored)] if stored else [], STORED)
     deleted = local_rows(spark, [("p|1", deleted_to)], DELETED)
-    reached = rule.advance_frontiers(rows, known, deleted)
-    found = gaps.purged(reached, rows).select("first_number", "last_number").collect()
-    assert found == expected
+    reached = rule.advance_frontiers(rows, offsets, deleted)
+    lost = gaps.purged(reached, rows).select("first_number", "last_number").collect()
+    assert lost == expected
 
 
 def judged(
     spark: SparkSession, histories: Mapping[str, Series]
 ) -> dict[str, list[tuple[int, Validation]]]:
-    """What Spark says of each event that is there, by history; all are beheaded or none is."""
+    """Return Spark's result for each event that is `there`; all histories are beheaded or none."""
     rows = local_rows(
         spark,
         [
-            _row(name, "", one.number, one.number, one.there, one.before, one.back)
+            _row(name, "", event.number, event.number, event.there, event.before, event.back)
             for name, series in histories.items()
-            for one in series.events
+            for event in series.events
         ],
         SEEN,
     )
@@ -258,10 +258,10 @@ def judged(
     is_truncated = next(iter(histories.values())).beheaded
     reached = rule.advance_frontiers(rows, stored, deleted, is_truncated=is_truncated)
     marked = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
-    found: dict[str, list[tuple[int, Validation]]] = {}
+    verdicts: dict[str, list[tuple[int, Validation]]] = {}
     for row in marked.select("persistence_id", "number", "result").collect():
-        found.setdefault(row.persistence_id, []).append((row.number, Validation(row.result)))
-    return {name: sorted(results) for name, results in found.items()}
+        verdicts.setdefault(row.persistence_id, []).append((row.number, Validation(row.result)))
+    return {name: sorted(results) for name, results in verdicts.items()}
 
 
 def _row(
@@ -274,8 +274,8 @@ def _row(
     back: bool = False,
     bucket: int = 0,
 ) -> tuple[object, ...]:
-    timestamp = f"t-{sequence_nr}"
-    return persistence_id, tag, number, sequence_nr, timestamp, there, before, back, bucket
+    event_uuid = f"t-{sequence_nr}"
+    return persistence_id, tag, number, sequence_nr, event_uuid, there, before, back, bucket
 
 
 def _empty(spark: SparkSession, schema: str) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What Spark's parser and analyzer say about a definition, at the places of its file."""
+"""Errors of Spark's parser and analyzer about a definition, at the places of its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of a backlog: their bounds, and that many of them accept what one accepts."""
+"""Batches of a backlog: their bounds, and the equality of many batches and one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.running.batches import BatchBounds
 
 Events = dict[int, int]
-"""Time bucket by sequence nr, of one series."""
+"""Time bucket by sequence nr, of a series."""
 
 
 def batch_of(planned: Iterable[int], done: Iterable[int] = (), held: Iterable[int] = ()) -> Batch:
@@ -76,24 +76,24 @@ def test_larger_events_than_before_make_the_next_batches_smaller() -> None:
 
 
 def test_buckets_of_later_batches_are_not_there_even_if_they_were_done() -> None:
-    whole = batch_of([1, 2, 3, 4], done=[0, 2, 4, 9], held=[3])
-    first = whole.part([1], [2, 4], (), 2)
+    run = batch_of([1, 2, 3, 4], done=[0, 2, 4, 9], held=[3])
+    first = run.part([1], [2, 4], (), 2)
     assert (first.time_buckets, first.done, first.end) == ([1], fs(0, 9), 2)
-    second = whole.part([2], [4], {1}, 3)
+    second = run.part([2], [4], {1}, 3)
     assert (second.time_buckets, second.done, second.unsettled) == ([2], fs(0, 1, 2, 9), fs(1))
-    last = whole.part([4], [], {1}, None)
+    last = run.part([4], [], {1}, None)
     assert (last.time_buckets, last.done, last.end) == ([4], fs(0, 1, 2, 4, 9), None)
 
 
-def accepted(events: Events, whole: Batch, batches: Sequence[Sequence[int]]) -> dict[int, set[int]]:
-    """What each time bucket is made of in the end, event by event, batch by batch."""
+def accepted(events: Events, run: Batch, batches: Sequence[Sequence[int]]) -> dict[int, set[int]]:
+    """Return the events of each time bucket in the end, event by event, batch by batch."""
     frontier, made, unsettled = 0, dict[int, set[int]](), set[int]()
     for number, taken in enumerate(batches):
         rest = [bucket for batch in batches[number + 1 :] for bucket in batch]
-        plan = whole.part(taken, rest, unsettled, None)
-        there = {nr for nr, bucket in events.items() if bucket in plan.planned | plan.done}
+        plan = run.part(taken, rest, unsettled, None)
+        present = {nr for nr, bucket in events.items() if bucket in plan.planned | plan.done}
         before = frontier
-        while frontier + 1 in there:
+        while frontier + 1 in present:
             frontier += 1
         late = {events[nr] for nr in range(before + 1, frontier + 1)} - plan.planned
         for bucket in plan.planned | late:
@@ -107,9 +107,9 @@ def accepted(events: Events, whole: Batch, batches: Sequence[Sequence[int]]) -> 
 def test_batches_make_of_skewed_clocks_what_one_batch_makes(
     places: list[int], cuts: set[int]
 ) -> None:
-    """The events of a series lie in any buckets; 6 is not planned, so what follows it is held."""
+    """A series has events in any bucket; bucket 6 is not planned, so later events are held."""
     events = dict(enumerate(places, start=1))
-    whole = batch_of(range(6))
+    run = batch_of(range(6))
     borders = [0, *sorted(cuts - {6}), 6]
     batches = [list(range(*pair)) for pair in pairwise(borders)]
-    assert accepted(events, whole, batches) == accepted(events, whole, [list(range(6))])
+    assert accepted(events, run, batches) == accepted(events, run, [list(range(6))])

@@ -1,4 +1,4 @@
-"""Batches that fail: only the pieces at fault do, and what is behind them waits."""
+"""Batches that fail: only the pieces at fault fail, and later pieces wait."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tidemark.projection.running.bisection import MOST_FAILED, Bisection, is_of_
 from tidemark.projection.running.outcome import BatchOutcome, BatchSize, ProjectionOutcome
 
 Events = Mapping[int, int]
-"""Time bucket by sequence nr, of one series."""
+"""Time bucket by sequence nr, of a series."""
 
 
 @dataclass
 class World:
-    """One series, what was consumed of it, and what each time bucket was made of last."""
+    """A series, its consumed events, and the latest result of each time bucket."""
 
     events: Events
     bad: frozenset[int] = frozenset()
@@ -65,11 +65,11 @@ class World:
         return Bisection(run, claimed, definition, Policy(strict=strict), outcome, self.run_batch)
 
     def run_batch(self, batch: Batch, reopened: set[int]) -> BatchOutcome:
-        """As `Pipeline.run_batch`, over one series."""
+        """Run a batch over the series, like `Pipeline.run_batch`."""
         self.attempts.append(batch.time_buckets)
-        there = {nr for nr, bucket in self.events.items() if bucket in batch.planned | batch.done}
+        present = {nr for nr, bucket in self.events.items() if bucket in batch.planned | batch.done}
         end = self.frontier
-        while end + 1 in there:
+        while end + 1 in present:
             end += 1
         late = {self.events[nr] for nr in range(self.frontier + 1, end + 1)} - batch.planned
         assert late <= batch.done
@@ -92,14 +92,14 @@ class World:
         return BatchOutcome({bucket: {} for bucket in buckets}, {}, gaps, 0, (), (), size)
 
     def check(self) -> None:
-        """As a claim's."""
+        """Check the locks, like a claim."""
         if self.is_lost:
             raise LockLost("lost")
 
     def finish_some(
         self, buckets: set[int], state: State, counts: object, error: str | None
     ) -> None:
-        """As a claim's."""
+        """End some of the claimed pieces, like a claim."""
         if state is State.FAILED:
             self.ledger |= dict.fromkeys(buckets, error)
         assert buckets <= self.claimed
@@ -111,7 +111,7 @@ def planned(buckets: Iterable[int], done: Iterable[int] = ()) -> Batch:
 
 
 def expected(events: Events, bad: Iterable[int], last: int) -> int:
-    """The frontier, one event after the other."""
+    """Return the frontier of a reader that takes one event after the other."""
     number = 0
     while (bucket := events.get(number + 1)) is not None and bucket not in bad and bucket <= last:
         number += 1
@@ -127,18 +127,18 @@ def expected(events: Events, bad: Iterable[int], last: int) -> int:
 def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
     places: list[int], bad: frozenset[int], cut: int, before: int
 ) -> None:
-    """The first `before` buckets are done by an earlier run, 9 is not ready; two batches."""
+    """The first `before` buckets are done by an earlier run; two batches; 9 is not ready."""
     events = dict(enumerate(places, start=1))
     world, first = World(events), ProjectionOutcome()
     if before:
         world.process(planned(range(before)), first)
     world.bad, done = bad, ProjectionOutcome()
-    whole = planned(range(before, 9), done=range(before))
+    run = planned(range(before, 9), done=range(before))
     for taken in (range(before, before + cut), range(before + cut, 9)):
         if batch := [bucket for bucket in taken if bucket < 9]:
             later = range(batch[-1] + 1, 9)
-            world.process(whole.part(batch, later, done.gaps, None), done)
-    # An old bucket is touched, and so can fail, only if an event in it has become acceptable.
+            world.process(run.part(batch, later, done.gaps, None), done)
+    # A run touches an old bucket, which then can fail, only if it can accept an event there.
     new = {bucket for bucket in bad if bucket >= before}
     assert new <= done.failed.keys() <= bad
     assert world.ledger.keys() == done.failed.keys()
@@ -154,7 +154,7 @@ def test_only_what_is_at_fault_fails_and_what_is_behind_it_waits(
         inside = {nr for nr, place in events.items() if place == bucket}
         assert world.made[bucket] == {nr for nr in inside if nr <= world.frontier}
         assert (bucket in done.gaps) == (world.made[bucket] != inside)
-    # Corrected, the next run does what failed and what is held, and nothing is lost.
+    # After the correction, the next run does the failed and the held pieces without a loss.
     world.bad = frozenset()
     left = {*done.failed, *done.gaps}
     if left:

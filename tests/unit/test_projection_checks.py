@@ -1,4 +1,4 @@
-"""Checks of a result: how they are written, what Spark says of them, and what they find."""
+"""Checks of a result: their syntax, Spark's errors about them, and their findings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COLUMNS = "the columns of the result are time_bucket, persistence_id, kind, tota
 
 @pytest.fixture(autouse=True)
 def _session(spark: SparkSession) -> None:
-    """The helper takes the active session."""
+    """Provide the active session, which the helper uses."""
 
 
 def event(pid: str, kind: str | None, amount: int | None) -> dict[str, Any]:
@@ -62,14 +62,14 @@ def test_checks_are_read_in_their_order_with_their_places(tmp_path: Path) -> Non
     file = tmp_path / "one.sql"
     file.write_text(DEFINITION.replace("{checks}", text))
     checks = read(file).checks
-    assert [(one.text, one.is_blocking, one.is_unique) for one in checks] == [
+    assert [(check.text, check.is_blocking, check.is_unique) for check in checks] == [
         ("""kind IN ('a,b', "c)")""", True, False),
         ("`odd, name` < 3 AND x[1] > 0", False, False),
         ("not null carrier", True, False),
         ("unique (time_bucket, carrier)", False, True),
         ("not null a.b", False, False),
     ]
-    assert [(one.line, one.column) for one in checks] == [
+    assert [(check.line, check.column) for check in checks] == [
         (9, 5), (10, 11), (11, 5), (12, 12), (14, 7),
     ]  # fmt: skip
     assert checks[2].sql == "\n" * 10 + " " * 15 + "carrier IS NOT NULL"

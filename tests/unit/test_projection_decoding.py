@@ -1,4 +1,4 @@
-"""Payloads of every kind through Spark: good ones beside poisoned ones, in one frame."""
+"""The decoding of payloads of every kind by Spark, good and poisoned ones in one frame."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ def decoded(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload
 
 
 def outcomes(spark: SparkSession, checked: AnalyzedDefinition, *payloads: Payload) -> list[Any]:
-    """For each payload its fields that are not null, or the cause of its quarantine."""
+    """Return for each payload its fields that are not null, or the cause of its quarantine."""
     frame = decoded(spark, checked, *payloads).persist()
     names = checked.event.names
     rows = transform.readable(frame).select("sequence_nr", *names).collect()
-    found: dict[int, Any] = {
+    by_number: dict[int, Any] = {
         row.sequence_nr: {name: row[name] for name in names if row[name] is not None}
         for row in rows
     }
     for row in transform.unreadable(frame).collect():
         assert (row.ser_id, row.ser_manifest, row.event) == payloads[row.sequence_nr]
-        found[row.sequence_nr] = row.cause
+        by_number[row.sequence_nr] = row.cause
     frame.unpersist()
-    return [found.get(number) for number in range(len(payloads))]
+    return [by_number.get(number) for number in range(len(payloads))]
 
 
 def assert_outcomes(
     spark: SparkSession, checked: AnalyzedDefinition, *vectors: tuple[bytes | None, Any]
 ) -> None:
-    """The first rule's serializer id is 1; a payload that is not there is quarantined, always."""
+    """Check the outcomes; the first rule has serializer id 1, a missing payload is quarantined."""
     payloads = [(1, "m", payload) for payload, _ in vectors]
-    found = outcomes(spark, checked, *payloads, (1, "m", None))
-    assert found == [*(expected for _, expected in vectors), "no payload"]
+    actual = outcomes(spark, checked, *payloads, (1, "m", None))
+    assert actual == [*(expected for _, expected in vectors), "no payload"]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_python_function_fails_for_its_poisoned_events_only(
 def test_what_a_python_function_returns_has_to_have_the_declared_types(
     spark: SparkSession, check: Check
 ) -> None:
-    # pandas makes floats of whole numbers with a gap.
+    # pandas turns a column of whole numbers with a gap into floats.
     frames = ((b"5", {"kind": "a", "delay": 5}), (b"0", {"kind": "a"}))
     assert_outcomes(
         spark, check("{serializer-id: 1, kind: python, function: decoders:frame}"), *frames

@@ -1,4 +1,4 @@
-"""Protobuf messages with everything that a field can be."""
+"""Protobuf messages with every kind of field."""
 
 from __future__ import annotations
 
@@ -27,36 +27,38 @@ TEXT = (
 
 
 def descriptor_set(*, with_imports: bool = True) -> bytes:
-    one = descriptor_pb2.FieldDescriptorProto
+    field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="trip.proto", package="acme", syntax="proto3")
     file.dependency.append("google/protobuf/timestamp.proto")
     kind = file.enum_type.add(name="Class")
     kind.value.add(name="NONE", number=0)
     kind.value.add(name="FIRST", number=1)
     leg = file.message_type.add(name="Leg")
-    leg.field.add(name="carrier", number=1, type=one.TYPE_STRING, label=one.LABEL_OPTIONAL)
-    miles = leg.field.add(name="miles", number=2, type=one.TYPE_UINT32, label=one.LABEL_OPTIONAL)
+    leg.field.add(name="carrier", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
+    miles = leg.field.add(
+        name="miles", number=2, type=field.TYPE_UINT32, label=field.LABEL_OPTIONAL
+    )
     leg.oneof_decl.add(name="_miles")
     miles.proto3_optional, miles.oneof_index = True, 0
     trip = file.message_type.add(name="Trip")
     entry = trip.nested_type.add(name="SeatsEntry")
     entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=one.TYPE_STRING, label=one.LABEL_OPTIONAL)
-    entry.field.add(name="value", number=2, type=one.TYPE_INT64, label=one.LABEL_OPTIONAL)
+    entry.field.add(name="key", number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=field.TYPE_INT64, label=field.LABEL_OPTIONAL)
     for name, number, type_, label, type_name in (
-        ("stops", 1, one.TYPE_INT32, one.LABEL_REPEATED, None),
-        ("seats", 2, one.TYPE_MESSAGE, one.LABEL_REPEATED, ".acme.Trip.SeatsEntry"),
-        ("class", 3, one.TYPE_ENUM, one.LABEL_OPTIONAL, ".acme.Class"),
-        ("at", 4, one.TYPE_MESSAGE, one.LABEL_OPTIONAL, ".google.protobuf.Timestamp"),
-        ("leg", 5, one.TYPE_MESSAGE, one.LABEL_OPTIONAL, ".acme.Leg"),
-        ("legs", 6, one.TYPE_MESSAGE, one.LABEL_REPEATED, ".acme.Leg"),
+        ("stops", 1, field.TYPE_INT32, field.LABEL_REPEATED, None),
+        ("seats", 2, field.TYPE_MESSAGE, field.LABEL_REPEATED, ".acme.Trip.SeatsEntry"),
+        ("class", 3, field.TYPE_ENUM, field.LABEL_OPTIONAL, ".acme.Class"),
+        ("at", 4, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, ".google.protobuf.Timestamp"),
+        ("leg", 5, field.TYPE_MESSAGE, field.LABEL_OPTIONAL, ".acme.Leg"),
+        ("legs", 6, field.TYPE_MESSAGE, field.LABEL_REPEATED, ".acme.Leg"),
     ):
         trip.field.add(name=name, number=number, type=type_, label=label, type_name=type_name)
     times = descriptor_pb2.FileDescriptorProto()
     timestamp_pb2.DESCRIPTOR.CopyToProto(times)
     files = [times, file] if with_imports else [file]
-    whole: bytes = descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
-    return whole
+    serialized: bytes = descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
+    return serialized
 
 
 # Written by hand from the wire format: stops 1 and 300, packed; seats x: 2; class 1;
@@ -71,7 +73,7 @@ def test_every_kind_of_field_has_its_form_in_json() -> None:
     assert Protobuf(descriptor_set(), "acme.Trip", names)([TRIP]) == [(TEXT, None)]
     unset = '{"stops":[],"seats":{},"class":"NONE","at":null,"leg":null,"legs":[]}'
     assert Protobuf(descriptor_set(), "acme.Trip", names)([b""]) == [(unset, None)]
-    # A number that the enumeration did not have yet.
+    # The number of a value that the enumeration did not have yet.
     newer = Protobuf(descriptor_set(), "acme.Trip", frozenset(["class"]))([b"\x18\x07"])
     assert newer == [('{"class":7}', None)]
 
@@ -98,7 +100,7 @@ def test_spark_reads_every_kind_of_field(spark: SparkSession, tmp_path: Path) ->
         "stops": [1, 300],
         "seats": {"x": 2},
         "class": "FIRST",
-        # Python sees local time.
+        # Python gets local time.
         "at": moment.astimezone().replace(tzinfo=None),
         "leg": {"carrier": "UA", "miles": None},
         "legs": [{"carrier": ""}],

@@ -1,4 +1,4 @@
-"""The decoders that run in Python, by themselves, on the vectors of the Spark tests."""
+"""The decoders that run in Python, without Spark, on the vectors of the Spark tests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def function(directory: Path, name: str) -> PythonFunction:
 
 
 def outcome(text: str | None, cause: str | None) -> Any:
-    """The declared fields that are not null, as the JVM reads them; or the cause."""
+    """Return the declared fields that are not null, as the JVM reads them, or the cause."""
     if text is None:
         return cause
     fields = json.loads(text, parse_float=Decimal)
@@ -47,8 +47,8 @@ def outcome(text: str | None, cause: str | None) -> Any:
 
 
 def assert_outcomes(translator: Translator, vectors: list[tuple[bytes, Any]]) -> None:
-    found = [outcome(*one) for one in translator([payload for payload, _ in vectors])]
-    assert found == [expected for _, expected in vectors]
+    outcomes = [outcome(*row) for row in translator([payload for payload, _ in vectors])]
+    assert outcomes == [expected for _, expected in vectors]
 
 
 def test_jackson_json() -> None:

@@ -1,4 +1,4 @@
-"""Decoders that do not fit their event, or whose files cannot be used: what is said about them."""
+"""Error messages about decoders that do not fit their event, or whose files cannot be used."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_what_does_not_fit_the_event_is_refused(
 
 def test_a_session_without_spark_avro_is_refused() -> None:
     spark = MagicMock(version="3.5.7")
-    # What py4j answers for a class that is not there.
+    # py4j answers with a package for a class that does not exist.
     spark._jvm.org.apache.spark.sql.avro.SchemaConverters = JavaPackage("org", None)
     with pytest.raises(InvalidInput) as refused:
         avro.load(spark, '"long"')

@@ -1,4 +1,4 @@
-"""The key `decoders`: what is read from good ones, and what is said about bad ones."""
+"""The key `decoders`: the rules read from it, and the error messages about it."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def parsed(directory: Path, decoders: str | None) -> list[Rule]:
 def test_without_the_key_every_payload_is_json(tmp_path: Path) -> None:
     assert parsed(tmp_path, None) == [(None, None, "json", ())]
     assert rules.is_plain_json(definition(tmp_path, None).decoders)
-    one = "[{serializer-id: 33, kind: json}]"
-    assert not rules.is_plain_json(definition(tmp_path, one).decoders)
+    decoders = "[{serializer-id: 33, kind: json}]"
+    assert not rules.is_plain_json(definition(tmp_path, decoders).decoders)
     assert not rules.is_plain_json(definition(tmp_path, "[jackson-json]").decoders)
 
 

@@ -1,4 +1,4 @@
-"""Projection files: what is read from good ones, and what is said about bad ones."""
+"""Projection files: the definitions read from them, and the error messages about them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ YAML = "correct it; a text with `: ` or ` #` in it, or odd characters first, nee
 
 @pytest.fixture
 def write(tmp_path: Path) -> Path:
-    """The file that a test writes its definition to."""
+    """Return the file to which a test writes its definition."""
     return tmp_path / "bad.sql"
 
 
@@ -267,7 +267,7 @@ def test_key_is_stated_and_changes_nothing(write: Path) -> None:
     assert definition.key is not None
     assert definition.key.columns == ("time_bucket", "mark")
     assert definition.key.places == ((7, 7), (8, 7))
-    # The first that differs; the first too many; the last if there are too few.
+    # `difference` is at the first differing column, the first extra one, or the last if some lack.
     assert definition.key.difference(["time_bucket", "kind"]) == (8, 7)
     assert definition.key.difference(["time_bucket"]) == (8, 7)
     assert definition.key.difference(["time_bucket", "mark", "kind"]) == (8, 7)
@@ -443,7 +443,7 @@ def test_load_refuses_two_files_with_one_name(tmp_path: Path) -> None:
 
 def test_select_names_what_exists_when_a_projection_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text(GOOD)
-    assert [one.name for one in catalog.select(tmp_path, [])] == ["punctuality"]
+    assert [definition.name for definition in catalog.select(tmp_path, [])] == ["punctuality"]
     with pytest.raises(InvalidInput) as refused:
         catalog.select(tmp_path, ["punctuality", "speed"])
     assert str(refused.value) == (
@@ -458,7 +458,9 @@ def test_load_refuses_a_directory_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_the_shipped_definitions_are_good() -> None:
     shipped = catalog.load(REPOSITORY / "include" / "sql" / "projections")
-    assert [(one.name, one.source.series_tags, one.mode) for one in shipped] == [
+    assert [
+        (definition.name, definition.source.series_tags, definition.mode) for definition in shipped
+    ] == [
         ("aircraft_state", (NO_TAG,), Mode.UPSERT),
         ("daily_punctuality", ("EWR", "JFK", "LGA"), Mode.BUCKET),
     ]

@@ -1,4 +1,4 @@
-"""The files of mode export: one per time bucket, replaced in one step."""
+"""The files of mode export: one file for each time bucket, replaced in one step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def files(spark: SparkSession, tmp_path: Path) -> export_files.Files:
 
 
 def rows(spark: SparkSession, version: str, *buckets: int, times: int = 1) -> DataFrame:
-    """`times` rows in each bucket, the last first."""
+    """Return `times` rows in each bucket, the last row first."""
     return spark.createDataFrame(
         [(bucket, number, version) for bucket in buckets for number in range(times, 0, -1)],
         "time_bucket bigint, sequence_nr bigint, version string",
@@ -69,9 +69,9 @@ def test_a_bucket_is_one_file_in_order_that_any_reader_finds(
         "time_bucket=0/pekko.one.parquet",
         "time_bucket=3600000/pekko.one.parquet",
     ]
-    found = pd.read_parquet(directory(files))
-    assert found.sequence_nr.tolist() == [1, 2, 3] * 2
-    assert found.time_bucket.tolist() == [0] * 3 + [HOUR_MS] * 3
+    exported = pd.read_parquet(directory(files))
+    assert exported.sequence_nr.tolist() == [1, 2, 3] * 2
+    assert exported.time_bucket.tolist() == [0] * 3 + [HOUR_MS] * 3
     put(files, rows(spark, "new", 0), "2-b", 0)
     export_files.remove_bucket(files, HOUR_MS)
     assert pd.read_parquet(directory(files)).version.tolist() == ["new"]
@@ -98,11 +98,11 @@ def test_a_reader_sees_the_old_or_the_new_bucket_and_never_both(
     done = Event()
 
     def read_on() -> set[tuple[int, int]]:
-        """The rows and the versions of every read."""
+        """Read the export repeatedly; return the row and version counts of every read."""
         seen = set()
         while not done.is_set():
-            found = pd.read_parquet(directory(files))
-            seen.add((len(found), found.version.nunique()))
+            exported = pd.read_parquet(directory(files))
+            seen.add((len(exported), exported.version.nunique()))
         return seen
 
     with ThreadPoolExecutor(1) as readers:
@@ -130,7 +130,7 @@ def test_a_run_whose_batch_was_removed_puts_nothing_in_place(
 def test_the_rename_of_other_file_systems_replaces_too(
     spark: SparkSession, files: export_files.Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same calls as on HDFS; that they are one step there is HDFS's promise."""
+    """The calls are the same as on HDFS, which promises that they are one step there."""
     monkeypatch.setattr(export_files, "LOCAL", "another")
     put(files, rows(spark, "old", 0), "1-a", 0)
     put(files, rows(spark, "new", 0), "1-b", 0)

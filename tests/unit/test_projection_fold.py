@@ -1,4 +1,4 @@
-"""Mode fold: the user's function by itself, in Spark, and what becomes of events it fails for."""
+"""Mode fold: the user's function alone and in Spark, and the events that it fails for."""
 
 from __future__ import annotations
 
@@ -76,27 +76,27 @@ def fold(state, events):
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("folds")
-    (found / "folds_of_a_test.py").write_text(MODULE)
-    return found
+    folder = tmp_path_factory.mktemp("folds")
+    (folder / "folds_of_a_test.py").write_text(MODULE)
+    return folder
 
 
 def fold(directory: Path, policy: OnError = OnError()) -> Fold:  # noqa: B008 - it is frozen
     return Fold(sources_in(directory), "folds_of_a_test", "fold", STATE, policy)
 
 
-def events(*those: tuple[int, str, int]) -> pd.DataFrame:
-    return pd.DataFrame(list(those), columns=["sequence_nr", "kind", "amount"])
+def events(*rows: tuple[int, str, int]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows), columns=["sequence_nr", "kind", "amount"])
 
 
-def stored(*those: tuple[Any, ...]) -> pd.DataFrame:
+def stored(*rows: tuple[Any, ...]) -> pd.DataFrame:
     return pd.DataFrame(
-        list(those), columns=["persistence_id", "sequence_nr", "total", "seen"], dtype="object"
+        list(rows), columns=["persistence_id", "sequence_nr", "total", "seen"], dtype="object"
     )
 
 
 def outcome(frame: pd.DataFrame) -> tuple[Any, ...]:
-    """sequence nr, total, seen, failures of the one row."""
+    """Return (sequence nr, total, seen, failures) of the only row."""
     assert len(frame) == 1
     row = frame.iloc[0]
     return row["sequence_nr"], row["total"], row["seen"], row[FAILURES]
@@ -104,8 +104,8 @@ def outcome(frame: pd.DataFrame) -> tuple[Any, ...]:
 
 def test_events_are_folded_in_their_order_upon_the_stored_state(directory: Path) -> None:
     given_events = events((6, "a", 3), (5, "a", 2))
-    found = fold(directory)("p", given_events, stored(("p", 4, 1, [1])))
-    assert outcome(found) == (6, 6, [1, 2, 3], None)
+    folded = fold(directory)("p", given_events, stored(("p", 4, 1, [1])))
+    assert outcome(folded) == (6, 6, [1, 2, 3], None)
     assert outcome(fold(directory)("p", given_events, stored())) == (6, 5, [2, 3], None)
 
 
@@ -121,9 +121,9 @@ def test_none_and_a_state_of_nulls_are_no_state(directory: Path) -> None:
 
 
 def test_skip_leaves_out_the_events_that_fail_and_folds_what_follows(directory: Path) -> None:
-    those = events((1, "a", 1), (2, "poison", 2), (3, "odd", 3), (4, "a", 4), (5, "more", 5),
+    rows = events((1, "a", 1), (2, "poison", 2), (3, "odd", 3), (4, "a", 4), (5, "more", 5),
                    (6, "wide", 6))  # fmt: skip
-    number, total, seen, failures = outcome(fold(directory)("p", those, stored()))
+    number, total, seen, failures = outcome(fold(directory)("p", rows, stored()))
     assert (number, total, seen) == (4, 5, [1, 4])
     assert pd.read_json(pd.io.common.StringIO(failures)).to_dict("list") == {  # type: ignore[attr-defined]
         "sequence_nr": [2, 3, 5, 6],
@@ -137,33 +137,33 @@ def test_skip_leaves_out_the_events_that_fail_and_folds_what_follows(directory: 
 
 
 def test_fail_ends_with_the_first_event_that_fails(directory: Path) -> None:
-    those = events((1, "a", 1), (2, "poison", 2), (3, "poison", 3))
-    _, _, _, failures = outcome(fold(directory, OnError(fails=True))("p", those, stored()))
+    rows = events((1, "a", 1), (2, "poison", 2), (3, "poison", 3))
+    _, _, _, failures = outcome(fold(directory, OnError(fails=True))("p", rows, stored()))
     assert '"sequence_nr": 2' in failures
     assert '"sequence_nr": 3' not in failures
 
 
 def test_only_failures_move_nothing(directory: Path) -> None:
-    found = fold(directory)("p", events((5, "poison", 1)), stored(("p", 4, 1, [1])))
-    assert outcome(found)[0] is None
+    folded = fold(directory)("p", events((5, "poison", 1)), stored(("p", 4, 1, [1])))
+    assert outcome(folded)[0] is None
 
 
-# R2dbcTimestampOffsetProjectionSpec: retryAndSkip(3) is four attempts.
+# R2dbcTimestampOffsetProjectionSpec: retryAndSkip(3) makes four attempts.
 @pytest.mark.parametrize(("retries", "attempts"), [(0, 1), (3, 4)])
 def test_retry_and_skip_makes_one_attempt_more_than_it_has_retries(
     directory: Path, retries: int, attempts: int
 ) -> None:
-    one = fold(directory, OnError(retries=retries))
-    calls = one.sources.load("folds_of_a_test").CALLS
+    function = fold(directory, OnError(retries=retries))
+    calls = function.sources.load("folds_of_a_test").CALLS
     calls.clear()
-    one("p", events((1, "poison", 1)), stored())
+    function("p", events((1, "poison", 1)), stored())
     assert calls == [1] * attempts
 
 
 def test_retry_folds_what_succeeds_in_the_end(directory: Path) -> None:
-    one = fold(directory, OnError(retries=2))
-    one.sources.load("folds_of_a_test").CALLS.clear()
-    assert outcome(one("p", events((1, "late", 7)), stored())) == (1, 7, [7], None)
+    function = fold(directory, OnError(retries=2))
+    function.sources.load("folds_of_a_test").CALLS.clear()
+    assert outcome(function("p", events((1, "late", 7)), stored())) == (1, 7, [7], None)
 
 
 @example(kinds=["poison", "poison", "a", "a", "poison", "a", "a"], cut=5)
@@ -172,17 +172,17 @@ def test_retry_folds_what_succeeds_in_the_end(directory: Path) -> None:
     cut=st.integers(0, 8),
 )
 def test_two_runs_give_what_one_gives(directory: Path, kinds: list[str], cut: int) -> None:
-    """Whatever fails, and wherever the runs are cut."""
-    those = [(number, kind, number) for number, kind in enumerate(kinds, start=1)]
-    one = fold(directory)
-    whole = outcome(one("p", events(*those), stored()))[:3]
-    first = one("p", events(*those[:cut]), stored())
+    """The result does not depend on the failures, nor on the cut between the runs."""
+    rows = [(number, kind, number) for number, kind in enumerate(kinds, start=1)]
+    function = fold(directory)
+    at_once = outcome(function("p", events(*rows), stored()))[:3]
+    first = function("p", events(*rows[:cut]), stored())
     state = () if first.empty or first.iloc[0]["sequence_nr"] is None else (first.iloc[0],)
     before = stored(*(("p", row["sequence_nr"], row["total"], row["seen"]) for row in state))
-    second = one("p", events(*those[cut:]), before)
+    second = function("p", events(*rows[cut:]), before)
     parts = [outcome(frame)[:3] for frame in (first, second) if len(frame)]
     folded = [part for part in parts if part[0] is not None]
-    assert (folded[-1] if folded else (None, None, None)) == whole
+    assert (folded[-1] if folded else (None, None, None)) == at_once
 
 
 def event(number: int, pid: str = "a|1", **fields: Any) -> dict[str, Any]:
@@ -216,10 +216,10 @@ def test_the_documented_example_passes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (REPOSITORY / "docs" / "projections.md").read_text()
-    found = re.search(r"test_projection_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
+    match = re.search(r"test_projection_fold.py -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert match is not None
     names: dict[str, Any] = {}
-    exec(compile(found.group(1), "docs/projections.md", "exec"), names)
+    exec(compile(match.group(1), "docs/projections.md", "exec"), names)
     monkeypatch.chdir(REPOSITORY)
     names["test_time_on_the_ground_is_between_arrival_and_departure"]()
 

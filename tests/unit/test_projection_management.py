@@ -1,4 +1,4 @@
-"""Plans, limits, estimates and lag: what management says, without Cassandra."""
+"""Plans, limits, estimates and lag of the management of projections, without Cassandra."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def test_limit_takes_the_oldest_and_loses_none(
     assert sorted(parts, key=lambda piece: piece.time_bucket) == pieces
     taken = [piece for piece in some.pieces if piece.time_bucket not in held]
     for left in some.postponed:
-        # Whatever is left comes after all that is taken: gaps last, else by age.
-        for one in taken:
+        # Every piece left comes after all pieces taken: gaps last, else by age.
+        for kept in taken:
             if left.reason is Reason.GAP:
-                assert one.reason is not Reason.GAP or one.attempt <= left.attempt
+                assert kept.reason is not Reason.GAP or kept.attempt <= left.attempt
             else:
-                assert one.reason is not Reason.GAP
-                assert one.time_bucket < left.time_bucket
+                assert kept.reason is not Reason.GAP
+                assert kept.time_bucket < left.time_bucket
 
 
 def test_60000_pieces_are_done_in_as_many_runs_as_they_need() -> None:
@@ -167,7 +167,7 @@ def test_lags_are_shown_by_ranges_of_slices() -> None:
 
 
 def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None:
-    """Frontiers anywhere, rows twice, numbers missing, series that begin before the projection."""
+    """Frontiers are anywhere, rows double, numbers missing; series begin before the projection."""
     chance, first_bucket = random.Random(7), 10
     rows: list[tuple[str, str, int, int, int | None]] = []
     stored: list[tuple[str, str, int]] = []
@@ -175,18 +175,18 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
     for number in range(300):
         pid, tag = f"p|{number % 150}", ("red", "blue")[number // 150]
         highest, begins = chance.randint(1, 30), chance.randint(0, 20)
-        for one in range(1, highest + 1):
-            bucket = begins + one
-            if one in (1, highest) or chance.random() < 0.8:
-                rows += [(pid, tag, one, bucket, bucket * 1000)] * chance.randint(1, 2)
-        mine = [row[2] for row in rows if row[:2] == (pid, tag) and row[3] >= first_bucket]
-        frontier = min(mine, default=1) - 1
+        for seq_nr in range(1, highest + 1):
+            bucket = begins + seq_nr
+            if seq_nr in (1, highest) or chance.random() < 0.8:
+                rows += [(pid, tag, seq_nr, bucket, bucket * 1000)] * chance.randint(1, 2)
+        numbers = [row[2] for row in rows if row[:2] == (pid, tag) and row[3] >= first_bucket]
+        frontier = min(numbers, default=1) - 1
         if chance.random() < 0.7:
             frontier = chance.randint(1, highest)
             stored.append((pid, tag, frontier))
-        behind = max(max(mine) - frontier, 0) if mine else 0
+        behind = max(max(numbers) - frontier, 0) if numbers else 0
         expected[slice_of(pid)] = expected.get(slice_of(pid), 0) + behind
-    found = lag.by_slice(
+    slices = lag.by_slice(
         local_rows(
             spark,
             rows,
@@ -195,7 +195,7 @@ def test_events_behind_are_those_that_a_loop_counts(spark: SparkSession) -> None
         local_rows(spark, stored, "persistence_id string, tag string, stored_number bigint"),
         first_bucket,
     ).collect()
-    assert {row.slice: row.behind for row in found} == {
+    assert {row.slice: row.behind for row in slices} == {
         number: behind for number, behind in expected.items() if behind
     }
     assert sum(expected.values()) > 500

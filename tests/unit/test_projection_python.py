@@ -1,4 +1,4 @@
-"""Projections that are defined in Python: what is read, refused, checked and run."""
+"""Projections defined in Python: reading, refusals, checks and runs."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_load_finds_both_kinds_and_refuses_two_with_one_name(tmp_path: Path) -> 
     (tmp_path / "balances.py").write_text(GOOD)
     (tmp_path / "helper.py").write_text("broken(")
     (tmp_path / "sums.py").write_text(FRAME)
-    assert [one.name for one in catalog.load(tmp_path)] == ["balances", "sums"]
+    assert [definition.name for definition in catalog.load(tmp_path)] == ["balances", "sums"]
     sql = "/*---\nname: sums\nversion: 1\nsource: messages\nmode: bucket\n"
     (tmp_path / "z.sql").write_text(sql + "target: f.a\nevent: a INT\n---*/\nSELECT 1\n")
     with pytest.raises(DefinitionError) as refused:
@@ -249,7 +249,7 @@ def test_what_a_udf_needs_travels_with_it_and_what_it_raises_has_a_line(
 
 def test_the_shipped_examples_are_good() -> None:
     shipped = catalog.load(Path(__file__).parents[2] / "include" / "projections" / "examples")
-    assert [(one.name, one.mode) for one in shipped] == [
+    assert [(definition.name, definition.mode) for definition in shipped] == [
         ("aircraft_use", Mode.FOLD),
         ("delay_classes", Mode.BUCKET),
     ]

@@ -1,4 +1,4 @@
-"""Persistence ids that began anew: named cases, random lives, and what a definition may say."""
+"""Persistence ids that began anew: named cases, random lives, and the key of definitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidemark.spark.local_rows import local_rows
 
 A, D, R = Validation.ACCEPTED, Validation.DUPLICATE, Validation.REJECTED
 T = 1_000_000
-"""The stored event's second."""
+"""The second of the stored event."""
 AFTER = 10
 
 CASES: dict[str, tuple[Life, Sequence[Validation]]] = {
@@ -48,20 +48,20 @@ CASES: dict[str, tuple[Life, Sequence[Validation]]] = {
 
 
 def test_named_cases(spark: SparkSession) -> None:
-    found = judged(spark, {name: life for name, (life, _) in CASES.items()})
+    verdicts = judged(spark, {name: life for name, (life, _) in CASES.items()})
     for name, (life, expected) in CASES.items():
         assert judge_lives(life, AFTER) == list(expected), name
-        assert found[name] == sorted(zip(life.events, expected, strict=True)), name
+        assert verdicts[name] == sorted(zip(life.events, expected, strict=True)), name
 
 
 def test_random_lives_are_judged_as_one_by_one(spark: SparkSession) -> None:
-    """Numbers and times independent of each other: skewed clocks, lost events, several lives."""
+    """Numbers and times are independent: skewed clocks, lost events, several lives."""
     random = Random(20240301)
     lives = {f"p|{number}": random_life(random) for number in range(3000)}
-    found = judged(spark, lives)
+    verdicts = judged(spark, lives)
     for name, life in lives.items():
         expected = sorted(zip(life.events, judge_lives(life, AFTER), strict=True))
-        assert found.get(name, []) == expected, life
+        assert verdicts.get(name, []) == expected, life
     assert any(A in judge_lives(life, AFTER) and life.stored for life in lives.values())
 
 
@@ -71,27 +71,27 @@ def test_every_event_of_every_life_is_accepted_exactly_once(spark: SparkSession)
     names = [f"p|{number}" for number in range(40)]
     stored: dict[str, tuple[int, int] | None] = dict.fromkeys(names)
     accepted: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
-    wanted: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+    expected: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
     for start in (T, T + 1000, T + 2000):
         events = {
             name: [(number, start + number) for number in range(1, random.randint(2, 9))]
             for name in names
         }
-        # The first of a life is there before the others: it is written before them.
+        # The first event of a life appears before the others, as it is written before them.
         early = {
-            name: [each[0], *random.sample(each[1:], len(each) // 2)]
-            for name, each in events.items()
+            name: [pairs[0], *random.sample(pairs[1:], len(pairs) // 2)]
+            for name, pairs in events.items()
         }
-        for seen in (early, events):
-            runs = {name: Life(stored[name], 0, tuple(seen[name])) for name in names}
+        for read_events in (early, events):
+            runs = {name: Life(stored[name], 0, tuple(read_events[name])) for name in names}
             for name, results in judged(spark, runs).items():
-                new = [one for one, result in results if result is A]
+                new = [key for key, result in results if result is A]
                 accepted[name] += new
                 stored[name] = max(new) if new else stored[name]
         for name in names:
-            wanted[name] += events[name]
-    assert {name: sorted(each) for name, each in accepted.items()} == {
-        name: sorted(each) for name, each in wanted.items()
+            expected[name] += events[name]
+    assert {name: sorted(pairs) for name, pairs in accepted.items()} == {
+        name: sorted(pairs) for name, pairs in expected.items()
     }
 
 
@@ -106,7 +106,7 @@ def random_life(random: Random) -> Life:
 def judged(
     spark: SparkSession, lives: Mapping[str, Life]
 ) -> dict[str, list[tuple[tuple[int, int], Validation]]]:
-    """What Spark says of each event, by id."""
+    """Return Spark's result for each event, by persistence id."""
     rows = local_rows(
         spark,
         [
@@ -136,12 +136,12 @@ def judged(
     present = resets.of_present_life(rows, anew)
     reached = rule.advance_frontiers(present, resets.with_restarts(stored, anew), deleted)
     marked = rule.validate_events(rows, resets.with_restart_marks(reached, anew), rows.is_before)
-    found: dict[str, list[tuple[tuple[int, int], Validation]]] = {}
+    verdicts_of: dict[str, list[tuple[tuple[int, int], Validation]]] = {}
     for row in marked.select("persistence_id", "number", "at", "result").collect():
-        found.setdefault(row.persistence_id, []).append(
+        verdicts_of.setdefault(row.persistence_id, []).append(
             ((row.number, row.at), Validation(row.result))
         )
-    return {name: sorted(each) for name, each in found.items()}
+    return {name: sorted(verdicts) for name, verdicts in verdicts_of.items()}
 
 
 def ticks(second: int) -> int:

@@ -1,4 +1,4 @@
-"""Ranges of slices: nothing is lost and nothing done twice, whatever they change to."""
+"""Ranges of slices, which may change without a slice lost or done twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ some_events = st.dictionaries(st.integers(0, 1023), st.integers(0, 50), max_size
 
 
 def inside(ranges: Sequence[SliceRange]) -> Counter[int]:
-    return Counter(number for one in ranges for number in range(one.first, one.last + 1))
+    return Counter(number for part in ranges for number in range(part.first, part.last + 1))
 
 
 @given(some_ranges, some_ranges)
@@ -45,12 +45,14 @@ def test_portions_are_exactly_what_is_left(
     by_bucket = dict(zip(BUCKETS, done, strict=True))
     ranges = slice_ranges.cut(events, ALL, number)
     left = slice_ranges.portions(ranges, by_bucket)
-    for bucket, each in by_bucket.items():
-        worked = inside([one.slices for one in left if bucket in one.time_buckets])
-        assert set(worked) == set(inside([ALL])) - set(inside(each))
+    for bucket, settled in by_bucket.items():
+        worked = inside([portion.slices for portion in left if bucket in portion.time_buckets])
+        assert set(worked) == set(inside([ALL])) - set(inside(settled))
         assert set(worked.values()) <= {1}
-    for one in left:
-        assert any(r.first <= one.slices.first and one.slices.last <= r.last for r in ranges)
+    for portion in left:
+        assert any(
+            r.first <= portion.slices.first and portion.slices.last <= r.last for r in ranges
+        )
 
 
 @given(
@@ -62,21 +64,25 @@ def test_portions_are_exactly_what_is_left(
 def test_every_slice_is_done_once_over_changing_ranges_with_interruptions(
     runs: list[tuple[int, int, int]],
 ) -> None:
-    """Each run has one of some ranges, and stops after some portions; the last does the rest."""
+    """Each run takes one of some ranges and stops after some portions; the last does the rest."""
     done: dict[int, list[SliceRange]] = {bucket: [] for bucket in BUCKETS}
     worked: Counter[tuple[int, int]] = Counter()
 
     def work(left: Sequence[Portion]) -> None:
-        for one in left:
-            for bucket in one.time_buckets:
-                done[bucket].append(one.slices)
-                worked.update((bucket, number) for number in inside([one.slices]))
+        for portion in left:
+            for bucket in portion.time_buckets:
+                done[bucket].append(portion.slices)
+                worked.update((bucket, number) for number in inside([portion.slices]))
 
-    for position, (ranges, which, stops_after) in enumerate(runs):
-        scope = keys.slice_ranges(ranges)[which % ranges]
+    for position, (ranges, index, stops_after) in enumerate(runs):
+        scope = keys.slice_ranges(ranges)[index % ranges]
         # The newest time bucket appears in the middle.
-        known = BUCKETS[: 2 if position < 4 else 3]
-        work(slice_ranges.portions([scope], {each: done[each] for each in known})[:stops_after])
+        buckets = BUCKETS[: 2 if position < 4 else 3]
+        work(
+            slice_ranges.portions([scope], {bucket_ms: done[bucket_ms] for bucket_ms in buckets})[
+                :stops_after
+            ]
+        )
     work(slice_ranges.portions([ALL], done))
     assert worked == Counter((bucket, number) for bucket in BUCKETS for number in range(1024))
     assert slice_ranges.portions(keys.slice_ranges(4), done) == []
@@ -89,12 +95,12 @@ def test_cut_covers_its_slices_within_the_bound(
     ranges = slice_ranges.cut(events, scope, number)
     assert ranges[0].first == scope.first
     assert ranges[-1].last == scope.last
-    assert all(one.last + 1 == other.first for one, other in pairwise(ranges))
+    assert all(part.last + 1 == other.first for part, other in pairwise(ranges))
     assert len(ranges) <= number
     blocks = range(scope.first, scope.last + 1, BLOCK)
-    counts = [sum(events.get(each, 0) for each in range(b, b + BLOCK)) for b in blocks]
-    assert all(one.first % BLOCK == 0 for one in ranges)
-    largest = max(sum(events.get(each, 0) for each in inside([one])) for one in ranges)
+    counts = [sum(events.get(slice_nr, 0) for slice_nr in range(b, b + BLOCK)) for b in blocks]
+    assert all(part.first % BLOCK == 0 for part in ranges)
+    largest = max(sum(events.get(slice_nr, 0) for slice_nr in inside([part])) for part in ranges)
     assert largest <= -(-sum(counts) // number) + max(counts)
 
 
@@ -104,10 +110,10 @@ def test_decimal_ids_are_cut_evenly_although_their_slices_are_not() -> None:
     prefix = keys.java_hash("entity|p")
     hashes = [(31 * prefix + ord(digit), digit) for digit in "0123456789"]
     for _ in range(6):
-        events.update(abs(signed(one)) % 1024 for one, _ in hashes)
+        events.update(abs(signed(hashed)) % 1024 for hashed, _ in hashes)
         hashes = [
-            (31 * one + ord(digit), first)
-            for one, first in hashes
+            (31 * hashed + ord(digit), first)
+            for hashed, first in hashes
             if first != "0"
             for digit in "0123456789"
         ]
@@ -123,8 +129,8 @@ def signed(number: int) -> int:
 
 
 def unevenness(events: Counter[int], ranges: Sequence[SliceRange]) -> float:
-    """The largest range's events in units of the mean."""
-    largest = max(sum(events[each] for each in inside([one])) for one in ranges)
+    """Return the number of events of the largest range in units of the mean."""
+    largest = max(sum(events[number] for number in inside([part])) for part in ranges)
     return largest * len(ranges) / events.total()
 
 
@@ -164,5 +170,5 @@ def test_locks_of_disjoint_ranges_differ_and_those_of_all_slices_exclude_them() 
     assert len(first) == len(second) == 16
     assert not set(first) & set(second)
     assert slice_ranges.locked(SliceRange(480, 511), "project/j/name") == [first[-1]]
-    [whole] = slice_ranges.locked(ALL, "project/j/name")
-    assert all(one.startswith(f"{whole}/") for one in first + second)
+    [of_all] = slice_ranges.locked(ALL, "project/j/name")
+    assert all(lock.startswith(f"{of_all}/") for lock in first + second)

@@ -1,4 +1,4 @@
-"""What the parts of a time bucket make of it."""
+"""The state of a time bucket, rolled up from its parts."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_what_is_held_or_failed_shows_until_its_slices_are_done() -> None:
     again = standing(held, failed, part(HIGH, minutes=2))
     assert (again.state, again.error) == (State.FAILED, "slices 0-31: failed then")
     assert again.counts == {"accepted": 4}
-    whole = standing(held, failed, part(HIGH), part(LOW))
-    assert whole == PieceRollup(7, 3, State.DONE, {"accepted": 4})
+    rollup = standing(held, failed, part(HIGH), part(LOW))
+    assert rollup == PieceRollup(7, 3, State.DONE, {"accepted": 4})
 
 
 def test_parts_count_for_one_attempt_and_one_version_until_the_bucket_is_done() -> None:

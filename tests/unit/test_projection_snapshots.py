@@ -1,7 +1,7 @@
-"""Starting from snapshots: the rule against the sequential model, and what definitions make of it.
+"""The start from snapshots: the rule against the sequential model, and its use in definitions.
 
-The named cases are those of StartingFromSnapshotStageSpec (akka-persistence-r2dbc); there a cache
-and heartbeats do what here the stored offsets do.
+The named cases are those of StartingFromSnapshotStageSpec (akka-persistence-r2dbc), where a cache
+and heartbeats play the part of the stored offsets here.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ROW = (
 
 @dataclass(frozen=True)
 class Run:
-    """What one run sees of one persistence id: events, and snapshots with their times."""
+    """The events of a persistence id that a run sees, and its snapshots with their times."""
 
     events: frozenset[int] = frozenset()
     snapshots: tuple[tuple[int, int], ...] = ()
@@ -75,7 +75,7 @@ NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
         [seen(3, 4, snapshots={2: 0}), seen(2, 3, 4, snapshots={2: 0})],
         ["snap 2", "3", "4"],
     ),
-    # There the cache forgets what it knew of an id; here nothing but the offset knows it.
+    # Upstream the cache forgets an id; here only the offset knows the id.
     "evict cache": (
         [seen(1, 2, 3, 4, snapshots={3: 0}), seen(1, 2, 3, 4, 5, snapshots={3: 0})],
         ["snap 3", "4", "5"],
@@ -84,7 +84,7 @@ NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
         [seen(*range(1, 101), snapshots={33: 0})],
         ["snap 33", *map(str, range(34, 101))],
     ),
-    # The frontier is at the snapshot although nothing of the id was processed but the snapshot.
+    # The frontier is at the snapshot although no event of the id was processed.
     "emit heartbeat after many filtered events": (
         [seen(*range(1, 61), snapshots={66: 0}), seen(*range(1, 101), snapshots={66: 0})],
         ["snap 66", *map(str, range(67, 101))],
@@ -107,24 +107,24 @@ NAMED: dict[str, tuple[Sequence[Run], Sequence[str]]] = {
 
 
 def test_named_cases(spark: SparkSession) -> None:
-    found = processed(spark, {name: runs for name, (runs, _) in NAMED.items()})
+    events_of = processed(spark, {name: runs for name, (runs, _) in NAMED.items()})
     for name, (runs, expected) in NAMED.items():
         reader = Reader()
         for run in runs:
             reader.run(set(run.events), dict(run.snapshots), END)
         assert reader.processed == list(expected), name
-        assert found[name] == list(expected), name
+        assert events_of[name] == list(expected), name
 
 
 def history(random: Random) -> list[Run]:
-    """Events in any order over the runs, and snapshots that come and go."""
+    """Return events in any order over the runs, and snapshots that come and go."""
     appears = {number: random.randint(0, 3) for number in range(1, random.randint(1, 9))}
     runs = []
     for at in range(4):
         taken = random.sample(range(10), random.choice([0, 0, 1, 2]))
         times = {number: random.choice([0, 500, END]) for number in taken}
-        there = [number for number, first in appears.items() if first <= at]
-        runs.append(seen(*there, snapshots=times))
+        present = [number for number, first in appears.items() if first <= at]
+        runs.append(seen(*present, snapshots=times))
     return runs
 
 
@@ -133,38 +133,38 @@ def history(random: Random) -> list[Run]:
 def test_random_histories_are_read_as_one_by_one(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
     named = {f"p|{number}": history(random) for number in range(500)}
-    found = processed(spark, named)
+    events_of = processed(spark, named)
     for name, runs in named.items():
         reader = Reader()
         for run in runs:
             reader.run(set(run.events), dict(run.snapshots), END)
-        assert found[name] == reader.processed, runs
+        assert events_of[name] == reader.processed, runs
 
 
 def processed(spark: SparkSession, histories: Mapping[str, Sequence[Run]]) -> dict[str, list[str]]:
-    """What is processed of each persistence id over its runs; no event is processed twice."""
-    found: dict[str, list[str]] = {name: [] for name in histories}
+    """Return the processed events of each persistence id over its runs, none of them twice."""
+    events_of: dict[str, list[str]] = {name: [] for name in histories}
     stored: dict[str, tuple[int, int | None]] = {}
     for number in range(max(map(len, histories.values()))):
         runs = {name: runs[number] for name, runs in histories.items() if number < len(runs)}
-        _one_run(spark, runs, stored, found)
-    return found
+        _one_run(spark, runs, stored, events_of)
+    return events_of
 
 
 def _one_run(
     spark: SparkSession,
     runs: Mapping[str, Run],
     stored: dict[str, tuple[int, int | None]],
-    found: dict[str, list[str]],
+    events_of: dict[str, list[str]],
 ) -> None:
-    """The rule's steps as a run takes them; changes `stored` and `found`."""
-    index = [(name, *one) for name, run in runs.items() for one in run.snapshots]
-    known = local_rows(
+    """Take the rule's steps as a run does; update `stored` and `events_of`."""
+    index = [(name, *snapshot) for name, run in runs.items() for snapshot in run.snapshots]
+    offsets = local_rows(
         spark, [(name, "", at, at, None, base) for name, (at, base) in stored.items()], STORED
     )
     unknown = local_rows(
         spark,
-        [one for one in index if one[0] not in stored],
+        [snapshot for snapshot in index if snapshot[0] not in stored],
         "persistence_id string, snapshot_nr bigint, epoch_ms bigint",
     )
     begin = snapshots.newest(unknown, END).localCheckpoint()
@@ -178,14 +178,14 @@ def _one_run(
         ROW,
     )
     none_deleted = local_rows(spark, [], "persistence_id string, deleted_to bigint")
-    reached = rule.advance_frontiers(rows, snapshots.begun(known, begin), none_deleted)
+    reached = rule.advance_frontiers(rows, snapshots.begun(offsets, begin), none_deleted)
     reached = snapshots.marked(reached, begin).localCheckpoint()
     judged = rule.validate_events(rows, reached, rows.is_before)
-    later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(known, begin))
+    later = snapshots.from_bases(snapshots.as_events(judged), snapshots.bases(offsets, begin))
     for row in begin.collect():
-        found[row.persistence_id].append(f"snap {row.snapshot_nr}")
+        events_of[row.persistence_id].append(f"snap {row.snapshot_nr}")
     for row in later.where(later.result == str(Validation.ACCEPTED)).orderBy("number").collect():
-        found[row.persistence_id].append(str(row.number))
+        events_of[row.persistence_id].append(str(row.number))
     repeated = {
         (row.persistence_id, row.number): stored.get(row.persistence_id, (0, None))[1] or 0
         for row in later.where(later.result == str(Validation.DUPLICATE)).collect()
@@ -219,8 +219,8 @@ def test_an_offset_set_back_to_before_the_snapshot_lets_events_count_again(
     nothing = snapshots.newest(
         local_rows(spark, [], "persistence_id string, snapshot_nr bigint, epoch_ms bigint"), END
     )
-    found = snapshots.bases(stored, nothing).collect()
-    assert [(row.persistence_id, row.snapshot_nr) for row in found] == [("p|2", 7)]
+    bases = snapshots.bases(stored, nothing).collect()
+    assert [(row.persistence_id, row.snapshot_nr) for row in bases] == [("p|2", 7)]
 
 
 STATES = """\
@@ -311,7 +311,7 @@ def test_a_fold_begins_with_the_snapshot(spark: SparkSession) -> None:
 def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """p|1 is older than the snapshot of this run, p|2 is newer: then it goes on behind itself."""
+    """The state of p|1 is older than this run's snapshot; that of p|2 is newer and goes on."""
     (tmp_path / "books.py").write_text(FOLD)
     checked = analyze.analyze(spark, read(tmp_path / "books.py"))
     states = spark.createDataFrame([("p|1", 2, 9, [2]), ("p|2", 4, 9, [4])], checked.result)
@@ -330,10 +330,14 @@ def test_a_snapshot_replaces_the_older_state_of_a_run_that_died(
     )
     decoded = transform.decode(transform.distinct_events(rows), checked.event, checked.decoders)
     folded = fold_frame.folded(transform.readable(decoded), states, checked)
-    found = {row.persistence_id: row for row in fold_frame.states(folded).collect()}
-    assert (found["p|1"].sequence_nr, found["p|1"].balance) == (5, 3)
-    assert found["p|1"].folded == [-1, 3, 4, 5]
-    assert (found["p|2"].sequence_nr, found["p|2"].balance, found["p|2"].folded) == (5, 10, [4, 5])
+    by_pid = {row.persistence_id: row for row in fold_frame.states(folded).collect()}
+    assert (by_pid["p|1"].sequence_nr, by_pid["p|1"].balance) == (5, 3)
+    assert by_pid["p|1"].folded == [-1, 3, 4, 5]
+    assert (by_pid["p|2"].sequence_nr, by_pid["p|2"].balance, by_pid["p|2"].folded) == (
+        5,
+        10,
+        [4, 5],
+    )
 
 
 def test_a_legacy_snapshot_is_quarantined_with_its_own_cause(spark: SparkSession) -> None:
@@ -356,7 +360,7 @@ def test_is_snapshot_is_there_only_in_definitions_that_start_from_snapshots(
     plain = STATES.replace("start: snapshot\n", "").replace(DECODED, "")
     with pytest.raises(DefinitionError, match=r"unknown column is_snapshot"):
         run_projection(plain, [move(1, 1)], spark=spark)
-    # There it is a field like any other.
+    # In a definition without snapshots, `is_snapshot` is a field like any other.
     own = plain.replace("amount INT", "amount INT, is_snapshot BOOLEAN")
     (row,) = run_projection(own, [move(1, 1, is_snapshot=True)], spark=spark)
     assert row["is_snapshot"] is True

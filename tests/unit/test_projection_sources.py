@@ -1,4 +1,4 @@
-"""The envelope of kafka-journal's events, the window that may be read, and definitions of ids."""
+"""The envelope of kafka-journal's events, the readable window, and definitions of ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STORED = (
         (("text", "na\u00efve", None), "text", "na\u00efve".encode()),
         (("binary", None, b"\x00\xff"), "binary", b"\x00\xff"),
         (("binary", None, b""), "binary", b""),
-        # What upstream does not know it reads as binary.
+        # Upstream reads a type that it does not know as binary.
         (("avro", None, b"\x01"), "avro", b"\x01"),
         ((None, None, None), "", None),
     ],
@@ -63,8 +63,8 @@ def test_time_buckets_of_kafka_journal_may_be_read_when_the_delay_is_over(
     now: int, expected: Sequence[int]
 ) -> None:
     hour = 3_600_000
-    found = plan.ended_buckets(Settings(), 0, 3 * hour, now * 1000)
-    assert sorted(found) == [number * hour for number in expected]
+    buckets = plan.ended_buckets(Settings(), 0, 3 * hour, now * 1000)
+    assert sorted(buckets) == [number * hour for number in expected]
 
 
 def test_a_definition_of_persistence_ids_sees_no_others(spark: SparkSession) -> None:

@@ -34,7 +34,7 @@ NOON = "2024-03-01T12:00:00.000001Z"
 
 @pytest.fixture(autouse=True)
 def _session(spark: SparkSession) -> None:
-    """The helper takes the active session."""
+    """Provide the active session, which the helper uses."""
 
 
 def event(number: int, at: datetime | str = NOON, **more: Any) -> dict[str, Any]:
@@ -43,10 +43,10 @@ def event(number: int, at: datetime | str = NOON, **more: Any) -> dict[str, Any]
 
 def test_the_documented_example_passes() -> None:
     text = (REPOSITORY / "docs" / "projections.md").read_text()
-    found = re.search(r"test_projection_testing.py -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert found is not None
+    match = re.search(r"test_projection_testing.py -->\n```python\n(.*?)```", text, re.DOTALL)
+    assert match is not None
     names: dict[str, Any] = {}
-    exec(compile(found.group(1), "docs/projections.md", "exec"), names)
+    exec(compile(match.group(1), "docs/projections.md", "exec"), names)
     tests = [function for name, function in names.items() if name.startswith("test_")]
     assert len(tests) == 2
     for function in tests:

@@ -1,4 +1,4 @@
-"""From rows of the journal to events, and from results to the rows that are stored."""
+"""The ways from rows of the journal to events, and from results to stored rows."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def decoded(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
 
 
 def one(frame: DataFrame) -> Row:
-    (found,) = frame.collect()
-    return found
+    (only,) = frame.collect()
+    return only
 
 
 def test_an_event_of_several_tags_comes_once_with_all_of_them(spark: SparkSession) -> None:
@@ -75,7 +75,7 @@ def test_decode_gives_the_envelope_and_the_declared_fields(spark: SparkSession) 
     assert event == {
         "persistence_id": "aircraft|N1",
         "sequence_nr": 7,
-        # The session is in UTC; Python sees local time.
+        # The session is in UTC; Python gets local time.
         "timestamp": datetime.fromtimestamp((EPOCH_MS + 5) / 1000),
         "time_bucket": EPOCH_MS,
         "entity_type": "aircraft",
@@ -139,8 +139,8 @@ def test_newest_shows_an_event_with_two_rows(spark: SparkSession) -> None:
 
 def test_newest_by_slice_is_the_newest_event_time_of_each(spark: SparkSession) -> None:
     rows = [row("a|1", 1, epoch_ms=EPOCH_MS + 9), row("a|1", 2), row("a|2", 1)]
-    found = {
-        each.slice: each.epoch_ms
-        for each in transform.newest_by_slice(decoded(spark, *rows)).collect()
+    newest = {
+        newest_row.slice: newest_row.epoch_ms
+        for newest_row in transform.newest_by_slice(decoded(spark, *rows)).collect()
     }
-    assert found == {keys.slice_of("a|1"): EPOCH_MS + 9, keys.slice_of("a|2"): EPOCH_MS}
+    assert newest == {keys.slice_of("a|1"): EPOCH_MS + 9, keys.slice_of("a|2"): EPOCH_MS}

@@ -1,4 +1,4 @@
-"""Which rows of deleted events may leave the tag views: single cases, and a model by loops."""
+"""The rows of deleted events that may leave the tag views: single cases and a model by loops."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LIMIT = 5001
 
 @dataclass(frozen=True)
 class Series:
-    """One persistence id with one tag: the rows by number, and which of their events are left.
+    """The rows of a persistence id and tag, and their events that are left.
 
     Attributes:
         rows: time bucket by tag pid sequence nr; the event of number n has sequence nr 10 n.
-        held: the sequence nrs that messages still has.
-        deleted_to: of metadata, or None.
+        held: the sequence nrs that are still in messages.
+        deleted_to: the sequence nr in metadata, or None.
         progress: the number in tag_write_progress, or None.
         needed_from: the first time bucket that a projection of the tag still needs, or None.
     """
@@ -38,34 +38,34 @@ class Series:
 
 
 def verdicts(series: Series, *, beyond_search_limit: bool = False) -> dict[int, str]:
-    """By loops: the verdict on each row of a deleted event, by number."""
+    """Compute by loops the verdict on each row of a deleted event, by number."""
     deleted = [
         n for n in series.rows if 10 * n <= (series.deleted_to or 0) and 10 * n not in series.held
     ]
-    found = {}
+    by_number = {}
     for number in deleted:
         if series.rows[number] >= YOUNG:
-            found[number] = "young"
+            by_number[number] = "young"
         elif series.needed_from is not None and series.rows[number] >= series.needed_from:
-            found[number] = "needed"
-    kept = [n for n in series.rows if n not in deleted or n in found]
+            by_number[number] = "needed"
+    kept = [n for n in series.rows if n not in deleted or n in by_number]
     first_left = min(kept) if kept else series.progress and series.progress + 1
-    for number in sorted(set(deleted) - set(found)):
+    for number in sorted(set(deleted) - set(by_number)):
         if kept and number > min(kept):
-            found[number] = "behind"
+            by_number[number] = "behind"
         elif first_left is None:
-            found[number] = "no_progress"
+            by_number[number] = "no_progress"
         elif first_left > LIMIT and not beyond_search_limit:
-            found[number] = "beyond_search_limit"
+            by_number[number] = "beyond_search_limit"
         else:
-            found[number] = "goes"
-    return found
+            by_number[number] = "goes"
+    return by_number
 
 
 def found_by_spark(
     spark: SparkSession, all_series: Iterable[Series], *, beyond_search_limit: bool = False
 ) -> list[dict[int, str]]:
-    """The same by the transformations, all series in one job: each is a persistence id and tag."""
+    """Compute the verdicts by the transformations, in one job; each series has its own id."""
     named = {f"p{place}": series for place, series in enumerate(all_series)}
 
     def frame(rows: Sequence[tuple[object, ...]], schema: str) -> DataFrame:
@@ -99,10 +99,10 @@ def found_by_spark(
         needed_from={pid: s.needed_from for pid, s in named.items() if s.needed_from is not None},
         beyond_search_limit=beyond_search_limit,
     )
-    found: dict[str, dict[int, str]] = {pid: {} for pid in named}
+    verdicts_of: dict[str, dict[int, str]] = {pid: {} for pid in named}
     for row in judged.collect():
-        found[row.persistence_id][row.tag_pid_sequence_nr] = row.verdict
-    return list(found.values())
+        verdicts_of[row.persistence_id][row.tag_pid_sequence_nr] = row.verdict
+    return list(verdicts_of.values())
 
 
 def old(*numbers: int) -> dict[int, int]:
@@ -156,8 +156,8 @@ def test_model(name: str) -> None:
 
 def test_transformations_agree_with_the_cases(spark: SparkSession) -> None:
     all_series = [series for series, _ in CASES.values()]
-    found = dict(zip(CASES, found_by_spark(spark, all_series), strict=True))
-    assert found == {name: expected for name, (_, expected) in CASES.items()}
+    by_name = dict(zip(CASES, found_by_spark(spark, all_series), strict=True))
+    assert by_name == {name: expected for name, (_, expected) in CASES.items()}
 
 
 def test_beyond_the_limit_only_when_it_is_asked_for(spark: SparkSession) -> None:
@@ -186,12 +186,12 @@ def any_series(draw: st.DrawFn) -> Series:
 def test_transformations_agree_with_the_model(
     spark: SparkSession, many: list[Series], beyond: bool
 ) -> None:
-    found = found_by_spark(spark, many, beyond_search_limit=beyond)
-    assert found == [verdicts(series, beyond_search_limit=beyond) for series in many]
+    actual = found_by_spark(spark, many, beyond_search_limit=beyond)
+    assert actual == [verdicts(series, beyond_search_limit=beyond) for series in many]
 
 
 def test_what_is_left_has_no_gap_that_was_not_there(spark: SparkSession) -> None:
-    """The promise to readers, over every way in which four events can be there, gone or young."""
+    """The promise to readers holds for all combinations of four stored, deleted or young events."""
     ways = itertools.product([1, YOUNG], [True, False], repeat=4)
     all_series = [
         Series(
@@ -202,6 +202,6 @@ def test_what_is_left_has_no_gap_that_was_not_there(spark: SparkSession) -> None
         )
         for way in ways
     ]
-    for series, found in zip(all_series, found_by_spark(spark, all_series), strict=True):
-        left = sorted(n for n in series.rows if found.get(n) != "goes")
+    for series, verdict_of in zip(all_series, found_by_spark(spark, all_series), strict=True):
+        left = sorted(n for n in series.rows if verdict_of.get(n) != "goes")
         assert left == list(range(5 - len(left), 5)), series

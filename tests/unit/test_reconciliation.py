@@ -1,4 +1,4 @@
-"""check and repair over plain histories: what is found, what is left alone, and what is done."""
+"""The operations check and repair over plain histories: findings and changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.reconciliation_model import (
 from tidemark.window import Window, from_millis
 
 Found = tuple[str, str, int, int | None, int | None]
-"""kind, tag, sequence nr, number, expected number."""
+"""(kind, tag, sequence nr, number, expected number)."""
 
 WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
 """Tag a has the numbers 1, 2, 3 on events 1, 2, 4; tag b has 1, 2 on events 2, 5."""
@@ -205,21 +205,21 @@ CASES: dict[str, tuple[History, set[Found]]] = {
 }
 
 
-def seen(found: list[Finding], pid: str) -> set[Found]:
+def seen(findings: list[Finding], pid: str) -> set[Found]:
     names = ("kind", "tag", "sequence_nr", "number", "expected_number")
-    of_id = [one for one in found if one["persistence_id"] == pid]
-    result: set[Found] = {tuple(one[name] for name in names) for one in of_id}
+    of_id = [finding for finding in findings if finding["persistence_id"] == pid]
+    result: set[Found] = {tuple(finding[name] for name in names) for finding in of_id}
     assert len(result) == len(of_id)
     return result
 
 
 @pytest.fixture(scope="module")
 def all_cases(spark: SparkSession) -> tuple[list[Finding], list[Finding]]:
-    """The findings of all cases, each a persistence id, and those after repair."""
+    """Return the findings of all cases, each a persistence id, before and after repair."""
     journal: Journal = {name: history for name, (history, _) in CASES.items()}
-    found = findings_of(spark, journal)
-    after, _ = repaired(spark, journal, found)
-    return found, findings_of(spark, after)
+    findings = findings_of(spark, journal)
+    after, _ = repaired(spark, journal, findings)
+    return findings, findings_of(spark, after)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -228,7 +228,7 @@ def test_damage_is_found_and_repaired(
 ) -> None:
     before, after = all_cases
     assert seen(before, case) == CASES[case][1]
-    unwritable = {one for one in CASES[case][1] if one[0] == "unwritable_event"}
+    unwritable = {finding for finding in CASES[case][1] if finding[0] == "unwritable_event"}
     assert seen(after, case) == unwritable
 
 
@@ -267,13 +267,13 @@ EVENTS = st.lists(st.tuples(st.integers(0, 6), TAGS), min_size=1, max_size=8)
 
 @st.composite
 def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
-    """A history, and the same with rows lost, invented, renumbered and moved, and progress off."""
-    whole = History.whole(*draw(EVENTS))
+    """Draw a history, and a copy with lost, invented, renumbered, moved rows, wrong progress."""
+    undamaged = History.whole(*draw(EVENTS))
     deleted_to = draw(st.sampled_from([0, 0, 1, 2]))
-    if 0 < deleted_to < len(whole.events):
-        whole = whole.deleted(deleted_to)
-    rows = sorted(whole.rows)
-    damaged = whole
+    if 0 < deleted_to < len(undamaged.events):
+        undamaged = undamaged.deleted(deleted_to)
+    rows = sorted(undamaged.rows)
+    damaged = undamaged
     for row in rows:
         change = draw(st.sampled_from(["none"] * 4 + ["lose", "double", "renumber", "move", "tag"]))
         other = {
@@ -286,22 +286,22 @@ def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
             damaged = damaged.without_rows(row)
         if other is not None:
             damaged = damaged.with_rows(other)
-    for tag, progress in whole.progress.items():
+    for tag, progress in undamaged.progress.items():
         change = draw(st.sampled_from(["none", "none", "lose", "number", "sequence_nr"]))
         if change == "lose":
             damaged = damaged.with_progress(tag, None)
         elif change != "none":
             off = getattr(progress, change) + draw(st.sampled_from([-1, 1, 3]))
             damaged = damaged.with_progress(tag, progress._replace(**{change: max(off, 1)}))
-    scanned_to = draw(st.sampled_from([whole.scanned_to, None, 1, 12]))
-    return whole, replace(damaged, scanned_to=scanned_to)
+    scanned_to = draw(st.sampled_from([undamaged.scanned_to, None, 1, 12]))
+    return undamaged, replace(damaged, scanned_to=scanned_to)
 
 
 @settings(
     max_examples=2,
     deadline=None,
-    # One example is Spark jobs of seconds however many histories it has, and the first has only
-    # empty ones: so few and large. The assertion names the history.
+    # An example is Spark jobs of seconds however many histories it has, and the first example has
+    # only empty ones. So the examples are few and large; the assertion names the history.
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -310,10 +310,10 @@ def test_repair_is_the_smallest_change_that_makes_check_clean(
     spark: SparkSession, histories: list[tuple[History, History]]
 ) -> None:
     undamaged = {f"whole {place}": whole for place, (whole, _) in enumerate(histories)}
-    damaged = {f"damaged {place}": one for place, (_, one) in enumerate(histories)}
-    found = findings_of(spark, undamaged | damaged)
-    assert {one["persistence_id"] for one in found} <= set(damaged)
-    after, changes = repaired(spark, damaged, found)
+    damaged = {f"damaged {place}": history for place, (_, history) in enumerate(histories)}
+    findings = findings_of(spark, undamaged | damaged)
+    assert {history["persistence_id"] for history in findings} <= set(damaged)
+    after, changes = repaired(spark, damaged, findings)
     assert findings_of(spark, after) == []
     assert changes == sum(len(damaged[pid].rows ^ after[pid].rows) for pid in damaged)
     for whole, pid in zip(undamaged.values(), after, strict=True):

@@ -1,4 +1,4 @@
-"""SQL whose result is another one each time."""
+"""SQL whose result differs from run to run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""requirements.txt: what pip can install, and the one source of the lock."""
+"""The file requirements.txt, which pip can install and from which the lock is made."""
 
 from __future__ import annotations
 

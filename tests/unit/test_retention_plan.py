@@ -1,4 +1,4 @@
-"""Which time buckets may be purged: by retention, and by what projections still need."""
+"""The time buckets that may be purged, by retention and by the needs of projections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def window(first_day: int, end_day: int) -> Window:
 def kept(
     partitions: list[tuple[str, int]], needs: list[Need], *, oldest_kept: int = NOW, end: int = 40
 ) -> dict[int, str]:
-    """Day -> why it stays; empty text if it may go."""
+    """Return by day the reason why it stays; an empty text if it may go."""
     plan = plan_purge(
         [(tag, day * DAY) for tag, day in partitions],
         window(0, end),
@@ -98,7 +98,7 @@ def test_without_a_window_everything_past_the_retention_is_planned_and_nothing_e
         oldest_kept=6 * DAY,
         needs=[],
     )
-    assert [(one.time_bucket // DAY, one.kept_because) for one in plan] == [
+    assert [(bucket.time_bucket // DAY, bucket.kept_because) for bucket in plan] == [
         (0, ""),
         (4, ""),
         (5, ""),
@@ -113,7 +113,11 @@ def test_what_nobody_knows_the_needs_of_keeps_all_it_is_not_done_with() -> None:
         oldest_kept=NOW,
         needs=[need("slow", {"t"}, {1}), Need("absent", None, frozenset([DAY, 2 * DAY]))],
     )
-    assert [one.kept_because for one in plan] == ["", "needed by slow", "needed by absent, slow"]
+    assert [bucket.kept_because for bucket in plan] == [
+        "",
+        "needed by slow",
+        "needed by absent, slow",
+    ]
 
 
 days = st.integers(0, 12)

@@ -1,4 +1,4 @@
-"""Every seam of the fault tests is there, is used, and is the only name of its place."""
+"""The seams of the fault tests: each exists, is used, and is the only name of its place."""
 
 from __future__ import annotations
 

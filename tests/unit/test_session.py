@@ -1,4 +1,4 @@
-"""The Spark session of an application that is started by hand, and whether it has a UI."""
+"""The Spark session of an application that is started by hand, and its UI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADDRESSES = {"spark.driver.bindAddress", "spark.driver.host"}
 
 
 def test_driver_of_workers_on_other_machines_is_not_on_this_machine_only() -> None:
-    """They call back: to 127.0.0.1 they would call themselves, and the run would wait for ever."""
+    """Workers call the driver: at 127.0.0.1 they would call themselves and the run would hang."""
     conf = submission(Settings(spark_master="spark://host:7077"))
     assert conf["spark.master"] == "spark://host:7077"
     assert not ADDRESSES & conf.keys()

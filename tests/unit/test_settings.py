@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 
 
 def test_docs_list_every_setting_with_its_default() -> None:
-    """When this fails: put the output of `as_markdown()` into docs/settings.md."""
+    """If this test fails, put the output of `as_markdown()` into docs/settings.md."""
     assert as_markdown() in DOCS.read_text()
 
 

@@ -1,4 +1,4 @@
-"""What functions state of their frames is what the tests check."""
+"""The checks of the shapes that functions state of their frames."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_frame_of_another_shape_is_named(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("module", [rule, gaps])
 def test_the_functions_of_all_modules_are_checked(module: ModuleType, spark: SparkSession) -> None:
-    """`gaps` has imported the function by its name."""
+    """The module `gaps` has imported the function by its name."""
     frame = spark.createDataFrame([("p|1",)], "persistence_id string")
     with pytest.raises(AssertionError, match=r"rule\.held_back: validated: .*sequence_nr"):
         vars(module)["held_back"](frame)

@@ -1,4 +1,4 @@
-"""What is numbered when messages were deleted before, or while, they were read."""
+"""The numbering of messages that were deleted before or while they were read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DELETED = "persistence_id string, deleted_to bigint"
 
 
 def events(spark: SparkSession, **ids: list[int]) -> DataFrame:
-    """Events with these sequence nrs; all have the tag t, each second one also u."""
+    """Return events with these sequence nrs; all have the tag t, each second one also u."""
     rows: list[tuple[Any, ...]] = []
     for persistence_id, numbers in ids.items():
         for rank, nr in enumerate(numbers, 1):
@@ -59,24 +59,24 @@ def test_what_was_deleted_while_it_was_read_is_as_if_it_had_been_before(
     deleted = local_rows(spark, [("cut", 6), ("early", 6), ("behind", 6), ("ended", 9)], DELETED)
     torn = numbering.torn(read, numbering.spans(read), deleted)
     assert [tuple(row) for row in torn.collect()] == [("cut", 6)]
-    whole = numbering.ranked_anew(numbering.without_torn(read, torn))
-    assert ranks(whole, "cut", "t") == {7: 1, 8: 2}
-    assert ranks(whole, "cut", "u") == {8: 1}
+    ranked = numbering.ranked_anew(numbering.without_torn(read, torn))
+    assert ranks(ranked, "cut", "t") == {7: 1, 8: 2}
+    assert ranks(ranked, "cut", "u") == {8: 1}
     for untouched in ("early", "behind", "lost", "ended"):
-        assert ranks(whole, untouched, "t") == ranks(read, untouched, "t")
+        assert ranks(ranked, untouched, "t") == ranks(read, untouched, "t")
 
 
 @pytest.mark.parametrize(
     ("known", "progress", "shift", "contradiction"),
     [
-        # Read 21 to 25. What is known reaches to 20: it gives the numbers of tags that it names.
+        # 21 to 25 are read. The stored state reaches to 20 and has the numbers of its tags.
         ((20, {"t": 7}, True), None, {"t": 7, "u": 0}, None),
         ((20, {"t": 7}, False), None, {"t": 7, "u": 0}, None),
         ((20, {"t": 7}, False), ("u", 24, 5), {"t": 7, "u": 3}, None),
-        # Up to 10 only: 11 to 20 were deleted unseen.
+        # The stored state reaches to 10 only: 11 to 20 were deleted unseen.
         ((10, {"t": 7, "u": 2}, True), None, {"t": 0, "u": 0}, None),
         ((10, {"t": 7, "u": 2}, True), ("t", 25, 17), {"t": 12, "u": 0}, None),
-        # Pekko's progress lags behind what we have written; it cannot be that low, nor higher.
+        # Pekko's progress lags behind our rows; it can be neither this low nor higher.
         ((20, {"t": 7}, True), ("t", 18, 5), {"t": 7, "u": 0}, None),
         ((20, {"t": 7}, True), ("t", 18, 4), {"t": 7, "u": 0}, "tag pid sequence nr 4 "),
         ((20, {"t": 7}, True), ("t", 18, 8), {"t": 7, "u": 0}, "tag pid sequence nr 8 "),
@@ -94,25 +94,25 @@ def test_counting_begins_where_nothing_can_be_missing(
     contradiction: str | None,
 ) -> None:
     read = events(spark, p=[21, 22, 23, 24, 25])
-    told = local_rows(spark, [("p", *progress)] if progress else [], PROGRESS)
+    numbered = local_rows(spark, [("p", *progress)] if progress else [], PROGRESS)
     series = numbering.anchored(
-        read, spark.createDataFrame([("p", *known)], KNOWN), numbering.anchors(told, None)
+        read, spark.createDataFrame([("p", *known)], KNOWN), numbering.anchors(numbered, None)
     ).collect()
     assert {row.tag: row["shift"] for row in series} == shift
-    [found] = {row.contradiction for row in series if row.contradiction} or {None}
-    assert (contradiction is None) == (found is None)
-    assert (contradiction or "") in (found or "")
+    [stated] = {row.contradiction for row in series if row.contradiction} or {None}
+    assert (contradiction is None) == (stated is None)
+    assert (contradiction or "") in (stated or "")
 
 
 def test_rows_are_asked_for_where_neither_what_is_known_nor_progress_tells(
     spark: SparkSession,
 ) -> None:
     read = events(spark, p=[21, 22], q=[21, 22], new=[1, 2], r=[21, 22])
-    known = spark.createDataFrame(
+    last_rows = spark.createDataFrame(
         [("p", 20, {"t": 7}, False), ("q", 10, {"t": 7, "u": 1}, True), ("r", 20, {}, True)], KNOWN
     )
     progress = local_rows(spark, [("q", "t", 20, 9), ("q", "u", 19, 3)], PROGRESS)
-    asked = numbering.unanchored(read, numbering.spans(read), known, progress).collect()
+    asked = numbering.unanchored(read, numbering.spans(read), last_rows, progress).collect()
     assert sorted((row.persistence_id, row.tag, row.highest) for row in asked) == [
         ("p", "u", 22),
         ("q", "u", 22),
@@ -123,7 +123,7 @@ def test_rows_are_asked_for_where_neither_what_is_known_nor_progress_tells(
 def test_payloads_are_not_shuffled_a_second_time(
     spark: SparkSession, partitions: None, adaptive: str
 ) -> None:
-    """They are most of what a run moves: only keys and numbers may be."""
+    """Payloads are most of the data of a run, so only keys and numbers may be shuffled again."""
     key = "spark.sql.adaptive.enabled"
     before = {name: str(spark.conf.get(name)) for name in (key, ALL_KEYS)}
     spark.conf.set(ALL_KEYS, "false")
@@ -150,7 +150,7 @@ def test_payloads_are_not_shuffled_a_second_time(
 
 
 def payload_exchanges(plan: Any) -> int:
-    """How many exchanges of a plan have a payload column in their output."""
+    """Return the number of exchanges of a plan that have a payload column in their output."""
     if plan.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
         plan = plan.executedPlan()
     output = [plan.output().apply(n).name() for n in range(plan.output().size())]

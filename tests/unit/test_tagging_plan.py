@@ -1,4 +1,4 @@
-"""Which strategy tag-write takes, and which time buckets it leaves to live readers."""
+"""The strategy of tag-write, and the time buckets that it leaves to live readers."""
 
 from __future__ import annotations
 

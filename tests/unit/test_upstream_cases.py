@@ -1,14 +1,14 @@
-"""Named cases of Akka's and Pekko's projections by slices, as runs of a batch: what is accepted.
+"""Named cases of Akka's and Pekko's projections by slices, replayed as runs of a batch.
 
-Each line of a case is what one run sees: `pid#nr` or `pid#from..to`, perhaps `@second`, perhaps
+Each line of a case lists what a run sees: `pid#nr` or `pid#from..to`, perhaps `@second`, perhaps
 
 * `BT`: in a time bucket that is done, where a backtracking query finds it,
 * `old`: in a time bucket before the projection's first,
 * `later`: in a time bucket that may not be consumed yet,
 
-and what becomes of it: A accepted, D duplicate, R and RB rejected, - not looked at. What a run
-accepts is stored when it ends, and the next line begins behind that. `tests/CASES.md` lists all
-cases, also those that are tested elsewhere and those that do not apply to a batch.
+and the result: A accepted, D duplicate, R and RB rejected, - not looked at. The events that a run
+accepts are stored when it ends, and the next line begins behind them. `tests/CASES.md` lists all
+cases, including cases that are tested elsewhere or do not apply to a batch.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ DELETED = "persistence_id string, deleted_to bigint"
 
 @dataclass(frozen=True)
 class Case:
-    """The runs of one projection, and what is stored before them.
+    """The runs of a projection, and the rows stored before them.
 
     Attributes:
-        runs: what each of them sees, and what it makes of it.
-        stored: sequence nrs by persistence id, before the first run.
-        deleted: to which sequence nr messages were deleted, by persistence id.
-        failed: the number of a run that stores nothing, since something fails after it has judged.
-        set_before: what else is stored before the run of that number, by hand or by another run.
+        runs: the events that each run sees, with their results.
+        stored: the stored sequence nrs by persistence id, before the first run.
+        deleted: the sequence nrs up to which messages were deleted, by persistence id.
+        failed: the number of a run that stores nothing, because it fails after it has judged.
+        set_before: further offsets stored before a run, by hand or by another run, by run number.
     """
 
     runs: tuple[str, ...]
@@ -67,7 +67,7 @@ class Case:
 
 STORE = {"p1": 3, "p2": 1, "p3": 5}
 CASES: dict[str, Case] = {
-    # The compact table: first each group, then all of them as one script.
+    # The compact table: first each group, then all groups as one script.
     "accept known, reject unknown: 1": Case(("p4#1 A, q4#1 BT A", "p4#1 D, q4#1 BT D")),
     "accept known, reject unknown: 2": Case(("p4#2 A",), {"p4": 1}),
     "accept known, reject unknown: 3": Case(
@@ -81,7 +81,7 @@ CASES: dict[str, Case] = {
         ("p5#7 R, q5#7 BT RB", "p5#6 old D, p5#7 A, q5#6 old D, q5#7 BT A", "p5#8 A, q5#8 BT A")
     ),
     "accept known, reject unknown: 9": Case(("p6#7 R", "p6#7 BT RB"), STORE),
-    # In flight is what a run has accepted until it has stored its offsets.
+    # Events are in flight from their acceptance by a run until it has stored its offsets.
     "accept known, reject unknown: 10": Case(
         (
             "p4#1..2 A, p4#4 R, p1#4 A, p3#5 D, p3#6..8 A, p2#1 D, p5#6 old D, p5#7..8 A, p6#7 R",
@@ -227,7 +227,7 @@ CASES: dict[str, Case] = {
 
 @dataclass(frozen=True)
 class Sighting:
-    """One event as one run of a case sees it."""
+    """An event as a run of a case sees it."""
 
     pid: str
     number: int
@@ -237,24 +237,24 @@ class Sighting:
 
 
 def sightings(run: str) -> Iterator[Sighting]:
-    """What a line says.
+    """Yield the sightings of a line.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the line cannot be read.
     """
     for text in run.split(", "):
-        found = SIGHTING.fullmatch(text)
-        if found is None:
+        match = SIGHTING.fullmatch(text)
+        if match is None:
             raise ValueError(f"not a sighting: {text!r}")
-        first, last = int(found["first"]), int(found["last"] or found["first"])
+        first, last = int(match["first"]), int(match["last"] or match["first"])
         for number in range(first, last + 1):
-            at = int(found["at"] or number)
-            yield Sighting(found["pid"], number, at, found["flag"], RESULTS[found["result"]])
+            at = int(match["at"] or number)
+            yield Sighting(match["pid"], number, at, match["flag"], RESULTS[match["result"]])
 
 
 @dataclass
 class Outcome:
-    """What one run of a case made of what it saw, and the offsets that it moved."""
+    """The results of a run of a case, and the offsets that it moved."""
 
     results: list[tuple[str, int, Validation]] = field(default_factory=list)
     moved: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -262,18 +262,18 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcomes(spark: SparkSession) -> dict[str, list[Outcome]]:
-    """Every case, run by run: all of them side by side, as a run has many persistence ids."""
+    """Run every case, all cases side by side, as a run has many persistence ids."""
     stored = {name: dict(case.stored) for name, case in CASES.items()}
-    found: dict[str, list[Outcome]] = defaultdict(list)
+    by_name: dict[str, list[Outcome]] = defaultdict(list)
     for number in range(max(len(case.runs) for case in CASES.values())):
         running = {name: case for name, case in CASES.items() if number < len(case.runs)}
         for name, case in running.items():
             stored[name] |= case.set_before.get(number, {})
         for name, outcome in one_run(spark, running, number, stored).items():
-            found[name].append(outcome)
+            by_name[name].append(outcome)
             if running[name].failed != number:
                 stored[name] |= {pid: nr for pid, (nr, _) in outcome.moved.items()}
-    return found
+    return by_name
 
 
 def one_run(
@@ -282,45 +282,59 @@ def one_run(
     number: int,
     stored: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Outcome]:
-    """Two Spark jobs; a persistence id carries the name of its case."""
-    seen = [(name, one) for name, case in cases.items() for one in sightings(case.runs[number])]
+    """Run all cases once in two Spark jobs; a persistence id carries the name of its case."""
+    sighted = [
+        (name, sighting)
+        for name, case in cases.items()
+        for sighting in sightings(case.runs[number])
+    ]
     rows = local_rows(
-        spark, [_row(name, one, place) for place, (name, one) in enumerate(seen)], SEEN
+        spark, [_row(name, sighting, place) for place, (name, sighting) in enumerate(sighted)], SEEN
     )
-    known = [(f"{name}/{p}", NO_TAG, nr, nr) for name in cases for p, nr in stored[name].items()]
+    offsets = [(f"{name}/{p}", NO_TAG, nr, nr) for name in cases for p, nr in stored[name].items()]
     deleted = [
         (f"{name}/{p}", nr) for name, case in cases.items() for p, nr in case.deleted.items()
     ]
     reached = rule.advance_frontiers(
-        rows, local_rows(spark, known, STORED), local_rows(spark, deleted, DELETED)
+        rows, local_rows(spark, offsets, STORED), local_rows(spark, deleted, DELETED)
     ).localCheckpoint()
     judged = rule.validate_events(rows.where("is_there"), reached, rows.is_back)
-    found = {name: Outcome() for name in cases}
+    by_name = {name: Outcome() for name in cases}
     for row in judged.select("row", "result").collect():
-        name, one = seen[row.row]
-        found[name].results.append((one.pid, one.number, Validation(row.result)))
+        name, sighting = sighted[row.row]
+        by_name[name].results.append((sighting.pid, sighting.number, Validation(row.result)))
     for row in rule.offset_rows(reached).collect():
         name, _, pid = row.persistence_id.rpartition("/")
         assert row.slice == slice_of(row.persistence_id)
-        found[name].moved[pid] = (row.sequence_nr, row.timestamp)
-    return found
+        by_name[name].moved[pid] = (row.sequence_nr, row.timestamp)
+    return by_name
 
 
-def _row(name: str, one: Sighting, place: int) -> tuple[object, ...]:
-    is_there = one.flag != "later"
+def _row(name: str, sighting: Sighting, place: int) -> tuple[object, ...]:
+    is_there = sighting.flag != "later"
     return (
-        f"{name}/{one.pid}", NO_TAG, one.number, one.number, f"second {one.at}",
-        is_there, one.flag == "old", one.flag == "BT", place,
+        f"{name}/{sighting.pid}", NO_TAG, sighting.number, sighting.number, f"second {sighting.at}",
+        is_there, sighting.flag == "old", sighting.flag == "BT", place,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_case(outcomes: Mapping[str, list[Outcome]], name: str) -> None:
-    """Every event has its result; the offset of each id is the last accepted event and its time."""
+    """Every event has its result; an id's offset is the last accepted event and its time."""
     for run, outcome in zip(CASES[name].runs, outcomes[name], strict=True):
-        seen = list(sightings(run))
-        expected = [(one.pid, one.number, one.expected) for one in seen if one.expected]
+        sighted = list(sightings(run))
+        expected = [
+            (sighting.pid, sighting.number, sighting.expected)
+            for sighting in sighted
+            if sighting.expected
+        ]
         assert sorted(outcome.results) == sorted(expected), run
-        accepted = {one.pid: one for one in seen if one.expected is Validation.ACCEPTED}
-        last = {pid: (one.number, f"second {one.at}") for pid, one in accepted.items()}
+        accepted = {
+            sighting.pid: sighting
+            for sighting in sighted
+            if sighting.expected is Validation.ACCEPTED
+        }
+        last = {
+            pid: (sighting.number, f"second {sighting.at}") for pid, sighting in accepted.items()
+        }
         assert outcome.moved == last, run

@@ -1,4 +1,4 @@
-"""The window of a run: half open, UTC, whole buckets, not in the future."""
+"""The window of a run: half open, in UTC, of whole buckets, not in the future."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window of a run, door by door, from the facts that Airflow gives for each."""
+"""The window of a run for each way to start it, from the facts that Airflow gives."""
 
 from __future__ import annotations
 
