@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import Cost, measure
-from embedded import defaults, processes
-from embedded.cassandra import Cassandra, Endpoint
+from embedded import applications
+from embedded.cassandra.server import Cassandra, Endpoint
+from embedded.machine import processes
 from embedded.paths import ROOT, STATE
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
@@ -40,7 +41,7 @@ def main() -> None:
 
 def _run(months: int, endpoint: Endpoint) -> Table:
     environment = {
-        **defaults.environment(endpoint),
+        **applications.environment(endpoint),
         "TIDEMARK_SPARK_MASTER": "local[2]",
         "TIDEMARK_DATA_DOCS_DIR": str(STATE / "bench" / "data_docs"),
     }
@@ -90,8 +91,8 @@ def _events(cost: Cost) -> int:
 def _create_targets(control: Control, settings: Settings) -> None:
     create_keyspace(control, PLAIN, settings.replication)
     create_tables(control, SCHEMA_DIR / "pekko.cql", PLAIN)
-    create_keyspace(control, defaults.READ_MODEL_KEYSPACE, settings.replication)
-    create_tables(control, SCHEMA_DIR / "flights.cql", defaults.READ_MODEL_KEYSPACE)
+    create_keyspace(control, applications.READ_MODEL_KEYSPACE, settings.replication)
+    create_tables(control, SCHEMA_DIR / "flights.cql", applications.READ_MODEL_KEYSPACE)
 
 
 def _add(rows: Table, what: str, cost: Cost, count: int) -> None:

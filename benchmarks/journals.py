@@ -19,8 +19,9 @@ from rich.table import Table
 
 from benchmarks.measure import Cost, measure
 from benchmarks.synthetic import HISTORY_END, HOUR_MS
-from embedded import defaults, processes
-from embedded.cassandra import Cassandra, Endpoint
+from embedded import applications
+from embedded.cassandra.server import Cassandra, Endpoint
+from embedded.machine import processes
 from embedded.paths import ROOT, STATE
 from tests.interop import build
 from tests.interop.client import Client, Node, plugin_settings
@@ -63,7 +64,7 @@ class Bench:
     def environment(self, **more: str) -> dict[str, str]:
         """Return the environment variables of the applications."""
         return {
-            **defaults.environment(self.endpoint),
+            **applications.environment(self.endpoint),
             "TIDEMARK_SPARK_MASTER": "local[2]",
             "TIDEMARK_JOURNAL_KEYSPACE": self.keyspace,
             "TIDEMARK_KEYSPACE": f"{self.keyspace}_own",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from benchmarks.journals import HISTORY, Bench, settings_of
 from benchmarks.measure import Cost, measure
-from embedded import jars
-from embedded.java import java_home
+from embedded.machine import jars
+from embedded.machine.java import java_home
 from embedded.paths import STATE
 from tests.interop import build
 from tidemark.cassandra.control import Control

@@ -16,9 +16,10 @@ from rich.table import Table
 
 from benchmarks.journals import BUCKETS, HISTORY, IDS, Bench, fresh_server, table_of, window
 from benchmarks.measure import Cost
-from embedded import class_archive, defaults
-from embedded.cassandra import Endpoint
-from embedded.spark import LATE_OPTIMIZING
+from embedded import applications
+from embedded.cassandra.server import Endpoint
+from embedded.spark import class_archive
+from embedded.spark.environment import LATE_OPTIMIZING
 
 EVENTS = 20
 """Events of each persistence id."""
@@ -67,7 +68,7 @@ def _measured(bench: Bench, script: Sequence[str], rounds: int, title: str) -> T
 
 def _variants(bench: Bench) -> Mapping[str, Mapping[str, str]]:
     """Return the environment variables in which each variant differs."""
-    options = defaults.environment(bench.endpoint)["SPARK_SUBMIT_OPTS"]
+    options = applications.environment(bench.endpoint)["SPARK_SUBMIT_OPTS"]
     without_jit = " ".join(option for option in options.split() if option not in LATE_OPTIMIZING)
     return {
         AS_IT_IS: {},

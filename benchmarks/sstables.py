@@ -8,8 +8,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded import jars
-from embedded.java import java_home
+from embedded.machine import jars
+from embedded.machine.java import java_home
 from tests.interop import build
 from tidemark.cassandra.schema import SCHEMA_DIR
 

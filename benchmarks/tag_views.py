@@ -30,8 +30,8 @@ from benchmarks.journals import (
 )
 from benchmarks.measure import Cost
 from benchmarks.synthetic import HISTORY_END, HOUR_MS
-from embedded import ports
-from embedded.cassandra import Endpoint
+from embedded.cassandra.server import Endpoint
+from embedded.machine import ports
 from embedded.paths import STATE
 from tests.interop import build
 from tidemark.cassandra.control import Control

@@ -10,10 +10,11 @@ from typing import Annotated
 
 import typer
 
-from embedded import defaults, jars, processes
-from embedded.airflow import Airflow
-from embedded.cassandra import Cassandra
+from embedded import applications
+from embedded.airflow.server import Airflow
+from embedded.cassandra.server import Cassandra
 from embedded.errors import EmbeddedError
+from embedded.machine import jars, processes
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, STATE
 
 app = typer.Typer(
@@ -35,7 +36,7 @@ def up() -> None:
     was_running = node.endpoint() is not None
     endpoint = node.start()
     try:
-        url = Airflow(AIRFLOW_HOME, defaults.environment(endpoint)).start()
+        url = Airflow(AIRFLOW_HOME, applications.environment(endpoint)).start()
     except BaseException:
         if not was_running:
             node.stop()
@@ -52,7 +53,7 @@ def demo(
 ) -> None:
     """Run the main job over the flights of 2013 and show what came of it."""
     # Only here: the demo loads the library with Spark and pandas, which the servers do without.
-    from embedded.demo import run
+    from embedded.demo.steps import run
     from tidemark.errors import TidemarkError
 
     try:
@@ -88,7 +89,7 @@ def env() -> None:
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     if endpoint is None:
         raise EmbeddedError("Cassandra does not run", str(CASSANDRA_HOME), "start it: make up")
-    for name, value in defaults.environment(endpoint).items():
+    for name, value in applications.environment(endpoint).items():
         typer.echo(f"export {name}={shlex.quote(value)}")
 
 
@@ -101,7 +102,7 @@ def fetch_jars() -> None:
 
 @app.command()
 def lock_jars() -> None:
-    """Resolve the jars anew and write embedded/jars.lock."""
+    """Resolve the jars anew and write embedded/machine/jars.lock."""
     jars.lock()
 
 

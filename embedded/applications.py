@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from embedded import spark
-from embedded.cassandra import Endpoint
+from embedded.cassandra.server import Endpoint
 from embedded.paths import STATE
+from embedded.spark import environment as spark
 
 JOURNAL_KEYSPACE = "pekko"
 READ_MODEL_KEYSPACE = "flights"

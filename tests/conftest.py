@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from embedded.cassandra import Endpoint
+    from embedded.cassandra.server import Endpoint
 
 _LOCK = pytest.StashKey[IO[str]]()
 _STATE = Path(
@@ -128,7 +128,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Lock the state directory, stop the last run's servers and remove its data."""
     if _is_worker(session.config):
         return
-    from embedded import processes
+    from embedded.machine import processes
 
     _STATE.mkdir(parents=True, exist_ok=True)
     lock = (_STATE / "tests.lock").open("w")
@@ -155,7 +155,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     if _LOCK not in session.config.stash:
         return
-    from embedded.cassandra import Cassandra
+    from embedded.cassandra.server import Cassandra
 
     Cassandra(_STATE / "cassandra").stop()
     session.config.stash[_LOCK].close()
@@ -177,8 +177,8 @@ def cassandra(state: Path) -> Endpoint:
 
     The first test that needs Cassandra starts it.
     """
-    from embedded.cassandra import Cassandra
-    from embedded.spark import LATE_OPTIMIZING
+    from embedded.cassandra.server import Cassandra
+    from embedded.spark.environment import LATE_OPTIMIZING
 
     with pytest.MonkeyPatch.context() as patched:
         # As in the applications, compiling took half of the server's CPU in its first minutes.
@@ -189,7 +189,7 @@ def cassandra(state: Path) -> Endpoint:
 @pytest.fixture(scope="session")
 def spark_environment() -> dict[str, str]:
     """Return the environment in which applications run Spark; made once, as it checks every jar."""
-    from embedded import spark as embedded_spark
+    from embedded.spark import environment as embedded_spark
 
     return embedded_spark.environment()
 

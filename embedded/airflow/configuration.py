@@ -9,9 +9,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from embedded import credentials, spark
+from embedded.machine import secrets_file
+from embedded.machine.ports import HOST
 from embedded.paths import ROOT, STATE
-from embedded.ports import HOST
+from embedded.spark import environment as spark
 
 PARALLELISM = 4
 """Tasks at a time; each is a process, and one of Spark fills two cores."""
@@ -91,9 +92,9 @@ def _settings(home: Path, port: int) -> dict[str, str]:
 def _secrets(home: Path) -> dict[str, str]:
     secrets = home / "secrets"
     return {
-        "AIRFLOW__CORE__FERNET_KEY": credentials.keep(secrets / "fernet_key", _fernet_key),
-        "AIRFLOW__API__SECRET_KEY": credentials.keep(secrets / "secret_key"),
-        "AIRFLOW__API_AUTH__JWT_SECRET": credentials.keep(secrets / "jwt_secret", _long_secret),
+        "AIRFLOW__CORE__FERNET_KEY": secrets_file.keep(secrets / "fernet_key", _fernet_key),
+        "AIRFLOW__API__SECRET_KEY": secrets_file.keep(secrets / "secret_key"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets_file.keep(secrets / "jwt_secret", _long_secret),
     }
 
 

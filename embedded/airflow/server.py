@@ -15,8 +15,9 @@ from pathlib import Path
 
 import httpx
 
-from embedded import airflow_environment, homes, ports, processes
+from embedded.airflow import configuration
 from embedded.errors import EmbeddedError
+from embedded.machine import ports, processes, state_dir
 from embedded.progress import Progress
 
 PORT_VARIABLE = "TIDEMARK_AIRFLOW_PORT"
@@ -53,7 +54,7 @@ class Airflow:
         environment: Mapping[str, str],
         port: int | None = None,
         pools: Mapping[str, int] | None = None,
-        min_free_bytes: int = homes.GIB,
+        min_free_bytes: int = state_dir.GIB,
     ) -> None:
         """Store the arguments; nothing is started or written yet."""
         self._home = home.resolve()
@@ -73,15 +74,15 @@ class Airflow:
         Raises:
             EmbeddedError: The disk is full, a pinned port is taken, or a process died.
         """
-        with homes.one_starter(self._home):
+        with state_dir.one_starter(self._home):
             if (url := self.url()) and self._environment_is_unchanged():
                 # Whoever started it may have been killed before it was ready.
                 self._wait_until_healthy(Progress("airflow"))
                 self._make_pools()
                 return url
             self.stop()
-            homes.keep_private(self._home)
-            homes.require_space(self._home, self._min_free_bytes)
+            state_dir.keep_private(self._home)
+            state_dir.require_space(self._home, self._min_free_bytes)
             pinned = {"api": self._port} if self._port else {}
             port = ports.choose(self._ports_file, ("api",), pinned)["api"]
             try:
@@ -89,7 +90,7 @@ class Airflow:
             except BaseException:
                 self.stop()
                 raise
-        return airflow_environment.base_url(port)
+        return configuration.base_url(port)
 
     def stop(self) -> bool:
         """End all four processes and what they started, running tasks included.
@@ -103,7 +104,7 @@ class Airflow:
         """Return the base URL; None unless all four processes run."""
         port = ports.read(self._ports_file).get("api")
         running = all(processes.running(name, self._run) for name in _ARGUMENTS)
-        return airflow_environment.base_url(port) if port and running else None
+        return configuration.base_url(port) if port and running else None
 
     def client(self) -> httpx.Client:
         """Return a client of the REST API, for paths below `/api/v2`.
@@ -119,7 +120,7 @@ class Airflow:
     def environment(self) -> dict[str, str]:
         """Return the environment of the `airflow` command line for this home."""
         port = ports.read(self._ports_file)["api"]
-        return airflow_environment.build(self._home, port, self._applications)
+        return configuration.build(self._home, port, self._applications)
 
     def _launch(self, port: int) -> None:
         progress = Progress("airflow")
@@ -140,7 +141,7 @@ class Airflow:
         self._wait_until_healthy(progress)
         self._make_pools()
         (self._home / "environment.sha256").write_text(self._fingerprint(), encoding="utf-8")
-        progress.done(f"ready at {airflow_environment.base_url(port)}")
+        progress.done(f"ready at {configuration.base_url(port)}")
 
     def _migrate(self, environment: Mapping[str, str], progress: Progress) -> None:
         """Bring the database to this version; a marker spares the later starts the check."""

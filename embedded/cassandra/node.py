@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from string import Template
 
-from embedded import jars
-from embedded.java import java_home
+from embedded.machine import jars
+from embedded.machine.java import java_home
 from embedded.paths import CONF
 
 HEAP = "1G"

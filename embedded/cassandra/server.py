@@ -7,8 +7,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from embedded import cassandra_node, cassandra_roles, credentials, homes, ports, processes
+from embedded.cassandra import node, roles
 from embedded.errors import EmbeddedError
+from embedded.machine import ports, processes, secrets_file, state_dir
 from embedded.progress import Progress
 
 PORT_VARIABLE = "TIDEMARK_CASSANDRA_PORT"
@@ -46,7 +47,7 @@ class Cassandra:
     """
 
     def __init__(
-        self, home: Path, port: int | None = None, min_free_bytes: int = homes.GIB
+        self, home: Path, port: int | None = None, min_free_bytes: int = state_dir.GIB
     ) -> None:
         """Store the arguments; nothing is started or written yet."""
         self._home = home.resolve()
@@ -64,19 +65,19 @@ class Cassandra:
         Raises:
             EmbeddedError: The disk is full, the pinned port is taken, or the server died.
         """
-        with homes.one_starter(self._home):
+        with state_dir.one_starter(self._home):
             if running := self.endpoint():
                 # Whoever started it may have been killed before it was ready.
                 self._wait_for_login(running, Progress(_NAME))
                 return running
-            homes.keep_private(self._home)
-            homes.require_space(self._home, self._min_free_bytes)
+            state_dir.keep_private(self._home)
+            state_dir.require_space(self._home, self._min_free_bytes)
             chosen = ports.choose(
                 self._ports_file,
                 ("native", "storage"),
                 {"native": self._port} if self._port else {},
             )
-            command = cassandra_node.prepare(self._home, chosen)
+            command = node.prepare(self._home, chosen)
             try:
                 return self._launch(command, chosen["native"])
             except BaseException:
@@ -96,10 +97,10 @@ class Cassandra:
         native = ports.read(self._ports_file).get("native")
         if native is None or not processes.running(_NAME, self._run):
             return None
-        return Endpoint(ports.HOST, native, cassandra_roles.USERNAME, self._password())
+        return Endpoint(ports.HOST, native, roles.USERNAME, self._password())
 
     def _launch(self, command: list[str], port: int) -> Endpoint:
-        for log in (cassandra_node.output_file(self._home), self._home / "logs" / "system.log"):
+        for log in (node.output_file(self._home), self._home / "logs" / "system.log"):
             log.unlink(missing_ok=True)
         progress = Progress(_NAME)
         progress.update(f"starting on port {port}")
@@ -107,11 +108,11 @@ class Cassandra:
             _NAME,
             command,
             self._run,
-            log=cassandra_node.output_file(self._home),
+            log=node.output_file(self._home),
             environment=os.environ,
             cwd=self._home,
         )
-        endpoint = Endpoint(ports.HOST, port, cassandra_roles.USERNAME, self._password())
+        endpoint = Endpoint(ports.HOST, port, roles.USERNAME, self._password())
         self._wait_for_login(endpoint, progress)
         progress.done(f"ready on {endpoint.host}:{endpoint.port}")
         return endpoint
@@ -122,20 +123,20 @@ class Cassandra:
                 raise self._failure("Cassandra died while starting")
             if progress.elapsed > _DEADLINE_S:
                 raise self._failure(f"Cassandra gave no login within {_DEADLINE_S:.0f} s")
-            if cassandra_roles.log_in(endpoint.host, endpoint.port, endpoint.password):
+            if roles.log_in(endpoint.host, endpoint.port, endpoint.password):
                 return
             progress.update(f"waiting for a login, {self._last_step()}")
             time.sleep(_POLL_S)
 
     def _failure(self, what: str) -> EmbeddedError:
-        log = cassandra_node.log_file(self._home)
+        log = node.log_file(self._home)
         return EmbeddedError(
             what, str(log), "its last lines are below", detail=processes.log_tail(log)
         )
 
     def _last_step(self) -> str:
-        line = processes.log_tail(cassandra_node.log_file(self._home), 1).rpartition(" - ")[2]
+        line = processes.log_tail(node.log_file(self._home), 1).rpartition(" - ")[2]
         return f"log: {line.strip()[:70]}" if line.strip() else "JVM is starting"
 
     def _password(self) -> str:
-        return credentials.keep(self._home / "password")
+        return secrets_file.keep(self._home / "password")

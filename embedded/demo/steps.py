@@ -19,9 +19,11 @@ from unittest.mock import patch
 
 import httpx
 
-from embedded import defaults, rest, summary
-from embedded.airflow import Airflow
-from embedded.cassandra import Cassandra
+from embedded import applications
+from embedded.airflow import rest
+from embedded.airflow.server import Airflow
+from embedded.cassandra.server import Cassandra
+from embedded.demo import summary
 from embedded.errors import EmbeddedError
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, ROOT
 from embedded.progress import Progress
@@ -52,7 +54,7 @@ def run(months: int) -> None:
         node = Cassandra(CASSANDRA_HOME)
         _stop_if_interrupted(started, node.stop, ran_before=node.endpoint() is not None)
         endpoint = node.start()
-        environment = defaults.environment(endpoint)
+        environment = applications.environment(endpoint)
         airflow = Airflow(AIRFLOW_HOME, environment)
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):
@@ -228,5 +230,5 @@ def _load(months: int, environment: Mapping[str, str]) -> None:
 
 
 def _create_read_models(control: Control, settings: Settings) -> None:
-    create_keyspace(control, defaults.READ_MODEL_KEYSPACE, settings.replication)
-    create_tables(control, SCHEMA_DIR / "flights.cql", defaults.READ_MODEL_KEYSPACE)
+    create_keyspace(control, applications.READ_MODEL_KEYSPACE, settings.replication)
+    create_tables(control, SCHEMA_DIR / "flights.cql", applications.READ_MODEL_KEYSPACE)

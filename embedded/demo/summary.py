@@ -8,7 +8,7 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from embedded.defaults import READ_MODEL_KEYSPACE
+from embedded.applications import READ_MODEL_KEYSPACE
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.continuity.findings.checks import CHECKS

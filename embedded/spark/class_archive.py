@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pyspark
 
-from embedded import homes, jars, spark_home
-from embedded.java import java_home
+from embedded.machine import jars, state_dir
+from embedded.machine.java import java_home
 from embedded.paths import JARS
 from embedded.progress import Progress
+from embedded.spark import installation
 
 TRAINING = Path(__file__).resolve().parent / "class_training.py"
 # Whatever it has to say about an archive, the applications' output is not the place for it.
@@ -39,7 +40,7 @@ def options() -> str:
     empty file keeps it from being tried again, and nothing depends on it.
     """
     archive = JARS / f"spark-{_fingerprint()}.jsa"
-    with homes.one_starter(JARS):
+    with state_dir.one_starter(JARS):
         if not archive.exists():
             _make(archive)
         os.utime(archive)
@@ -54,7 +55,7 @@ def _fingerprint() -> str:
     modules = java_home() / "lib" / "modules"
     spark = Path(pyspark.__file__).parent
     what = [modules, modules.stat().st_mtime_ns, spark, pyspark.__version__, TRAINING.read_text()]
-    what.append(spark_home.variables()["SPARK_DIST_CLASSPATH"])
+    what.append(installation.variables()["SPARK_DIST_CLASSPATH"])
     return hashlib.sha256("\0".join(map(str, what)).encode()).hexdigest()[:12]
 
 
@@ -70,7 +71,7 @@ def _make(archive: Path) -> None:
         made = Path(directory) / archive.name
         environment = {
             **os.environ,
-            **spark_home.variables(),
+            **installation.variables(),
             "SPARK_SUBMIT_OPTS": " ".join(
                 [shlex.quote(f"-XX:ArchiveClassesAtExit={made}"), _SILENT]
             ),

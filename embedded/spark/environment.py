@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from embedded import class_archive, jars, spark_home
+from embedded.machine import jars
+from embedded.spark import class_archive, installation
 
 LATE_OPTIMIZING = (
     "-XX:Tier4InvocationThreshold=100000",
@@ -26,7 +27,7 @@ def environment() -> dict[str, str]:
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS", "")
     return {
-        **spark_home.variables(),
+        **installation.variables(),
         "SPARK_SUBMIT_OPTS": " ".join([*_JVM_OPTIONS, class_archive.options(), given]).strip(),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,

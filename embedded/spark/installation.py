@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pyspark
 
-from embedded import jars
-from embedded.java import java_home
+from embedded.machine import jars
+from embedded.machine.java import java_home
 
 
 def variables() -> dict[str, str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Browser, sync_playwright
 
-from embedded import browser, ports, processes, rest
+from embedded.airflow import rest
+from embedded.machine import browser, ports, processes
 
 USER = "reader"
 _NAME = "api-server-with-login"

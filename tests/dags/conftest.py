@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from embedded import processes, rest
-from embedded.airflow import Airflow
+from embedded.airflow import rest
+from embedded.airflow.server import Airflow
+from embedded.machine import processes
 
 DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile", "manage_projections")
 

@@ -11,8 +11,8 @@ import httpx
 import psutil
 import pytest
 
-from embedded import rest
-from embedded.airflow import Airflow
+from embedded.airflow import rest
+from embedded.airflow.server import Airflow
 from tests.integration import flights
 from tests.integration.conftest import control, make_journals, pool
 from tests.integration.flights import FlightsJournal

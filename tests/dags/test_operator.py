@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from embedded import rest
+from embedded.airflow import rest
 from tests.dags.conftest import Doors
 from tests.dags.fake_application import DIES, ERROR, FAILS, NOTHING_TO_DO, REFUSES
 

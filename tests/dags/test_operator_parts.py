@@ -15,7 +15,7 @@ from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
 
 import tidemark_plugin
-from embedded import airflow_environment
+from embedded.airflow import configuration
 from tidemark.settings import REPOSITORY, Settings
 from tidemark_airflow import data_docs, operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
@@ -147,7 +147,7 @@ def test_server_without_a_login_answers_only_to_its_own_names(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A foreign page can make its own name lead to 127.0.0.1, but the name stays its own."""
-    hosts = airflow_environment.build(tmp_path, 8080, {})["TIDEMARK_AIRFLOW_HOSTS"]
+    hosts = configuration.build(tmp_path, 8080, {})["TIDEMARK_AIRFLOW_HOSTS"]
     monkeypatch.setenv("TIDEMARK_AIRFLOW_HOSTS", hosts)
     app = FastAPI()
     app.add_api_route("/", lambda: "in")

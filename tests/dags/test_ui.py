@@ -15,7 +15,7 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from embedded import rest
+from embedded.airflow import rest
 from tests.dags.browser import USER, Guarded, chromium, guarded
 from tests.dags.conftest import DAG_IDS, Doors
 from tests.dags.fake_application import JUDGED

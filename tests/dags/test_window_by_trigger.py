@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from embedded import rest
+from embedded.airflow import rest
 from tests.dags.conftest import DAG_IDS, Doors
 from tidemark_airflow.window import GIVE_PARAMS, iso
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from embedded import processes
-from embedded import spark as embedded_spark
-from embedded.cassandra import Cassandra, Endpoint
+from embedded.cassandra.server import Cassandra, Endpoint
+from embedded.machine import processes
+from embedded.spark import environment as embedded_spark
 from tests.faults.killing import start_until, wait_for_locks
 from tests.faults.seams import Seam
 from tests.integration.support import ROOT, Journal

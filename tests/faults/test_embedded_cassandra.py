@@ -11,9 +11,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from embedded import cassandra_roles, ports, processes
-from embedded.cassandra import Cassandra, Endpoint
+from embedded.cassandra import roles
+from embedded.cassandra.server import Cassandra, Endpoint
 from embedded.errors import EmbeddedError
+from embedded.machine import ports, processes
 
 
 def listens(port: int) -> bool:
@@ -28,8 +29,8 @@ def test_the_server_refuses_a_wrong_login(
     cassandra: Endpoint, username: str, password: str
 ) -> None:
     with (
-        pytest.raises(cassandra_roles.LoginRefused),
-        cassandra_roles.session(cassandra.host, cassandra.port, username, password),
+        pytest.raises(roles.LoginRefused),
+        roles.session(cassandra.host, cassandra.port, username, password),
     ):
         pytest.fail("the login was accepted")
 
@@ -79,9 +80,7 @@ def test_a_second_start_keeps_data_and_password_and_stop_leaves_nothing(tmp_path
         process = processes.running("cassandra", tmp_path / "run")
         assert node.start() == first
         assert processes.running("cassandra", tmp_path / "run") == process
-        with cassandra_roles.session(
-            first.host, first.port, first.username, first.password
-        ) as session:
+        with roles.session(first.host, first.port, first.username, first.password) as session:
             session.execute(
                 "CREATE KEYSPACE kept WITH replication ="
                 " {'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -94,9 +93,7 @@ def test_a_second_start_keeps_data_and_password_and_stop_leaves_nothing(tmp_path
 
         second = node.start()
         assert second == first
-        with cassandra_roles.session(
-            second.host, second.port, second.username, second.password
-        ) as session:
+        with roles.session(second.host, second.port, second.username, second.password) as session:
             assert session.execute(
                 "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = 'kept'"
             ).one()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from embedded.cassandra import Endpoint
+from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
 from tests.integration.projections import Projections
 from tests.integration.support import Journal, wait_until

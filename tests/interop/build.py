@@ -8,8 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from embedded import jars
-from embedded.java import java_home
+from embedded.machine import jars
+from embedded.machine.java import java_home
 
 SOURCES = Path(__file__).parent / "client"
 MAIN = "tidemark.interop.Main"

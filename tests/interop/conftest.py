@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.cassandra import Endpoint
+from embedded.cassandra.server import Endpoint
 from tests.integration.conftest import control, make_journal, make_journals, pool
 from tests.integration.support import Journal
 from tests.interop import build

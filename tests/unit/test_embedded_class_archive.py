@@ -9,8 +9,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from embedded import class_archive, spark_home
-from embedded.java import java_home
+from embedded.machine.java import java_home
+from embedded.spark import class_archive, installation
 
 
 def java(options: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -20,7 +20,7 @@ def java(options: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         str(java_home() / "bin" / "java"),
         *options.split(),
         "-cp",
-        f"{jars}/conf:{jars}/jars/*:{spark_home.variables()['SPARK_DIST_CLASSPATH']}",
+        f"{jars}/conf:{jars}/jars/*:{installation.variables()['SPARK_DIST_CLASSPATH']}",
     ]
     return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=60)
 
@@ -44,7 +44,7 @@ def test_it_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = class_archive.options()
     monkeypatch.setattr(class_archive, "_make", lambda archive: pytest.fail("made again"))
     assert class_archive.options() == made
-    for name, value in spark_home.variables().items():
+    for name, value in installation.variables().items():
         monkeypatch.setenv(name, value)
     assert class_archive.options() == made, "not the same within its own environment"
 

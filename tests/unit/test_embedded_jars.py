@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from jgo.maven import Artifact
 
-from embedded import jars
 from embedded.errors import EmbeddedError
+from embedded.machine import jars
 
 SERVED = b"what the repository serves"
 GOOD = hashlib.sha256(SERVED).hexdigest()

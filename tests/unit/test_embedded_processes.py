@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from embedded import processes
+from embedded.machine import processes
 
 IGNORES_TERM = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); {} time.sleep(99)"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from embedded import homes
-from embedded.airflow import Airflow
-from embedded.cassandra import Cassandra
+from embedded.airflow.server import Airflow
+from embedded.cassandra.server import Cassandra
 from embedded.errors import EmbeddedError
+from embedded.machine import state_dir
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_home_of_a_server_is_for_its_owner_only(
 def test_directory_that_is_only_locked_stays_as_it_is(tmp_path: Path) -> None:
     """That of the jars is read by the containers of docker-compose, too."""
     tmp_path.chmod(0o755)
-    with homes.one_starter(tmp_path):
+    with state_dir.one_starter(tmp_path):
         assert tmp_path.stat().st_mode & 0o777 == 0o755

@@ -1,0 +1,1 @@
+"""The embedded Cassandra: a real server as a child process."""

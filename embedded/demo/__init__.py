@@ -1,0 +1,1 @@
+"""The main job over real data, step by step, and its summary."""

@@ -1,0 +1,1 @@
+"""What the servers need of the machine: Java, jars, ports, processes, directories, secrets."""

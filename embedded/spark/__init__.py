@@ -1,0 +1,1 @@
+"""Spark on this machine: its installation, its options, and the archive of its classes."""
