@@ -1,7 +1,7 @@
 """reconcile settle: an event that no reader could read stays as it is, and validate goes on.
 
 Such an event has no row and takes no number, so nothing behind it is wrong; but nobody will ever
-see it. So validate accuses it until somebody has said that this is as it should be, and why.
+see it. So validate reports it until somebody has stated that this is right, and why.
 """
 
 from __future__ import annotations

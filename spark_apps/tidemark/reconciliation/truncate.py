@@ -19,7 +19,7 @@ def operation() -> Operation:
 
 
 def plan(run: RunContext) -> Plan:
-    """Count the partitions that go, and say what cannot be had back."""
+    """Count the partitions to delete, and warn of what cannot be restored."""
     settings = run.settings
     # Counted as they come: a journal has millions of persistence ids.
     partitions = Counter(tag for tag, _ in tag_views.partitions(run.control, settings))

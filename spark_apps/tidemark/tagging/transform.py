@@ -35,7 +35,7 @@ def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
 
 @shaped(marked=shapes.MARKED, returns=shapes.MARKED)
 def to_write(marked: DataFrame) -> DataFrame:
-    """Return the (event, tag) rows to write: those of planned buckets, and late ones of covered.
+    """Return the (event, tag) rows to write: rows of planned buckets, late rows of covered ones.
 
     A late event became visible after its bucket was done: it lies beyond the progress.
     """
@@ -81,7 +81,7 @@ def progress_rows(marked: DataFrame) -> DataFrame:
 
 @shaped(events=shapes.INDEX, returns=shapes.WHOLE_SERIES)
 def whole_series(events: DataFrame, counted: Sequence[str]) -> DataFrame:
-    """Return the lengths of series whose first event is present, and those of untagged events.
+    """Return the lengths of series whose first event is present, and numbers of untagged events.
 
     The events are not numbered: counts and highest sequence nrs need no sort.
 

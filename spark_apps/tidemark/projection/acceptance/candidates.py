@@ -31,7 +31,7 @@ SEARCHED_FIRST = 4
 
 @dataclass(frozen=True)
 class Candidates:
-    """What was seen, and how far that reaches; both in memory.
+    """The candidates of a batch and the frontiers that follow from them; both in memory.
 
     Attributes:
         rows: CANDIDATES.
@@ -48,7 +48,7 @@ class Candidates:
 def find_candidates(
     source: EventSource, batch: Batch, planned: DataFrame, stored: DataFrame
 ) -> Candidates:
-    """Find what there is of each series, wherever it lies.
+    """Find the candidates of each series, wherever they lie.
 
     Args:
         source: the events of the projection.
@@ -87,10 +87,10 @@ def by_sequence_nr(
         batch: what is processed.
         planned: the rows of the buckets to process.
         stored: of all series.
-        unread: of what lies in planned buckets nothing is taken.
+        unread: events behind what was consumed; those in planned buckets are ignored.
         deleted: of all persistence ids.
-        written: up to there a number that is not there was never given to an event. None if every
-            number is.
+        written: how far each series was written, if numbers may be left out; a number up to
+            there that is absent was never given to an event. None if every number is given.
     """
     rows = _placed(run, batch, planned, read.numbered(unread).select(*KEYS))
     after, restarted = batch.definition.reset_after, None

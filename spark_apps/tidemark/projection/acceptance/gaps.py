@@ -185,7 +185,7 @@ class HeldBack:
 
 
 def find_held_back(validated: DataFrame, seen: DataFrame, reached: DataFrame) -> HeldBack:
-    """Find what must not be consumed; the arguments are those of `of_buckets`."""
+    """Find what must not be consumed; arguments are as for `of_buckets`."""
     series = of_buckets(validated, seen, reached).localCheckpoint()
     return HeldBack(
         errors(named(series).collect()),

@@ -46,10 +46,10 @@ def advance_frontiers(
 ) -> DataFrame:
     """Find how far each series can be consumed.
 
-    A series that nothing is stored of begins with its first number in the projection's time
-    buckets if that is 1, if the event before it lies in an older bucket, or if all before it can
-    have been deleted or purged. Otherwise those come first; what was seen in a bucket that may not
-    be consumed yet was not purged.
+    A series that nothing is stored of begins with its first number in the projection's time buckets
+    if that is 1, if the event before it lies in an older bucket, or if all before it can have been
+    deleted or purged. Otherwise the earlier events come first; an event in a bucket that may not be
+    consumed yet was not purged.
 
     Args:
         sightings: rows may repeat. With the column of `jumping` a number may follow one that is
@@ -104,7 +104,7 @@ def jumping(sightings: DataFrame, written: DataFrame) -> DataFrame:
         sightings: all that there are behind what was consumed, wherever they are.
         written: everything up to this number is among them.
 
-    Columns: those of `sightings`, and follows (bigint: the number before it, 0 if there is none;
+    Columns: SIGHTINGS, and follows (bigint: the number before it, 0 if there is none;
     null if numbers between the two may still come).
     """
     in_order = Window.partitionBy(*SERIES).orderBy("number").rangeBetween(
@@ -221,11 +221,11 @@ def validate_events(rows: DataFrame, reached: DataFrame, is_back: Column) -> Dat
     Args:
         rows: with `ticks` if `reached` has former_ticks.
         reached: FRONTIERS, of which base and reached_number are used; perhaps with the mark of
-            `resets.with_restart_marks`: what lies at or before former_ticks was consumed in a
+            `resets.with_restart_marks`: events at or before former_ticks were consumed in a
             former life.
         is_back: whether a row lies where the projection has been before.
 
-    Columns: those of `rows`, and result (string: a `Validation`), reached_number.
+    All columns of `rows` are kept; result (string: a `Validation`) and reached_number are added.
     """
     has_resets = "former_ticks" in reached.columns
     former = ["former_ticks"] if has_resets else []

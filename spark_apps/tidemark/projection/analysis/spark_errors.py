@@ -1,4 +1,4 @@
-"""What Spark's own errors say, in one line."""
+"""The texts of Spark's own errors, in one line."""
 
 from __future__ import annotations
 

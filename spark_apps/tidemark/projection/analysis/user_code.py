@@ -1,4 +1,4 @@
-"""The user's function: imported, called, and what it raises said with the line of its file."""
+"""The user's function: import, call, and errors with the line of its file."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _CAST = "org.apache.spark.sql.catalyst.expressions.Cast"
 
 @dataclass(frozen=True)
 class Decoders:
-    """The rules in their order, and what those of each family need, by the rule's index.
+    """The rules in their order, and what each family of rules needs, by the rule's index.
 
     Attributes:
         rules: the first that takes an event reads it.

@@ -35,8 +35,8 @@ class DecoderRule:
     """One rule.
 
     Attributes:
-        serializer_id: of the events that it takes; None takes those of every serializer.
-        manifest: the serializer's manifest of the events that it takes; None takes every one.
+        serializer_id: of the events that it takes; None for events of every serializer.
+        manifest: the serializer's manifest of the events that it takes; None for every manifest.
         kind: how their payloads are read.
         arguments: what the kind needs to know.
         file: the definition that has the rule.

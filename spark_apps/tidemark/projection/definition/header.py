@@ -1,4 +1,4 @@
-"""What the header of a projection's file may say, key by key.
+"""The keys that the header of a projection's file may have, and their values.
 
 `include/schemas/projection.schema.json` is made of these models, for editors.
 """

@@ -125,7 +125,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.ExecutionLoader):
 
 
 def _install(sources: ModuleTexts) -> None:
-    """Make the modules importable, and forget those of other directories or older texts."""
+    """Make the modules importable, and forget modules of other directories or of older texts."""
     for finder in [installed for installed in sys.meta_path if isinstance(installed, _Finder)]:
         if finder.sources == sources:
             return

@@ -18,7 +18,7 @@ from tidemark.projection.offset_store.offsets import OffsetStore
 
 
 def set_paused(run: RunContext, names: Sequence[str], *, paused: bool) -> Outcome:
-    """Pause or resume projections; what stands so already is said and left alone.
+    """Pause or resume projections; report projections that need no change, and leave them.
 
     A run that is under way is not stopped: it finishes its pieces, the next one plans none.
 

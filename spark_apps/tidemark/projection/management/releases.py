@@ -25,7 +25,7 @@ from tidemark.projection.planning.plan import ledger, validated_buckets
 
 
 def run_releases(run: RunContext, names: Sequence[str]) -> Outcome:
-    """Say it of each blue/green projection. Spark is not started.
+    """Report the versions of each blue/green projection; Spark is not started.
 
     Raises:
         InvalidInput: a projection is unknown.

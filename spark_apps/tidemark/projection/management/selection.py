@@ -26,6 +26,6 @@ def select(run: RunContext, names: Sequence[str]) -> list[Definition]:
 
 
 def select_one(run: RunContext, name: str) -> Definition:
-    """Load one projection and check the journal that it reads; errors are those of `select`."""
+    """Load one projection and check the journal that it reads; errors as `select` raises them."""
     [definition] = select(run, [name])
     return definition

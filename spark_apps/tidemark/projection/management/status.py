@@ -84,7 +84,7 @@ def _finished(entry: PieceRow) -> datetime:
 def run_status(
     run: RunContext, names: Sequence[str], *, exact: bool = False, ranges: int = 16
 ) -> Outcome:
-    """Say it of each projection. Nothing is written but Tidemark's own tables, if absent.
+    """Report the status of each projection; write nothing but Tidemark's own tables, if absent.
 
     Args:
         run: the context of the run.

@@ -17,14 +17,14 @@ class Batch:
     """Some time buckets of a plan, and what is known of the others while they are processed.
 
     Attributes:
-        plan: what it is a part of.
-        slices: whose events are read.
+        plan: the plan of which the batch is a part.
+        slices: the slices whose events are read.
         pieces: to do; none of them is held.
         done: the time buckets that are done as far as this batch is concerned.
-        end: what lies at or behind it (epoch ms) is not there yet; None if nothing comes later in
-            the plan.
+        end: events at or behind it (epoch ms) count as absent; None if nothing comes later in the
+            plan.
         unsettled: the time buckets of earlier batches that hold events back.
-        left_out: the time buckets that were to be processed, but cannot be made again.
+        left_out: the planned time buckets whose result cannot be made again.
     """
 
     plan: ProjectionPlan
@@ -75,9 +75,10 @@ class Batch:
     ) -> Batch:
         """Return the batch of some of these time buckets.
 
-        To it the time buckets of earlier batches are done: an event that one of them held back,
-        and whose predecessor is in this batch, is late there. Those of later batches are not there
-        yet, even if they were done before; nothing of them can be accepted before it is processed.
+        The time buckets of earlier batches count as done: an event that one of them held back, and
+        whose predecessor is in this batch, is late there. The time buckets of later batches count
+        as absent, even if they were done before; their events cannot be accepted before they are
+        processed.
         """
         chosen, rest = frozenset(now), frozenset(later)
         return replace(

@@ -13,7 +13,7 @@ _SOURCES = (
     (applications.TAG_WRITE, "events_read", "tag_rows_written"),
     (applications.VALIDATE, "messages_checked", "tag_rows_checked"),
 )
-"""Application, and its counts of messages and of tag rows; what comes later is the better one."""
+"""Application, and its counts of messages and of tag rows; later applications take precedence."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Estimate:
     """The rows of some time buckets.
 
     Attributes:
-        rows: of those that the ledger knows. Of a projection by tags an upper bound, since the
-            rows of all tags are counted.
-        unknown: the number of time buckets that it does not know.
+        rows: the rows of the time buckets that the ledger knows. For a projection by tags it is an
+            upper bound, since the rows of all tags are counted.
+        unknown: the number of time buckets that the ledger does not know.
     """
 
     rows: int

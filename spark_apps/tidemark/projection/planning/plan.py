@@ -33,7 +33,7 @@ class ProjectionPlan:
         held: the time buckets of the pieces that wait for what their source waits for.
         done: time buckets before `end` that are done, by whatever definition; those to process
             again are among them.
-        first: the projection's first time bucket; what is older is not its business.
+        first: the projection's first time bucket; it does not process older events.
         is_truncated: whether tag views older than `first` may have been purged or have expired.
         end: the end of the window; like the others epoch milliseconds.
         slicing: the slices to process; None for whole time buckets.
@@ -108,8 +108,8 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     Never begun are those that `ready_buckets` has between the projection's first piece and the
     window: their schedule was missed. A blue/green version begins where the live one did.
 
-    A piece is held until its time bucket is among them. `force` runs those of the window all the
-    same, and those that are done again.
+    A piece is held until its time bucket is ready. `force` runs the pieces of the window before
+    they are ready, and again if they are done.
 
     Raises:
         SchemaMismatch, InvalidInput: as `source_check.require` raises them.

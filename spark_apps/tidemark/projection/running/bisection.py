@@ -180,7 +180,7 @@ class Bisection:
         yield whole.part(newer, failed.keys(), gaps, batch.end)
 
     def _note(self, units: Sequence[int], error: Exception) -> str:
-        """Say what failed, and of a single time bucket record it; returns the error in a line."""
+        """Report a failure, record it if it is of a single time bucket, and return it in a line."""
         why = reason_of(error)
         name = self.definition.name
         if len(units) > 1:

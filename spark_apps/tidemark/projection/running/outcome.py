@@ -52,7 +52,7 @@ class ProjectionOutcome:
         counts: of each time bucket when it was last processed.
         gaps: the error of each that is processed, but for events held back.
         failed: the error of each that could not be processed, while others were.
-        lost: those of `failed` whose events are no longer there.
+        lost: the time buckets in `failed` whose events are gone.
         statuses: the exit statuses of what failed.
         totals: of COUNTS.
         beyond: late events behind a gap, in time buckets that were not processed.

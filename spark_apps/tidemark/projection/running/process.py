@@ -76,7 +76,7 @@ def process_claimed(
 ) -> None:
     """Do the pieces that are claimed, and those that turn out to be late; as `process` does.
 
-    Pieces that their events make fail are in `outcome.failed`; it is for the caller to say so.
+    Pieces that fail because of their events are in `outcome.failed`; the caller reports them.
     """
     source = event_source(run, whole.definition, whole.slices)
     acceptance = Acceptance(OffsetStore.of(run, whole.definition), source, policy)

@@ -20,13 +20,13 @@ from tidemark.projection.definition.model import Definition
 
 @dataclass(frozen=True)
 class Watch:
-    """From before the first row is read; to be asked when all of them are.
+    """The operations of reconcile that were known before a projection read its first row.
 
     Attributes:
         run: the context of the run.
-        is_asked: the projection reads tag views.
-        day: of the audit trail, on which it began.
-        known: what reconcile had done by then.
+        is_asked: whether the projection reads tag views.
+        day: the day of the audit trail on which the read began.
+        known: the operations of reconcile up to then.
     """
 
     run: RunContext

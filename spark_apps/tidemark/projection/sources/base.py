@@ -46,7 +46,7 @@ class EventSource(ABC):
 
     @shaped(returns=shapes.EVENTS)
     def planned_rows(self, time_buckets: Sequence[int]) -> DataFrame:
-        """Read the same by the keys of `keep_keys`, if it keeps those of all these time buckets."""
+        """Read the rows by the keys of `keep_keys` if it has the keys of all these time buckets."""
         # A late time bucket that is tried anew by itself is not among them.
         if self._keys is None or not self._kept.issuperset(time_buckets):
             return self.rows(time_buckets)
@@ -80,7 +80,7 @@ class EventSource(ABC):
     def unread(self, batch: Batch, planned: DataFrame, stored: DataFrame) -> DataFrame:
         """Read the keys behind the stored number of each persistence id, or of everything.
 
-        Not of a source whose series are those of tags.
+        A source whose series have tags does not implement this.
 
         Args:
             batch: what is processed.

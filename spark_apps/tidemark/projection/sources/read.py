@@ -21,7 +21,7 @@ from tidemark.spark.shapes import shaped
 
 PAYLOAD = tuple(shapes.PAYLOAD)
 COLUMNS = tuple(name for name in shapes.EVENTS if name not in shapes.PAYLOAD)
-"""Those of an event without its payload."""
+"""The columns of an event without its payload."""
 
 
 _FEW = 0.2
@@ -91,7 +91,7 @@ def _ranges(time_buckets: Set[int], size: int) -> list[tuple[int, int]]:
 def by_sequence_nr(events: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
     """Return the events in some time buckets; each persistence id is a series.
 
-    Columns in: COLUMNS and PAYLOAD without tag and number. Columns out: COLUMNS and PAYLOAD.
+    The events lack tag and number.
     """
     return numbered(_in_buckets(events, time_buckets)).select(*COLUMNS, *PAYLOAD)
 
@@ -106,8 +106,7 @@ def _in_buckets(rows: DataFrame, time_buckets: Sequence[int]) -> DataFrame:
 def numbered(events: DataFrame) -> DataFrame:
     """Number events of the journal: each persistence id is a series of its sequence nrs.
 
-    Columns in: at least sequence_nr. Columns out: those, timestamp as event_timeuuid, and tag,
-    number.
+    All columns are kept; timestamp is renamed to event_timeuuid, tag and number are added.
     """
     named = events.withColumnRenamed("timestamp", "event_timeuuid")
     return named.withColumns({"tag": F.lit(NO_TAG), "number": F.col("sequence_nr")})

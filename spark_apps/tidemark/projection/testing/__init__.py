@@ -80,7 +80,7 @@ def failed_checks(
 ) -> dict[str, int]:
     """Return the number of rows that fail each check, by the check's text; warnings count too.
 
-    Args and errors are those of `run_projection`; a failed check is no error.
+    Args and errors are as for `run_projection`; a failed check is no error.
     """
     checked, rows, _ = _result(definition, events, bucket_size, spark)
     return {finding.check.text: finding.failing for finding in _findings(checked, rows)}
@@ -127,7 +127,7 @@ def unreadable_events(
 ) -> dict[tuple[str, int], str]:
     """Return the cause of each event that a run would quarantine, by (persistence_id, sequence_nr).
 
-    Args and errors are those of `run_projection`.
+    Args and errors are as for `run_projection`.
     """
     checked, decoded, _ = _decoded(definition, events, bucket_size, spark)
     _, failed = evaluate.result(checked, decoded)

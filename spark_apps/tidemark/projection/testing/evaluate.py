@@ -19,8 +19,8 @@ CAUSE = ("persistence_id", "sequence_nr", "cause")
 def result(checked: AnalyzedDefinition, decoded: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Return the result, of a fold without states before, and what a run would quarantine.
 
-    Columns in: those of `transform.decode`. Columns out: of the first those of
-    `AnalyzedDefinition.result`, of the second CAUSE.
+    `decoded` is of shape DECODED. The first frame has the columns of `AnalyzedDefinition.result`,
+    the second those in CAUSE.
     """
     events = transform.readable(decoded)
     unreadable = transform.unreadable(decoded).select(*CAUSE)

@@ -22,11 +22,10 @@ def folded(
 ) -> DataFrame:
     """Fold the events above each state's sequence nr into new states.
 
-    Columns in: events as `transform.readable` makes them; states those of `checked.result`, at
-    most one row of a persistence id.
-    Columns out: those of `checked.result` (sequence_nr is null if nothing could be folded), and
-    `_failures`, see `failures`. With `in_parts` the function gets one event in each call. What a
-    snapshot stands for is not among the events; it begins a state of its own.
+    `events` is of shape READABLE; `states` has the columns of `checked.result` and at most one row
+    for each persistence id. The result has the same columns (sequence_nr is null if nothing could
+    be folded), and `_failures`, see `failures`. With `in_parts` the function gets one event in each
+    call. Events that a snapshot stands for are absent; the snapshot begins a state of its own.
     """
     fold = _fold(checked, in_parts)
 

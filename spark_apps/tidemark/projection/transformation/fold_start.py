@@ -29,9 +29,9 @@ class FoldStart:
     """What the events of a run are folded upon; all in memory.
 
     Attributes:
-        states: the stored states of this version; columns are those of `AnalyzedDefinition.result`.
-        begun: persistence_id, reached_number: without such a state, and the run's own events are
-            not all that are accepted of them, or all behind a snapshot.
+        states: the stored states of this version, with the columns of `AnalyzedDefinition.result`.
+        begun: persistence_id and reached_number of ids without such a state, of which the run has
+            read only a part of the accepted events, or of those behind a snapshot.
     """
 
     states: DataFrame

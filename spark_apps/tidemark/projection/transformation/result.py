@@ -41,9 +41,9 @@ class Result:
     """What was made of the events of a batch.
 
     Attributes:
-        rows: of the result; columns are those of `AnalyzedDefinition.result`.
+        rows: of the result, with the columns of `AnalyzedDefinition.result`.
         unprocessed: the events that the user's code raised for, besides those that cannot be
-            decoded; columns are those of `transform.unreadable`. None if there can be none.
+            decoded, of shape UNREADABLE. None if there can be none.
         cached: the frames that both are made from, in memory.
     """
 

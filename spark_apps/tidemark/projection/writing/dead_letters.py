@@ -18,7 +18,7 @@ def quarantine_events(
 ) -> None:
     """Write them to quarantine; then go on or stop, as the definition's on-error says.
 
-    Columns in: those of `transform.unreadable`; at least one row.
+    The events are of shape UNREADABLE; there is at least one.
 
     Raises:
         LockLost: our lock ran out while we worked.

@@ -30,7 +30,7 @@ def batch_id(batch: WriteRequest) -> str:
 
 
 def column_problems(analyzed: AnalyzedDefinition) -> Iterator[str]:
-    """Say what a Parquet file in a Hive layout cannot hold."""
+    """Return what a Parquet file in a Hive layout cannot hold, a line each."""
     result = analyzed.result
     if result.names == ["time_bucket"]:
         yield "the result has no column beside time_bucket, which is the name of the directory"

@@ -70,7 +70,7 @@ class WriteMode:
 
     Attributes:
         required: the columns of the event that the result must have, with their types.
-        purpose: what those of them are for that are not part of a table's primary key.
+        purpose: what the required columns are for that are not part of a table's primary key.
         key_problem: what is wrong with a table's partition key and clustering columns, or None.
         rows_of: the rows to store, made from the result.
         count: counts those rows; raises a TidemarkError if they contradict the mode's rules.

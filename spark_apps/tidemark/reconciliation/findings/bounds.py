@@ -1,4 +1,4 @@
-"""Which events and rows a comparison of messages with tag views speaks of."""
+"""The bounds of a comparison of messages with tag views."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bounds:
     """Times in ticks (100 ns since 1582) unless said otherwise.
 
     Attributes:
-        written_before: events from here on may still be on their way: nothing is said of them.
+        written_before: events from here on may still be on their way and are not compared.
         settled_before: the progress of events before it must have been written.
         expired_before: rows of events before it may be gone by the tables' TTL.
         first_bucket: events in earlier time buckets (epoch ms) need no row.

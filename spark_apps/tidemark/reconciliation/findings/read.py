@@ -27,7 +27,7 @@ class ScopedKeys:
     """What messages and tag views hold, without payloads; all in memory.
 
     Attributes:
-        index: `tagging.events.index_of`; of the tags only those of the scope.
+        index: `tagging.events.index_of`, with the tags of the scope only.
         rows: `tag_view_keys`.
         progress: `write_progress`.
         scanning: `scanning`.

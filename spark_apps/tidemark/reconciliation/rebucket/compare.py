@@ -38,8 +38,8 @@ class Difference(NamedTuple):
 
     Attributes:
         totals: how many rows.
-        rows: one for each that differs; columns: KEY, and verdict, which is MISSING or EXTRA as
-            seen from the target, or DIFFERENT if a cell beside the key is.
+        rows: the rows that differ. Columns: KEY, and verdict: MISSING or EXTRA in the target, or
+            DIFFERENT if a cell beside the key differs.
     """
 
     totals: Totals
@@ -69,7 +69,7 @@ def newest_ticks(rows: DataFrame) -> int:
 def compare(source: DataFrame, target: DataFrame) -> Difference:
     """Compare two tables by key, and by a hash of 64 bits over the other cells of each row.
 
-    Columns in: those of the tag views, the same in both.
+    Both have the columns of the tag views.
     """
     sides = _side(source, F.lit(True)).unionByName(_side(target, F.lit(False)))
     keyed = sides.groupBy(*KEY).agg(

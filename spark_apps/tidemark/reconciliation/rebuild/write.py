@@ -45,8 +45,8 @@ def write_series(
         run: the context of the run.
         messages: whole messages.
         tag_rules: the rules that add tags.
-        tags: only these, or None. With tags named, tag_scanning is left as it is: it speaks of
-            all tags of a persistence id.
+        tags: only these, or None. With tags named, tag_scanning is left as it is: it covers all
+            tags of a persistence id.
         ensure_locked: raises LockLost when the run must not write any more.
 
     Returns:
