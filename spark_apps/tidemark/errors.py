@@ -23,6 +23,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import PurePath
 
+_OF_CASSANDRA = ("com.datastax.", "Control channel not available")
+"""Parts of the texts of the Java driver's errors, which reach a run through Spark."""
 _REASON_LENGTH = 2000
 
 
@@ -76,7 +78,10 @@ def root_cause(error: BaseException) -> str:
         while cause is not None and cause.getCause() is not None:
             cause = cause.getCause()
         text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
-        return _python_cause(text) or text.splitlines()[0]
+        line = _python_cause(text) or text.splitlines()[0]
+        if any(mark in line for mark in _OF_CASSANDRA):
+            return f"Cassandra failed a Spark job: {line}; check that its servers are up, and run again"
+        return line
     return type(error).__name__
 
 
