@@ -25,6 +25,7 @@ from pathlib import PurePath
 
 _OF_CASSANDRA = ("com.datastax.", "Control channel not available")
 """Parts of the texts of the Java driver's errors, which reach a run through Spark."""
+_CHECK_SERVERS = "check that its servers are up, and run again"
 _REASON_LENGTH = 2000
 
 
@@ -80,7 +81,7 @@ def root_cause(error: BaseException) -> str:
         text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
         line = _python_cause(text) or text.splitlines()[0]
         if any(mark in line for mark in _OF_CASSANDRA):
-            return f"Cassandra failed a Spark job: {line}; check that its servers are up, and run again"
+            return f"Cassandra failed a Spark job: {line}; {_CHECK_SERVERS}"
         return line
     return type(error).__name__
 
