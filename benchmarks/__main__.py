@@ -65,8 +65,9 @@ def _run(months: int, endpoint: Endpoint) -> Table:
         return measure([sys.executable, script, *options], environment, server)
 
     def plain(keyspace: str, table: str) -> Cost:
-        script = str(ROOT / "benchmarks" / "plain_copy.py")
-        return measure([sys.executable, script, keyspace, table, PLAIN], environment, server)
+        module = ("-m", "benchmarks.plain_copy")
+        command = [sys.executable, *module, keyspace, table, PLAIN]
+        return measure(command, {**environment, "PYTHONPATH": str(ROOT)}, server)
 
     load = application("load_flights", "--months", str(months))
     _add(rows, "load-flights: messages", load, load.report["counts"]["events_written"])

@@ -103,7 +103,7 @@ class Bench:
         self.run("benchmarks/synthetic.py", self.keyspace, *numbers)
 
     def pekko(self, client: Client) -> Node:
-        """Yield a node of the real plugin on this journal."""
+        """Open a node of the real plugin on this journal."""
         first = from_millis(HISTORY[0])
         return client.open(plugin_settings(self.keyspace, "Hour", first))
 

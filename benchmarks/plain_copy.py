@@ -1,7 +1,7 @@
 """The yardstick: the plain connector, its defaults unchanged, writes the rows of a table.
 
-`plain_copy.py KEYSPACE TABLE TARGET_KEYSPACE` reads one table and writes the same rows into the
-table of the same name in another keyspace. The last line of its output counts them.
+`python -m benchmarks.plain_copy KEYSPACE TABLE TARGET_KEYSPACE` reads one table and writes the same
+rows into the table of the same name in another keyspace. The last line of its output counts them.
 """
 
 from __future__ import annotations

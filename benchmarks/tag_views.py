@@ -79,7 +79,7 @@ def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
         cpu = f"{cost.client_cpu_s:.0f} s Tidemark, {cost.server_cpu_s:.0f} s Cassandra"
         table.add_row(f"  CPU: {cpu}", "", "", "", "")
     turns = zip(by_pekko, costs["local[2]"], strict=True)
-    ratios = ", ".join(f"{of_master_s / cost.wall_s:.2f}" for of_master_s, cost in turns)
+    ratios = ", ".join(f"{pekko_s / cost.wall_s:.2f}" for pekko_s, cost in turns)
     table.add_row(f"  ratio of local[2] in each round: {ratios}", "", "", "", "")
     ceiling = _ceiling(bench, events, jmx_port)
     seconds = ceiling.write_s + ceiling.import_s

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from embedded.errors import EmbeddedError
 from embedded.machine import secrets_file
 from embedded.machine.ports import HOST
 from embedded.paths import ROOT, STATE
 from embedded.spark import environment as spark
+from tidemark.settings import parse_hosts
 
 PARALLELISM = 4
 """Tasks at a time; each is a process, and one of Spark fills two cores."""
@@ -113,11 +115,17 @@ def _connections(environment: Mapping[str, str]) -> dict[str, str]:
         "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[*]"}
     }
     if hosts := environment.get("TIDEMARK_CASSANDRA_HOSTS"):
-        addresses = [address.strip().rpartition(":") for address in hosts.split(",")]
+        addresses = parse_hosts(hosts)
+        if len({port for _, port in addresses}) > 1:
+            raise EmbeddedError(
+                "the hosts of Cassandra have different ports",
+                "TIDEMARK_CASSANDRA_HOSTS",
+                "give hosts with one port: a connection of Airflow has no more",
+            )
         connections["CASSANDRA_DEFAULT"] = {
             "conn_type": "cassandra",
-            "host": ",".join(host for host, _, _ in addresses),
-            "port": int(addresses[0][2]),
+            "host": ",".join(host for host, _ in addresses),
+            "port": addresses[0][1],
             "login": environment.get("TIDEMARK_CASSANDRA_USERNAME", ""),
             "password": environment.get("TIDEMARK_CASSANDRA_PASSWORD", ""),
         }

@@ -178,7 +178,8 @@ class Airflow:
                 raise self._failure(name, "died while starting")
 
     def _failure(self, name: str, what: str) -> EmbeddedError:
-        log = self._log(name.replace("_", "-"))
+        # The metadatabase has no process of its own: the API server is what asks it.
+        log = self._log("api-server" if name == "metadatabase" else name.replace("_", "-"))
         return EmbeddedError(
             f"Airflow's {name} {what}",
             str(log),

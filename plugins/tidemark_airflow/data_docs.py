@@ -45,7 +45,7 @@ def directory() -> Path:
 
 
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """Return Data Docs as an ASGI application, which is loaded at the first request."""
+    """Serve Data Docs: an ASGI application, which is loaded at the first request."""
     # It costs half a second, in every task if it were above.
     from tidemark_airflow.data_docs_pages import app
 

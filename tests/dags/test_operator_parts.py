@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from fastapi import FastAPI
 
 import tidemark_plugin
 from embedded.airflow import configuration
+from embedded.errors import EmbeddedError
 from tidemark.settings import REPOSITORY, Settings
 from tidemark_airflow import data_docs, operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
@@ -141,6 +143,25 @@ def test_outlets_are_told_what_was_done_and_not_what_was_asked_for() -> None:
         "window_end": "2026-11-02T23:00:00Z",
         "run_id": "r",
     }
+
+
+def test_addresses_of_cassandra_become_one_connection(tmp_path: Path) -> None:
+    """A port that is left out is Cassandra's own."""
+
+    def connection(hosts: str) -> dict[str, object]:
+        given = {"TIDEMARK_CASSANDRA_HOSTS": hosts}
+        built = configuration.build(tmp_path, 8080, given)["AIRFLOW_CONN_CASSANDRA_DEFAULT"]
+        return dict(json.loads(built))
+
+    assert connection("one, two:9042") | {"login": "", "password": ""} == {
+        "conn_type": "cassandra",
+        "host": "one,two",
+        "port": 9042,
+        "login": "",
+        "password": "",
+    }
+    with pytest.raises(EmbeddedError, match="different ports"):
+        connection("one:9042,two:9043")
 
 
 def test_server_without_a_login_answers_only_to_its_own_names(
