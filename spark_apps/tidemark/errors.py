@@ -23,9 +23,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import PurePath
 
-_OF_CASSANDRA = ("com.datastax.", "Control channel not available")
-"""Parts of the texts of the Java driver's errors, which reach a run through Spark."""
-_CHECK_SERVERS = "check that its servers are up, and run again"
+_OUTAGES = (
+    "AllNodesFailedException",
+    "ClosedConnectionException",
+    "Control channel not available",
+    "DriverTimeoutException",
+    "Failed to open native connection",
+    "HeartbeatException",
+    "NoNodeAvailableException",
+    "NodeUnavailableException",
+    "ReadTimeoutException",
+    "UnavailableException",
+    "WriteTimeoutException",
+)
+"""Parts of the texts of the Java driver's errors when Cassandra does not answer."""
 _REASON_LENGTH = 2000
 
 
@@ -73,16 +84,27 @@ def together(what: str, statuses: Iterable[int]) -> TidemarkError:
 
 def root_cause(error: BaseException) -> str:
     """Return an unforeseen error as one line; for a failed Spark job, the JVM's own cause."""
+    outage = of_cassandra(error)
+    return str(outage) if outage else _cause(error)
+
+
+def of_cassandra(error: BaseException) -> CassandraUnavailable | None:
+    """Return the error of a Spark job as a foreseen one if it failed because of Cassandra."""
+    cause = _cause(error)
+    if not any(outage in cause for outage in _OUTAGES):
+        return None
+    remedy = "check that its servers are up, and run again"
+    return CassandraUnavailable(f"Cassandra failed a Spark job: {cause}", do=remedy)
+
+
+def _cause(error: BaseException) -> str:
     # A JVM that has ended cannot be asked for the cause; then the error's type must do.
     with suppress(Exception):
         cause = getattr(error, "java_exception", None)
         while cause is not None and cause.getCause() is not None:
             cause = cause.getCause()
         text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
-        line = _python_cause(text) or text.splitlines()[0]
-        if any(mark in line for mark in _OF_CASSANDRA):
-            return f"Cassandra failed a Spark job: {line}; {_CHECK_SERVERS}"
-        return line
+        return _python_cause(text) or text.splitlines()[0]
     return type(error).__name__
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.errors import root_cause
+from tidemark.errors import of_cassandra, root_cause
 
 
 class JavaError:
@@ -44,6 +44,15 @@ def test_spark_job_that_cassandra_failed_says_so(text: str) -> None:
     )
 
 
-def test_spark_job_that_something_else_failed_has_its_own_cause() -> None:
-    text = "java.lang.OutOfMemoryError: Java heap space"
-    assert root_cause(FailedJob(JavaError("a job", JavaError(text)))) == text
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.lang.OutOfMemoryError: Java heap space",
+        # Its trace is of use: the server is up, and the statement is Tidemark's own.
+        "com.datastax.oss.driver.api.core.servererrors.InvalidQueryException: no such table",
+    ],
+)
+def test_spark_job_that_something_else_failed_has_its_own_cause(text: str) -> None:
+    error = FailedJob(JavaError("a job", JavaError(text)))
+    assert root_cause(error) == text
+    assert of_cassandra(error) is None

@@ -23,7 +23,7 @@ from tidemark.application import log
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import TidemarkError, root_cause
+from tidemark.errors import TidemarkError, of_cassandra, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
 from tidemark.window import Window, iso
@@ -75,6 +75,9 @@ class _Report:
         self.content["error"] = "interrupted; its locks were given back, run it again to go on"
 
     def unforeseen(self, error: Exception) -> None:
+        if outage := of_cassandra(error):
+            self.foreseen(outage)
+            return
         # A bug report needs the traceback; a user reads the one line after the traceback.
         traceback.print_exc()
         self.status = 1

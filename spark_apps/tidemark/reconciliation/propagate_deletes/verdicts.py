@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.journal.series import SERIES
-from tidemark.journal.shapes import DELETED, MESSAGE_KEYS, TAG_ROWS, WRITE_PROGRESS
+from tidemark.journal.shapes import DELETED, MESSAGE_KEYS, TAG_ROWS
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import Shape, shaped
 
@@ -29,6 +29,8 @@ GOES, YOUNG, NEEDED, BEHIND, NO_PROGRESS, BEYOND = (
     "beyond_search_limit",
 )
 """The verdicts on the row of a deleted event; all but the first keep it."""
+NUMBERS: Shape = {"persistence_id": "string", "tag": "string", "progress_number": "bigint"}
+"""The number that the progress of each series has."""
 ROWS_OF_IDS: Shape = {**TAG_ROWS, "is_deleted": "boolean"}
 VERDICTS: Shape = {**TAG_ROWS, "verdict": "string", "first_left": "bigint"}
 """`first_left`: the number that a reader of this id and tag would meet first."""
@@ -66,7 +68,7 @@ def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> Da
     )
 
 
-@shaped(rows=ROWS_OF_IDS, progress=WRITE_PROGRESS, returns=VERDICTS)
+@shaped(rows=ROWS_OF_IDS, progress=NUMBERS, returns=VERDICTS)
 def judged(
     rows: DataFrame,
     progress: DataFrame,
