@@ -96,7 +96,6 @@ SAMPLE = (
     "a day on which Airflow was down is made good",
     "an event of the last hour of the day is not accused",
     "a bucket that waits for an event of tomorrow is not made of what is left of it",
-    "an event of tomorrow under a tag is no gap in it today",
 )
 """The histories that `make test` plays; `make soak` plays the others, too."""
 

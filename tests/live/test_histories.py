@@ -20,12 +20,9 @@ COUNT = int(os.environ.get("LIVE_HISTORIES", "200"))
 INTERVALS = int(os.environ.get("LIVE_INTERVALS", "20"))
 
 
-SAMPLE = (3, 5)
-"""Seeds that found a defect, at a length of three intervals."""
-
-
-@pytest.mark.parametrize("seed", SAMPLE)
+@pytest.mark.parametrize("seed", [3, pytest.param(5, marks=pytest.mark.soak)])
 def test_short_history(seed: int, make_journal: Callable[..., Journal], tmp_path: Path) -> None:
+    """The seeds found a defect, at a length of three intervals."""
     play(profile_of(seed), history_of(seed, 3), make_journal(), tmp_path)
 
 
