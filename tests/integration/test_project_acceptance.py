@@ -154,7 +154,7 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     events = [*before, *ahead, *after, *later]
     old = red("z|1", 1, -2), red("z|1", 2, 0.5)
     projections.insert(*events, *old)
-    projections.validated(-2, 0)
+    projections.validated(0)
     first = projections.run(0, 1)
     assert first.status == 0, first.stderr
     assert projections.states() == [
@@ -163,7 +163,7 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     ]
     # Events before the projection's first bucket do not count.
     assert results(projections) == both([*before, old[1]])
-    projections.validated(1, 2, 3)
+    projections.validated(-2, 1, 2, 3)
     # The event follows consumed ones, by a clock behind by more than the projection's age.
     projections.insert(red("z|1", 3, -1.5))
     healed = projections.run(3, 4)

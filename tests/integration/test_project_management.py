@@ -117,7 +117,8 @@ def test_status_says_what_is_open_since_when_and_why(projections: Projections) -
     assert result.status == 0, result.stderr
     lines = [line.strip() for line in result.stdout.splitlines()]
     at = lines.index("totals version 1: 2 done, 1 open")
-    assert lines[at + 1] == "oldest open time bucket 2024-03-01 02:00, lag 1:00:00"
+    assert lines[at + 1] == "began with 2024-03-01 00:00"
+    assert lines[at + 2] == "oldest open time bucket 2024-03-01 02:00, lag 1:00:00"
     at = lines.index("latest version 1: 3 open")
     assert lines[at + 1].startswith("paused ")
     assert lines[at + 2] == "oldest open time bucket 2024-03-01 00:00, lag 3:00:00"

@@ -82,8 +82,9 @@ def test_append_has_a_row_for_each_event_and_a_corrected_version_wins_in_every_c
 ) -> None:
     projections.define(LOG, LOG_TABLE)
     projections.insert(*EVENTS)
-    projections.validated(0, 1)
+    projections.validated(1)
     assert projections.run(1, 2).report["counts"]["rows_written"] == 2
+    projections.validated(0)
     late = projections.run(0, 1)
     assert late.report["counts"] == counts(events_read=2, rows_written=2, duplicate=2)
     assert logged(projections.journal.rows("log")) == EXPECTED_LOG
@@ -165,8 +166,9 @@ def test_show_tries_a_definition_and_writes_nothing(
     assert result.report["state"] == "planned"
     lines = [line.strip() for line in result.stdout.splitlines()]
     shown = lines.index("totals: 3 events of 2024-03-01 01:00, the first 1 rows of the result")
-    assert lines[shown + 1 : shown + 7] == [
+    assert lines[shown + 1 : shown + 8] == [
         "cannot be processed: a|9 1, not JSON",
+        "no event has the tag blue: is it spelt as the actors spell it?",
         "+-------------+----+---+-----+",
         "|  time_bucket|kind|  n|total|",
         "+-------------+----+---+-----+",

@@ -64,6 +64,7 @@ HEADERS: st.SearchStrategy[Any] = st.fixed_dictionaries(
     },
     optional={
         "start": st.sampled_from(["first-event", "snapshot"]),
+        "from": st.sampled_from(["2026-01-01", "2026-01-01T06:00Z"]),
         "decoders": st.lists(RULE, min_size=1, max_size=4),
         "on-error": st.sampled_from(
             ["fail", {"strategy": "retry-and-skip", "retries": 3, "retry-delay": "200 ms"}]
@@ -157,7 +158,8 @@ def from_sql(directory: Path, header: str) -> Header:
 def from_python(directory: Path, header: dict[str, Any]) -> Header:
     file = directory / "any.py"
     arguments = "".join(
-        f"    {key.replace('-', '_')}={value!r},\n" for key, value in header.items()
+        f"    {key.replace('-', '_').replace('from', 'from_')}={value!r},\n"
+        for key, value in header.items()
     )
     file.write_text(f"@projection(\n{arguments})\ndef any(events): ...\n")
     return read_python_file(file).header

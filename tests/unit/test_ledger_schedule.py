@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from tidemark.ledger.piece import Piece, PieceRow, Reason, State
@@ -24,10 +25,21 @@ def entry(
 
 
 def of_hours(
-    window: range, entries: list[PieceRow], *, most: int = 100, force: bool = False
+    window: range,
+    entries: list[PieceRow],
+    *,
+    most: int = 100,
+    force: bool = False,
+    history: Sequence[int] = (),
 ) -> Schedule:
     return scheduled(
-        [hour * HOUR for hour in window], entries, "", bucket_ms=HOUR, most=most, force=force
+        [hour * HOUR for hour in window],
+        entries,
+        "",
+        bucket_ms=HOUR,
+        most=most,
+        force=force,
+        history=[hour * HOUR for hour in history],
     )
 
 
@@ -51,6 +63,22 @@ def test_nothing_is_missed_before_the_first_entry_or_behind_the_window() -> None
     assert reasons(of_hours(range(6, 7), [])) == {6: Reason.NEW}
     earlier = of_hours(range(2, 3), [])
     assert reasons(earlier) == {2: Reason.NEW}
+
+
+def test_history_comes_before_the_window_and_is_not_missed() -> None:
+    planned = of_hours(range(6, 7), [], history=(2, 4, 5))
+    assert reasons(planned) == {
+        2: Reason.HISTORY,
+        # Nobody knew of it before: it is due as any other that no run has begun.
+        3: Reason.MISSED,
+        4: Reason.HISTORY,
+        5: Reason.HISTORY,
+        6: Reason.NEW,
+    }
+    planned = of_hours(range(6, 7), [], history=(2, 4, 5), most=2)
+    assert reasons(planned) == {2: Reason.HISTORY, 3: Reason.MISSED}
+    forced = of_hours(range(6, 7), [], history=(2, 3, 4, 5), most=2, force=True)
+    assert sorted(reasons(forced)) == [2, 3, 6]
 
 
 def test_the_oldest_come_first_and_the_rest_is_left() -> None:

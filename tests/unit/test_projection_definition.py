@@ -39,7 +39,7 @@ FROM events;
 
 KNOWN_MODES = "write 'bucket', 'upsert', 'fold', 'append' or 'export'"
 KNOWN = (
-    "known are name, version, source, mode, target, event, start, decoders, on-error, state,"
+    "known are name, version, source, mode, target, event, start, from, decoders, on-error, state,"
     " accept-sequence-number-reset-after, look-back, checks, release, key"
 )
 IDENTIFIER = "use letters, digits and _, at most 48, a letter first"
@@ -447,7 +447,7 @@ def test_select_names_what_exists_when_a_projection_is_unknown(tmp_path: Path) -
     with pytest.raises(InvalidInput) as refused:
         catalog.select(tmp_path, ["punctuality", "speed"])
     assert str(refused.value) == (
-        f"no projection is named speed (--projection); {tmp_path} has punctuality"
+        "no projection is named speed (--projection); there are: punctuality"
     )
 
 

@@ -50,7 +50,7 @@ def sums(events):
     return events.groupBy("time_bucket").agg(F.sum("amount").alias("total"))
 """
 KNOWN = (
-    "name, version, source, mode, target, event, start, decoders, on_error, state,"
+    "name, version, source, mode, target, event, start, from_, decoders, on_error, state,"
     " accept_sequence_number_reset_after, look_back, checks, release, key"
 )
 

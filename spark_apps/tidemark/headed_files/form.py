@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 from typing import Annotated, Any, Self
 
 import yaml
@@ -153,7 +154,11 @@ def _written(key: str, value: Any, is_python: bool) -> str:
 
 
 def _spelled(key: str, is_python: bool) -> str:
-    return key.replace("-", "_") if is_python else key
+    """Return a key as the file spells it: in Python a keyword of the language ends with `_`."""
+    if not is_python:
+        return key
+    name = key.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _with_underscores(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import keyword
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,8 +43,11 @@ class PythonFile:
 
 
 def is_definition(file: Path) -> bool:
-    """Tell whether a Python file names the decorator's module; others are the user's modules."""
-    return MODULE.encode() in file.read_bytes()
+    """Tell whether a Python file names the decorator's module; others are the user's modules.
+
+    Tests lie beside their definitions, under names that pytest finds.
+    """
+    return not file.name.startswith("test_") and MODULE.encode() in file.read_bytes()
 
 
 def read_python_file(file: Path) -> PythonFile:
@@ -96,6 +100,13 @@ def _is_ours(decorator: ast.expr) -> bool:
     return called == DECORATOR
 
 
+def _key(name: str) -> str:
+    """Return the header's key of an argument; a keyword of the language is written with `_`."""
+    if keyword.iskeyword(name.removesuffix("_")):
+        name = name.removesuffix("_")
+    return name.replace("_", "-")
+
+
 class _Literals:
     """A converter from Python's syntax tree to nodes."""
 
@@ -112,7 +123,7 @@ class _Literals:
         for name, where, value in items:
             if name is None:
                 raise self._error(where, "a name is not a literal")
-            key = name.replace("_", "-")
+            key = _key(name)
             if key in values:
                 what, do = f"{name} is given twice", f"keep one, line {keys[key][0]}"
                 raise error_in(self._file, what, do, *self._place(where))

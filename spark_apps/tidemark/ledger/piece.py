@@ -22,6 +22,7 @@ class Reason(StrEnum):
     """The reason why a plan contains a piece."""
 
     NEW = "new"
+    HISTORY = "history"
     MISSED = "missed"
     UNFINISHED = "unfinished"
     CHANGED = "changed definition"

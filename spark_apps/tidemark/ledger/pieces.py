@@ -159,6 +159,7 @@ class Pieces:
         force: bool = False,
         since: Iterable[int] = (),
         ready: Collection[int] | None = None,
+        history: Collection[int] = (),
     ) -> Schedule:
         """Return the pieces of `plan` and the missed pieces, up to a bound.
 
@@ -177,6 +178,8 @@ class Pieces:
             since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version;
                 from the first of them on, no time bucket may be left out.
             ready: time buckets (epoch ms) that may count as missed; None for all.
+            history: time buckets (epoch ms) before the window that the ledger does not hold, and
+                that the application begins with.
         """
         return schedule.scheduled(
             list(window.buckets(self._size)),
@@ -187,6 +190,7 @@ class Pieces:
             force=force,
             since=since,
             ready=ready,
+            history=history,
         )
 
     def note(self, pieces: Iterable[Piece]) -> None:

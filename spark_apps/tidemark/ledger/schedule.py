@@ -71,6 +71,7 @@ def planned(
     entries: Iterable[PieceRow],
     version: str,
     missed: Iterable[int] = (),
+    history: Iterable[int] = (),
     *,
     force: bool = False,
 ) -> list[Piece]:
@@ -81,6 +82,7 @@ def planned(
         entries: ledger entries up to the end of the window.
         version: version of the definition; pieces that another version has done are done again.
         missed: time buckets (epoch ms) outside of the window that the ledger does not hold.
+        history: further such time buckets, that the application begins with.
         force: whether to do pieces of the window again that are done.
     """
     rows_by_bucket = {entry.time_bucket: entry for entry in entries}
@@ -95,6 +97,7 @@ def planned(
         if entry.state is not State.DONE and entry.time_bucket not in wanted
     ]
     never_begun = [Piece(bucket, Reason.MISSED) for bucket in missed]
+    never_begun += [Piece(bucket, Reason.HISTORY) for bucket in history]
     return sorted([*plan, *unfinished, *never_begun], key=lambda piece: piece.time_bucket)
 
 
@@ -108,6 +111,7 @@ def scheduled(
     force: bool = False,
     since: Iterable[int] = (),
     ready: Collection[int] | None = None,
+    history: Collection[int] = (),
 ) -> Schedule:
     """Return the schedule of a run, by the rules of `Pieces.schedule`.
 
@@ -122,12 +126,16 @@ def scheduled(
         since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; from
             the first of them on, no time bucket is left out.
         ready: time buckets (epoch ms) that may count as missed; None for all.
+        history: time buckets (epoch ms) before the window that the ledger does not hold, and that
+            the application begins with.
     """
     wanted = set(window)
-    missed = set(unknown(entries, window[-1] + bucket_ms, bucket_ms, since)) - wanted
+    known_since = [*since, *history]
+    missed = set(unknown(entries, window[-1] + bucket_ms, bucket_ms, known_since)) - wanted
+    missed -= set(history)
     if ready is not None:
         missed &= set(ready)
-    pieces = planned(wanted, entries, version, missed, force=force)
+    pieces = planned(wanted, entries, version, missed, history, force=force)
     if len(pieces) <= most:
         return Schedule(pieces)
     turns = sorted(pieces, key=lambda piece: (piece.attempt, piece.time_bucket))

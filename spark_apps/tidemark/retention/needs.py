@@ -8,6 +8,7 @@ from tidemark.ledger.pieces import Pieces, State
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import late
 from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.planning import history
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.retention.plan import Need
 from tidemark.settings import Settings
@@ -22,7 +23,8 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
 
     Raises:
         InvalidInput: there is no directory of projection files.
-        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown; or its
+            `from` does not begin a time bucket.
     """
     needs = []
     for definition in catalog.load(settings.projections_dir):
@@ -33,7 +35,8 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
         done = Pieces.of(control, settings, APPLICATION, store.subject, version).done()
         done -= late.unconsumed(store, done)
         tags = frozenset(definition.source.series_tags)
-        needs.append(Need(definition.name, tags, frozenset(done)))
+        begin = history.begin_of(definition, settings.bucket_size)
+        needs.append(Need(definition.name, tags, frozenset(done), begin=begin))
     return needs
 
 

@@ -21,12 +21,14 @@ class Need:
         tags: the tags that it reads; None if they are unknown, since its file is absent.
         done: the consumed time buckets, epoch ms.
         subject: the projection's name in the ledger.
+        begin: the first time bucket that it processes, epoch ms; it needs none before.
     """
 
     projection: str
     tags: frozenset[str] | None
     done: frozenset[int]
     subject: str = ""
+    begin: int = -(2**63)
 
     def reads(self, tags: Iterable[str]) -> bool:
         """Return whether the projection reads one of the tags, or may read it."""
@@ -94,7 +96,7 @@ def frontier(tags_of: Mapping[int, Sequence[str]], need: Need) -> int | None:
     waiting = (
         time_bucket
         for time_bucket, tags in tags_of.items()
-        if time_bucket not in need.done and need.reads(tags)
+        if time_bucket >= need.begin and time_bucket not in need.done and need.reads(tags)
     )
     return min(waiting, default=None)
 

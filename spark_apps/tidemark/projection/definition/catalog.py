@@ -66,7 +66,7 @@ def select(directory: Path, names: Sequence[str]) -> list[Definition]:
         raise InvalidInput(
             f"no projection is named {', '.join(unknown)}",
             where="--projection",
-            do=f"{directory} has {', '.join(known) or 'none'}",
+            do=f"there are: {', '.join(known)}" if known else f"{directory} has none",
         )
     return [definition for definition in definitions if not names or definition.name in names]
 

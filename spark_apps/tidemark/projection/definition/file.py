@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemark.errors import DefinitionError
@@ -39,7 +40,7 @@ from tidemark.projection.definition.source import (
     Tags,
 )
 
-_BESIDE = {"checks", "release", "look_back", "key"}
+_BESIDE = {"checks", "release", "look_back", "key", "from_"}
 """What of a header does not change the result."""
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
@@ -63,6 +64,7 @@ def read(file: Path) -> Definition:
         version=form.version,
         source=source,
         start=form.start,
+        begin=_begin(header, form.from_),
         mode=form.mode,
         keyspace=keyspace,
         table=table,
@@ -93,6 +95,17 @@ def _source(form: str | SourceForm) -> Source:
     if form.persistence_ids:
         return PersistenceIds(form.persistence_ids)
     return KafkaJournal(form.kafka_journal)
+
+
+def _begin(header: Header, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        what, do = f"from cannot be {text!r}", "write a day that there is, such as `2026-01-01`"
+        raise header.error(what, do, "from") from None
+    return moment.replace(tzinfo=UTC)
 
 
 def _on_error(form: str | Retry) -> OnError:

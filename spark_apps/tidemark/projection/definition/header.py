@@ -36,6 +36,8 @@ Name = Annotated[
 """A name that Cassandra accepts without quotes."""
 EntityType = Annotated[Text, StringConstraints(pattern=r"^[^|]+$")]
 Texts = Annotated[tuple[Text, ...], *DIFFERENT]
+MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?Z)?$"
+"""A day, or a time in UTC."""
 
 
 class SourceForm(OneKey):
@@ -178,6 +180,11 @@ class ProjectionHeader(Form):
     )
     start: Start = Field(
         Start.FIRST_EVENT, description="what a persistence id begins with", examples=["snapshot"]
+    )
+    from_: Annotated[str, StringConstraints(pattern=MOMENT)] = Field(
+        "",
+        description="the first time bucket that is processed; without it the first there is",
+        examples=["2026-01-01", "2026-01-01T06:00Z"],
     )
     decoders: Annotated[tuple[AnyRule, ...], Field(min_length=1)] = Field(
         ("json",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
@@ -92,6 +93,7 @@ class Definition:
         version: 1..999, raised by the author when the result changes its meaning.
         source: which events it reads.
         start: what a persistence id begins with.
+        begin: the first time bucket that is processed; None for the first that validate knows.
         mode: how the result is stored.
         keyspace: of the target; empty in mode export.
         table: of the target; empty in mode export. A blue/green version has its own.
@@ -121,6 +123,7 @@ class Definition:
     version: int
     source: Source
     start: Start
+    begin: datetime | None
     mode: Mode
     keyspace: str
     table: str

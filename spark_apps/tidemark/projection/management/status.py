@@ -22,6 +22,7 @@ from tidemark.projection.management.selection import select
 from tidemark.projection.offset_store import management_state, missing_numbers
 from tidemark.projection.offset_store.missing_numbers import Missing
 from tidemark.projection.offset_store.offsets import OffsetStore
+from tidemark.projection.planning import history
 from tidemark.projection.planning.estimate import Estimate, Estimates
 from tidemark.projection.planning.plan import ledger, ready_buckets
 from tidemark.text import counted
@@ -109,7 +110,9 @@ def run_status(
         stands = management_state.pause_state(OffsetStore.of(run, definition))
         entries = ledger(run, definition).entries()
         oldest = entries[0].time_bucket if entries else now_ms
+        begin = history.begin_of(definition, settings.bucket_size)
         passed_by = ready_buckets(run, definition, oldest, now_ms)
+        passed_by = {bucket for bucket in passed_by if bucket >= begin}
         ready |= passed_by if definition.source.reads_journal else set()
         now = progress(
             entries, definition.fingerprint, passed_by, settings.bucket_size.milliseconds
@@ -117,10 +120,13 @@ def run_status(
         behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
         lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
         lines += [f"  {stands}"] if stands.paused else []
+        lines += _begin_lines(definition, entries)
         lines += _lines(now, behind)
         waits = _missing(run, definition, entries)
         lines += _missing_lines(waits)
         shown_details = {**_details(definition, now, behind), "paused": bool(stands.paused)}
+        shown_details["from"] = iso(definition.begin) if definition.begin else None
+        shown_details["begun"] = iso(from_millis(oldest)) if entries else None
         shown_details["missing"] = [
             _missing_details(missing) for missing in waits[:_MISSING_DETAILS]
         ]
@@ -143,6 +149,13 @@ def run_status(
         "open_pieces": sum(shown_projection["open"] for shown_projection in details),
     }
     return Outcome(RunState.DONE, counts=counts, lines=lines, details={"projections": details})
+
+
+def _begin_lines(definition: Definition, entries: Sequence[PieceRow]) -> list[str]:
+    stated = f", from {iso(definition.begin)}" if definition.begin else ""
+    if history.has_begun(entries):
+        return [f"  began with {from_millis(entries[0].time_bucket):%Y-%m-%d %H:%M}{stated}"]
+    return [f"  not begun{stated or ': it begins with the first time bucket that there is'}"]
 
 
 def _lines(now: Progress, behind: Estimate) -> list[str]:

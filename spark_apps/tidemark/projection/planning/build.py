@@ -13,9 +13,9 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.offset_store import management_state
 from tidemark.projection.planning import live_release, slices
 from tidemark.projection.planning.limit import limit_pieces
-from tidemark.projection.planning.plan import ProjectionPlan, plan
+from tidemark.projection.planning.plan import ProjectionPlan, failed_since, plan
 from tidemark.projection.planning.saved_plan import SavedPlan
-from tidemark.window import Window
+from tidemark.window import Window, iso
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,16 @@ def build(run: RunContext, window: Window, options: PlanOptions) -> RunPlan:
     left_out = [] if definitions else [f"no projection is defined in {settings.projections_dir}"]
     definitions = management_state.unpaused(run, definitions, left_out.append)
     live_release.require_in_place(run.control, settings, definitions)
+    left_out += failed_since(run, window, definitions)
     plans = [plan(run, definition, window, force=force) for definition in definitions]
     if saved is not None:
         plans = [saved.restricted(run, projection) for projection in plans]
+    left_out += [
+        f"{projection.definition.name} begins at {iso(projection.definition.begin)}:"
+        " the window lies before"
+        for projection in plans
+        if projection.definition.begin is not None and projection.first >= projection.end
+    ]
     plans = [
         slices.restricted(run, projection, options.slicing, force=force)
         for projection in plans

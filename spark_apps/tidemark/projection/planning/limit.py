@@ -35,7 +35,8 @@ def postpone(plan: ProjectionPlan, pieces_ledger: Pieces, owner: str) -> None:
     Raises:
         LockLost: another run has started one of these pieces.
     """
-    pieces_ledger.note(piece for piece in plan.postponed if piece.reason is Reason.NEW)
+    never_begun = (Reason.NEW, Reason.HISTORY)
+    pieces_ledger.note(piece for piece in plan.postponed if piece.reason in never_begun)
     again = (Reason.CHANGED, Reason.FORCED)
     pieces_ledger.restate([piece for piece in plan.postponed if piece.reason in again], owner=owner)
 

@@ -15,10 +15,10 @@ from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.planning import live_release, source_check
+from tidemark.projection.planning import history, live_release, source_check
 from tidemark.settings import Settings
 from tidemark.text import counted
-from tidemark.window import Window, from_millis, to_millis
+from tidemark.window import Window, from_millis, iso, to_millis
 
 APPLICATION = applications.PROJECT
 
@@ -106,31 +106,43 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     """Plan the projection's pieces in the window, and older ones left unfinished or never begun.
 
     Never begun are those that `ready_buckets` has between the projection's first piece and the
-    window: their schedule was missed. A blue/green version begins where the live one did.
+    window: their schedule was missed. A projection that has not begun begins with all the history
+    that there is before the window (`history`); a blue/green version begins where the live one did.
 
     A piece is held until its time bucket is ready. `force` runs the pieces of the window before
     they are ready, and again if they are done.
 
     Raises:
         SchemaMismatch, InvalidInput: as `source_check.require` raises them.
-        DefinitionError: a projection of mode upsert or append changed without a higher version.
+        DefinitionError: a projection of mode upsert or append changed without a higher version;
+            `from` does not begin a time bucket.
     """
     settings = run.settings
     source_check.require(run, definition)
     pieces_ledger = ledger(run, definition)
+    all_entries = pieces_ledger.entries()
     if definition.mode.is_versioned:
-        _require_new_version(definition, pieces_ledger.entries())
-    in_window = set(window.buckets(settings.bucket_size))
+        _require_new_version(definition, all_entries)
+    begin = history.begin_of(definition, settings.bucket_size)
+    in_window = [bucket for bucket in window.buckets(settings.bucket_size) if bucket >= begin]
     end = to_millis(window.end)
-    entries = pieces_ledger.entries(before=end)
+    if not in_window:
+        return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, False, end)
+    entries = [entry for entry in all_entries if entry.time_bucket < end]
     known = {entry.time_bucket for entry in entries}
     former = live_release.inherited(run.control, settings, definition)
-    first = min(known | in_window | {bucket for bucket in former if bucket < end})
+    older = () if former else history.find(run, definition, all_entries, in_window[0])
+    first = min({*known, *in_window, *older, *(bucket for bucket in former if bucket < end)})
     passed_by = ready_buckets(run, definition, first, end)
     scheduled = pieces_ledger.schedule(
-        window, most=settings.catch_up_buckets, force=force, since=former, ready=passed_by
+        Window(from_millis(in_window[0]), window.end),
+        most=settings.catch_up_buckets,
+        force=force,
+        since=former,
+        ready=passed_by,
+        history=[bucket for bucket in older if bucket not in known],
     )
-    ready = passed_by | (in_window if force else set())
+    ready = passed_by | (set(in_window) if force else set())
     buckets = [piece.time_bucket for piece in scheduled.pieces]
     return ProjectionPlan(
         definition,
@@ -204,6 +216,25 @@ def ended_buckets(settings: Settings, first: int, end: int, now: int) -> set[int
     size = settings.bucket_size.milliseconds
     newest = now - settings.kafka_journal_delay * 1000 - size
     return set(range(first, min(end, newest + 1), size))
+
+
+def failed_since(run: RunContext, window: Window, definitions: Sequence[Definition]) -> list[str]:
+    """Return a line if validate has failed time buckets of the window; what is there stays.
+
+    A projection that had processed them before shows nothing of it otherwise.
+    """
+    if not any(definition.source.reads_journal for definition in definitions):
+        return []
+    entries = Pieces.of(run.control, run.settings, applications.VALIDATE).entries()
+    within = {*window.buckets(run.settings.bucket_size)}
+    failed = [e for e in entries if e.state is State.FAILED and e.time_bucket in within]
+    if not failed:
+        return []
+    first = iso(from_millis(min(entry.time_bucket for entry in failed)))
+    return [
+        f"validate has failed {counted(len(failed), 'time bucket')} of the window, the first is"
+        f" {first}: read models that had processed them before are as they were"
+    ]
 
 
 def validated_buckets(run: RunContext, settings: Settings) -> set[int]:

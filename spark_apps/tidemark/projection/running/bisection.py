@@ -44,7 +44,14 @@ from tidemark.window import from_millis
 
 MOST_FAILED = 16
 """Pieces of a run: if more fail, it is hardly the events, and each one costs several attempts."""
-_EARLIER = {Reason.GAP, Reason.MISSED, Reason.REBUCKETED, Reason.RESTATED, Reason.UNFINISHED}
+_EARLIER = {
+    Reason.GAP,
+    Reason.HISTORY,
+    Reason.MISSED,
+    Reason.REBUCKETED,
+    Reason.RESTATED,
+    Reason.UNFINISHED,
+}
 _SHOWN = 5
 _FORESEEN = (TidemarkError, WrongData, DefinitionError)
 """What an event, a result or a function of the user's is refused with; their subclasses say that a
