@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from tidemark.continuity.findings import tag_sequence, unwritable
+from tidemark.continuity.findings.all_findings import JournalKeys
+from tidemark.continuity.findings.all_findings import all_findings as all_validate_findings
+from tidemark.continuity.plan import Owed
+from tidemark.journal.frames import placed
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings import continuity, kinds
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import REMOVED
 from tidemark.reconciliation.findings.read import ScopedKeys
@@ -20,7 +26,12 @@ from tidemark.spark.local_rows import local_rows
 
 HOUR = BucketSize.HOUR.milliseconds
 NOW_MS = 1_700_000_000_000
-BOUNDS = Bounds(keys.epoch_ms_ticks(NOW_MS), keys.epoch_ms_ticks(NOW_MS - 60_000))
+BOUNDS = Bounds(
+    keys.epoch_ms_ticks(NOW_MS),
+    keys.epoch_ms_ticks(NOW_MS - 60_000),
+    BucketSize.HOUR,
+    keys.time_bucket(NOW_MS, BucketSize.HOUR),
+)
 START_MS = NOW_MS - NOW_MS % HOUR - 100 * HOUR
 
 
@@ -71,6 +82,7 @@ class History:
     progress: dict[str, Progress] = field(default_factory=dict)
     scanned_to: int | None = None
     deleted_to: int | None = None
+    is_listed: bool = False
 
     @classmethod
     def whole(cls, *events: tuple[float, str], first: int = 1) -> History:
@@ -154,15 +166,42 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
                 if history.deleted_to is not None or not history.events
             ),
         ),
+        _frame(
+            spark,
+            "persistence_id string",
+            ((pid,) for pid, history in items if history.is_listed),
+        ),
     )
 
 
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
     """Return the findings of `check`."""
-    findings = all_findings(keys_of(spark, journal), bounds, keep=lambda frame: frame.cache())
-    rows = [row.asDict() for row in findings.collect()]
+    keys = keys_of(spark, journal)
+    own = all_findings(keys, bounds, keep=lambda frame: frame.cache()).localCheckpoint()
+    absent = continuity.absent_events(keys, bounds)
+    further = continuity.further_findings(keys, own, absent, bounds, of_ids=True)
+    rows = [row.asDict() for row in own.unionByName(further).collect()]
     spark.catalog.clearCache()
     return rows
+
+
+def validated(
+    spark: SparkSession, keys: ScopedKeys, bounds: Bounds, buckets: Sequence[int]
+) -> set[str]:
+    """Return the persistence ids that validate accuses in these time buckets."""
+    deleted = keys.deleted.where(F.col("deleted_to") < REMOVED)
+    absent = tag_sequence.absent_events(keys.index, keys.rows, bounds.removed, Owed())
+    read = JournalKeys(
+        index=keys.index,
+        rows=keys.rows,
+        progress=placed(keys.progress, bounds.bucket_size),
+        scanning=keys.scanning,
+        deleted=deleted,
+        listed=keys.listed,
+        unwritable=unwritable.none(absent),
+    )
+    findings = all_validate_findings(read, absent, bounds.removed, buckets)
+    return {row["persistence_id"] for row in findings.select("persistence_id").collect()}
 
 
 def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> tuple[Journal, int]:

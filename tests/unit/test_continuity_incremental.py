@@ -149,12 +149,36 @@ def test_whatever_the_model_finds_in_new_buckets_is_suspected(
 
 
 def _is_only_for_everything(was: History, now: History, removed: frozenset[int]) -> bool:
-    """Return whether only a look at everything finds the damage: rows that turned up in old time
-    buckets, or events that were lost there after their rows had been removed."""
+    """Return whether only a look at everything finds the damage.
+
+    These are rows that turned up in old time buckets, and events that were lost there after their
+    rows had been removed. Beside them it accuses, since it cannot know better, a series whose
+    clock went back into a removed time bucket, if the events there are deleted: the last row that
+    an earlier run has seen is enough to know that nothing is missing.
+    """
     turned_up = any(row.bucket in OLD for row in set(now.rows) - set(was.rows))
     lost = {event.number for event in was.events} - {event.number for event in now.events}
     kept_to = now.deleted_to or 0
     return turned_up or any(
-        event.bucket in removed and event.number in lost and event.number > kept_to
+        event.bucket in removed
+        and event.number in lost
+        and (event.number > kept_to or _clock_went_back_to(event, was))
         for event in was.events
     )
+
+
+def _clock_went_back_to(event: Event, history: History) -> bool:
+    return any(
+        other.number < event.number and other.bucket > event.bucket for other in history.events
+    )
+
+
+def test_the_last_row_of_before_tells_what_lay_in_a_removed_bucket(spark: SparkSession) -> None:
+    """A look at everything would accuse it: the row before lies in a later time bucket."""
+    was = History.whole((3, "a"), (2, "a"), (5, "a"))
+    now = replace(was.purged(1, 2).without_events(2), deleted_to=2)
+
+    assert {finding[0] for finding in expected_findings(now, PURGED, NONE, max(NEW))} == {
+        "tag_pid_sequence_nr_gap"
+    }
+    assert suspected(spark, {"clock that went back": (was, now)}, PURGED) == set()

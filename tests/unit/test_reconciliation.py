@@ -21,11 +21,17 @@ from tests.unit.reconciliation_model import (
     Progress,
     Row,
     findings_of,
+    keys_of,
     repaired,
+    validated,
 )
+from tidemark.ledger.purged import Removed
+from tidemark.partitioning.keys import BucketSize
+from tidemark.reconciliation.findings import continuity
+from tidemark.reconciliation.findings.kinds import OF_CONTINUITY
 from tidemark.window import Window, from_millis
 
-Found = tuple[str, str, int, int | None, int | None]
+Found = tuple[str, str, int | None, int | None, int | None]
 """(kind, tag, sequence nr, number, expected number)."""
 
 WHOLE = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, "b"))
@@ -202,6 +208,33 @@ CASES: dict[str, tuple[History, set[Found]]] = {
         History.whole((5, "a"), (4, "a"), (6, "a")),
         set(),
     ),
+    "messages lost in the middle": (
+        replace(WHOLE, events=frozenset(e for e in WHOLE.events if e.number != 3)),
+        {("sequence_nr_gap", "", 4, None, None)},
+    ),
+    "messages of two writers": (
+        replace(WHOLE, events=WHOLE.events | {Event(3, 3.5)}),
+        {("sequence_nr_duplicate", "", 3, None, None)},
+    ),
+    "listed, and nothing but tags and scanning left": (
+        replace(WHOLE, events=frozenset(), is_listed=True),
+        {("sequence_nr_lost_tail", "", 0, None, None)},
+    ),
+    "a row lost between rows of deleted events": (
+        WHOLE.deleted(to=4).without_rows(A2),
+        {("tag_pid_sequence_nr_gap", "a", None, 3, 2)},
+    ),
+    "two rows of deleted events with one number": (
+        WHOLE.deleted(to=4).without_rows(A2).with_rows(A2._replace(number=3)),
+        {
+            ("tag_pid_sequence_nr_gap", "a", None, 3, 2),
+            ("tag_pid_sequence_nr_duplicate", "a", None, 3, 3),
+        },
+    ),
+    "a deleted event that a crash has left in messages, without its row": (
+        replace(WHOLE, deleted_to=2).without_rows(A2),
+        {("untagged_event", "a", 2, None, None), ("tag_pid_sequence_nr_gap", "a", None, 3, 2)},
+    ),
 }
 
 
@@ -229,26 +262,32 @@ def test_damage_is_found_and_repaired(
     before, after = all_cases
     assert seen(before, case) == CASES[case][1]
     unwritable = {finding for finding in CASES[case][1] if finding[0] == "unwritable_event"}
-    assert seen(after, case) == unwritable
+    lacking = {finding for finding in CASES[case][1] if finding[0] in OF_CONTINUITY}
+    assert seen(after, case) == unwritable | lacking
 
 
 def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) -> None:
     journal = {"p": replace(WHOLE, rows=frozenset())}
-    bounds = replace(
-        BOUNDS,
-        first_bucket=A2.time_bucket,
-        emptied_buckets=frozenset({A3.time_bucket}),
-    )
+    purged = frozenset({A3.time_bucket})
+    bounds = replace(BOUNDS, emptied_buckets=purged, removed=Removed(purged))
     assert seen(findings_of(spark, journal, bounds), "p") == {
+        ("missing_row", "a", 1, None, 1),
         ("missing_row", "a", 2, None, 2),
         ("missing_row", "b", 2, None, 1),
         ("missing_row", "b", 5, None, 2),
     }
-    expired = replace(BOUNDS, expired_before=A3.event.ticks)
+    expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
     assert seen(findings_of(spark, journal, expired), "p") == {
         ("missing_row", "a", 4, None, 3),
         ("missing_row", "b", 5, None, 2),
     }
+
+
+def test_rows_that_need_not_be_there_are_told_apart_from_the_findings(spark: SparkSession) -> None:
+    keys = keys_of(spark, {"p": replace(WHOLE, rows=frozenset())})
+    expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
+    absent = continuity.absent_events(keys, expired)
+    assert (absent.count(), continuity.count_exempt(absent, keys.deleted, expired)) == (5, 3)
 
 
 def test_window_limits_the_rows_and_leaves_out_progress(spark: SparkSession) -> None:
@@ -314,9 +353,56 @@ def test_repair_is_the_smallest_change_that_makes_check_clean(
     findings = findings_of(spark, undamaged | damaged)
     assert {history["persistence_id"] for history in findings} <= set(damaged)
     after, changes = repaired(spark, damaged, findings)
-    assert findings_of(spark, after) == []
+    left = findings_of(spark, after)
+    assert {finding["kind"] for finding in left} <= {*OF_CONTINUITY}
     assert changes == sum(len(damaged[pid].rows ^ after[pid].rows) for pid in damaged)
     for whole, pid in zip(undamaged.values(), after, strict=True):
         if whole.deleted_to is None:
             assert (pid, after[pid].rows) == (pid, whole.rows)
             assert (pid, after[pid].progress) == (pid, whole.progress)
+
+
+@st.composite
+def broken_history(draw: st.DrawFn) -> History:
+    """Draw a damaged history whose messages are damaged as well."""
+    _, history = draw(damaged_history())
+    lost = draw(st.sets(st.integers(1, 8), max_size=2))
+    events = {event for event in history.events if event.number not in lost}
+    copied = draw(st.sets(st.sampled_from(sorted(events)), max_size=1)) if events else set()
+    return replace(
+        history,
+        events=frozenset(events | {event._replace(hour=event.hour + 0.5) for event in copied}),
+        deleted_to=draw(st.sampled_from([history.deleted_to, None, 1, 3])),
+        is_listed=draw(st.booleans()),
+    )
+
+
+HOURS = [START_MS + hour * HOUR for hour in range(8)]
+
+
+@settings(
+    max_examples=2,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.lists(broken_history(), min_size=50, max_size=50),
+    st.sampled_from([Removed(), Removed(frozenset(HOURS[1:3])), Removed(expired_before=HOURS[2])]),
+    st.sampled_from([None, Window(from_millis(HOURS[2]), from_millis(HOURS[4]))]),
+)
+def test_whatever_validate_finds_check_finds(
+    spark: SparkSession, histories: list[History], removed: Removed, window: Window | None
+) -> None:
+    journal = {f"id {place}": history for place, history in enumerate(histories)}
+    bounds = replace(BOUNDS, removed=removed, emptied_buckets=removed.buckets, window=window)
+    keys = keys_of(spark, journal)
+    buckets = list(window.buckets(BucketSize.HOUR)) if window else [*HOURS, BOUNDS.last_bucket]
+    red = validated(spark, keys, replace(bounds, last_bucket=buckets[-1]), buckets)
+
+    accused = {
+        finding["persistence_id"]
+        for finding in findings_of(spark, journal, replace(bounds, last_bucket=buckets[-1]))
+    }
+
+    assert {pid: journal[pid] for pid in red - accused} == {}

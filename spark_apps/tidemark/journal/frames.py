@@ -11,6 +11,7 @@ from tidemark.cassandra import connector
 from tidemark.journal import shapes, tables
 from tidemark.journal.partitions import EMPTY_AT_END
 from tidemark.partitioning import columns, keys
+from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 
@@ -64,11 +65,16 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
 @shaped(returns=shapes.PLACED_PROGRESS)
 def placed_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     """Read tag_write_progress, with the time bucket of the last event of each row."""
-    rows = write_progress(spark, settings)
+    return placed(write_progress(spark, settings), settings.bucket_size)
+
+
+@shaped(progress=shapes.WRITE_PROGRESS, returns=shapes.PLACED_PROGRESS)
+def placed(progress: DataFrame, bucket_size: BucketSize) -> DataFrame:
+    """Replace the offset of each row by its time bucket."""
     offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
-    return rows.withColumn(
-        "progress_bucket", columns.time_bucket(offset_ms, settings.bucket_size)
-    ).drop("progress_offset")
+    return progress.withColumn("progress_bucket", columns.time_bucket(offset_ms, bucket_size)).drop(
+        "progress_offset"
+    )
 
 
 @shaped(returns=shapes.TAG_ROWS)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import WrongData
+from tidemark.errors import Remedy, WrongData
 from tidemark.ledger import audit
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
-from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
-from tidemark.reconciliation.operation import audited_subject
+from tidemark.reconciliation.operation import APPLICATION, audited_subject
+from tidemark.text import counted
 
 
 def run_check(run: RunContext, scope: Scope) -> Outcome:
@@ -26,40 +26,55 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     """
     preflight.check_journal(run)
     require_known(run, scope)
-    kept = FrameCache()
-    try:
-        comparison = find(run, scope, kept)
-        if comparison.by_kind:
-            findings.store(comparison.findings, run.settings, run.run_id)
-        lines = [
-            *describe(comparison),
-            *(findings.examples(comparison.findings) if comparison.by_kind else []),
-        ]
-    finally:
-        kept.release()
+    comparison = find(run, scope)
+    if comparison.by_kind:
+        findings.store(comparison.findings, run.settings, run.run_id)
+    lines = [
+        *describe(comparison),
+        *(findings.examples(comparison.findings) if comparison.by_kind else []),
+    ]
     counts = {**comparison.read, "findings": sum(comparison.by_kind.values()), **comparison.by_kind}
     audit.record(run, "check", audited_subject(run, scope), lines, counts, dry_run=True)
     if not comparison.by_kind:
         return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
     return Outcome(
-        RunState.FAILED, PieceCounts(planned=1, failed=1), counts, lines, _error(run, comparison)
+        RunState.FAILED,
+        PieceCounts(planned=1, failed=1),
+        counts,
+        lines,
+        _error(run, scope, comparison),
     )
 
 
 def describe(comparison: Comparison) -> list[str]:
-    """Describe each kind of finding, with its number."""
+    """Describe each kind of finding, with its number, and what was exempt."""
+    exempt = comparison.read["exempt_rows"]
+    lines = []
+    if exempt:
+        rows = "1 row is missing" if exempt == 1 else f"{exempt:,} rows are missing"
+        lines.append(f"{rows} on purpose: purged, expired, or of deleted events")
     if not comparison.by_kind:
-        return ["the tag views are what the messages say they should be"]
-    return [
+        return ["the tag views are what the messages say they should be", *lines]
+    kinds_found = [
         f"{kind} {count:,}: {kinds.MEANINGS[kind]}" for kind, count in comparison.by_kind.items()
     ]
+    return [*kinds_found, *lines]
 
 
-def _error(run: RunContext, comparison: Comparison) -> WrongData:
+def _error(run: RunContext, scope: Scope, comparison: Comparison) -> WrongData:
     of_each = ", ".join(f"{count:,} {kind}" for kind, count in comparison.by_kind.items())
+    lacking = set(comparison.by_kind).intersection(kinds.OF_CONTINUITY)
+    ways = []
+    remedy = None
+    if set(comparison.by_kind) - lacking:
+        remedy = Remedy(APPLICATION, "repair", scope.options())
+        ways.append(f"run `{remedy} --apply`")
+    if lacking:
+        ways.append("no repair brings back what messages have lost: restore them from a backup")
     return WrongData(
-        f"{sum(comparison.by_kind.values()):,} findings ({of_each})",
+        f"{counted(sum(comparison.by_kind.values()), 'finding')} ({of_each})",
         where=run.settings.journal_keyspace,
         do=f"see {run.settings.keyspace}.{findings.TABLE} for run_id {run.run_id};"
-        " run reconcile repair",
+        f" {'; '.join(ways)}",
+        remedy=remedy,
     )

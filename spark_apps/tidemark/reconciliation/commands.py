@@ -5,7 +5,7 @@ Each imports its own module when it runs: deleting by key needs no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -22,7 +22,9 @@ from tidemark.window import Window
 
 def tags(
     persistence_id: cli.PersistenceIds = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most this many tags.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Show at most this many tags.")
+    ] = 100,
 ) -> Job:
     """List the tags that messages carry, with counts.
 
@@ -237,7 +239,8 @@ def rebucket(
             )
         if drop_old is not None:
             return rebucket_drop.operation(drop_old)
-        return rebucket.operation(BucketSize.parse(to or ""), table, thorough=thorough)
+        size = BucketSize.parse(to or "", where="--to")
+        return rebucket.operation(size, table, thorough=thorough)
 
     return _changing(operation, apply)
 
@@ -291,3 +294,21 @@ COMMANDS: Mapping[str, Command] = {
     "settle": settle,
 }
 """By the name on the command line."""
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": ["check", "repair", "repair --apply", "rebuild --all --apply", "rebucket --to Day"],
+    "tags": ["", "--persistence-id 'aircraft|N14228'"],
+    "check": ["", "--window-start 2026-11-20 --window-end 2026-11-21", "--tag delayed"],
+    "repair": ["", "--persistence-id 'aircraft|N14228'", "--apply"],
+    "delete": ["--tag delayed", "--persistence-id 'aircraft|N14228' --apply"],
+    "rebuild": [
+        "--all",
+        "--window-start 2026-11-20 --window-end 2026-11-21 --apply",
+        "--tag delayed --apply",
+    ],
+    "truncate": ["", "--apply"],
+    "propagate-deletes": ["--all", "--persistence-id 'aircraft|N14228' --apply"],
+    "rebucket": ["--to Day", "--to Day --apply", "--drop-old tag_views --apply"],
+    "settle": ["--persistence-id 'aircraft|N14228' --sequence-nr 7 --reason 'a test' --apply"],
+}
+"""Options of calls that the help of each command shows; under "" those of the application."""

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.partitioning import keys
-from tidemark.reconciliation.findings.read import FrameCache, ScopedKeys, read_keys
+from tidemark.reconciliation.findings.read import ScopedKeys, at_once, read_keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.window import from_millis
 
@@ -28,18 +28,14 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     """
     preflight.check_journal(run)
     require_known(run, scope)
-    kept = FrameCache()
-    try:
-        run.say("reading messages, tag views and progress")
-        read, _ = read_keys(run, scope, kept)
-        tags, number = kept.now(by_tag(read))
-        [totals] = tags.agg(
-            F.count_if(F.col("events") == 0).alias("tags_without_events"),
-            F.coalesce(F.sum("ids_without_progress"), F.lit(0)).alias("ids_without_progress"),
-        ).collect()
-        lines = [_line(row.asDict()) for row in tags.orderBy("tag").limit(limit).collect()]
-    finally:
-        kept.release()
+    run.say("reading messages, tag views and progress")
+    read, _ = read_keys(run, scope)
+    tags, number = at_once(by_tag(read))
+    [totals] = tags.agg(
+        F.count_if(F.col("events") == 0).alias("tags_without_events"),
+        F.coalesce(F.sum("ids_without_progress"), F.lit(0)).alias("ids_without_progress"),
+    ).collect()
+    lines = [_line(row.asDict()) for row in tags.orderBy("tag").limit(limit).collect()]
     if number > limit:
         lines.append(f"and {number - limit:,} more; --limit shows them")
     counts = {"tags": number, **totals.asDict()}

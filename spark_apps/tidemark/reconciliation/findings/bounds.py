@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.journal.shapes import DELETED
-from tidemark.ledger.purged import emptied_buckets, time_to_live
+from tidemark.ledger.purged import Removed, emptied_buckets, removed
 from tidemark.partitioning import keys
+from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.findings import shapes
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -28,16 +29,18 @@ class Bounds:
     Attributes:
         written_before: events from here on may still be on their way and are not compared.
         settled_before: the progress of events before it must have been written.
-        expired_before: rows of events before it may be gone by the tables' TTL.
-        first_bucket: events in earlier time buckets (epoch ms) need no row.
-        emptied_buckets: time buckets (epoch ms) that purge removed.
+        bucket_size: the bucket size of the tag views.
+        last_bucket: the newest time bucket (epoch ms) that is compared.
+        removed: the time buckets whose rows purge or a TTL may have removed, as validate sees them.
+        emptied_buckets: time buckets (epoch ms) that purge removed and tag-write did not refill.
         window: only rows in these time buckets are compared; all when None.
     """
 
     written_before: int
     settled_before: int
-    expired_before: int = 0
-    first_bucket: int = -(2**63)
+    bucket_size: BucketSize
+    last_bucket: int
+    removed: Removed = field(default_factory=Removed)
     emptied_buckets: frozenset[int] = frozenset()
     window: Window | None = None
 
@@ -45,17 +48,24 @@ class Bounds:
     def of(cls, run: RunContext, window: Window | None) -> Bounds:
         """Return the present bounds; they must be taken before anything is read."""
         settings = run.settings
-        now = to_millis(clock.now())
+        now, size = to_millis(clock.now()), settings.bucket_size
+        last = now if window is None else to_millis(window.end) - 1
         delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
-        ttl = time_to_live(run.control, settings)
         return cls(
             keys.epoch_ms_ticks(now - delay),
             keys.epoch_ms_ticks(now - max(delay, PROGRESS_GRACE_MS)),
-            keys.epoch_ms_ticks(now - ttl * 1000) if ttl else 0,
-            settings.first_time_bucket,
+            size,
+            keys.time_bucket(last, size),
+            removed(run.control, settings, now),
             emptied_buckets(run.control, settings),
             window,
         )
+
+    @property
+    def expired_before(self) -> int:
+        """Rows of events before it (ticks) may be gone by the tables' TTL."""
+        limit = self.removed.expired_before
+        return 0 if limit is None else keys.epoch_ms_ticks(limit)
 
     @shaped(expected=shapes.EXPECTED, deleted=DELETED, returns=shapes.REQUIRED)
     def mark_required(self, expected: DataFrame, deleted: DataFrame) -> DataFrame:
@@ -63,7 +73,6 @@ class Bounds:
         is_required = (
             (F.col("ticks") < self.written_before)
             & (F.col("ticks") >= self.expired_before)
-            & (F.col("expected_time_bucket") >= self.first_bucket)
             & (F.col("sequence_nr") > F.coalesce("deleted_to", F.lit(0)))
         )
         marked = expected.join(deleted, on="persistence_id", how="left")

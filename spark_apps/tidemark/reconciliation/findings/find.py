@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 
 from tidemark.context import RunContext
-from tidemark.reconciliation.findings import kinds
+from tidemark.reconciliation.findings import continuity, kinds
 from tidemark.reconciliation.findings import rows as compare
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import rows_of_deleted_events
-from tidemark.reconciliation.findings.read import FrameCache, read_keys
+from tidemark.reconciliation.findings.read import at_once, once, read_keys
 from tidemark.reconciliation.findings.scope import Scope
 
 
@@ -22,7 +22,8 @@ class Comparison:
     Attributes:
         findings: `kinds.COLUMNS`, in memory.
         by_kind: how many of each kind, in the order of `kinds.MEANINGS`, without zeros.
-        read: messages_checked, tag_rows_checked and rows_of_deleted_events.
+        read: messages_checked, tag_rows_checked, rows_of_deleted_events, and exempt_rows: rows that
+            are missing and need not be there.
     """
 
     findings: DataFrame
@@ -30,7 +31,7 @@ class Comparison:
     read: dict[str, int]
 
 
-def find(run: RunContext, scope: Scope, kept: FrameCache) -> Comparison:
+def find(run: RunContext, scope: Scope) -> Comparison:
     """Compare; nothing is written.
 
     Raises:
@@ -39,12 +40,16 @@ def find(run: RunContext, scope: Scope, kept: FrameCache) -> Comparison:
     """
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")
-    keys, read = read_keys(run, scope, kept)
+    keys, read = read_keys(run, scope)
     gone = rows_of_deleted_events(keys.rows, keys.index, keys.deleted).count()
     run.say("comparing")
-    findings, _ = kept.now(
-        compare.all_findings(keys, bounds, of_ids=scope.tags is None, keep=kept.lazily)
-    )
+    of_ids = scope.tags is None
+    own, _ = at_once(compare.all_findings(keys, bounds, of_ids=of_ids, keep=once))
+    absent, _ = at_once(continuity.absent_events(keys, bounds))
+    further = continuity.further_findings(keys, own, absent, bounds, of_ids=of_ids)
+    findings, _ = at_once(own.unionByName(further))
     counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
     by_kind = {kind: counted[kind] for kind in kinds.MEANINGS if kind in counted}
-    return Comparison(findings, by_kind, {**read, "rows_of_deleted_events": gone})
+    exempt = continuity.count_exempt(absent, keys.deleted, bounds)
+    read |= {"rows_of_deleted_events": gone, "exempt_rows": exempt}
+    return Comparison(findings, by_kind, read)

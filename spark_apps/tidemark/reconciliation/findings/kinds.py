@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.continuity.findings import checks
 from tidemark.spark.shapes import shaped
 
 MISSING_ROW = "missing_row"
@@ -31,8 +32,27 @@ MEANINGS = {
     PROGRESS_AHEAD: "tag_write_progress stands behind the last event",
     PROGRESS_WRONG: "tag_write_progress has another number or offset than its event",
     SCANNING_AHEAD: "tag_scanning stands behind events that are missing or do not exist",
+    checks.SEQUENCE_NR_GAP: "events are missing from messages before this one",
+    checks.SEQUENCE_NR_MISSING_HEAD: "the first events are missing from messages",
+    checks.SEQUENCE_NR_DUPLICATE: "one sequence nr belongs to two events: two writers",
+    checks.SEQUENCE_NR_LOST_TAIL: "the last events are missing from messages",
+    checks.TAG_PID_SEQUENCE_NR_GAP: "rows of events that are deleted are missing before this one",
+    checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD: "the first rows are missing, and so are their events",
+    checks.TAG_PID_SEQUENCE_NR_DUPLICATE: "two rows of deleted events have one number",
+    checks.TAG_PID_SEQUENCE_NR_LOST_TAIL: "the last rows are missing, and so are their events",
+    checks.UNTAGGED_EVENT: "a deleted event that is still in messages has no row",
 }
-"""Every kind, in the order in which reports list them, with what it means."""
+"""Every kind, in the order in which reports list them, with what it means.
+
+The first ones are put right by repair. Those with the names of validate's checks are not: what they
+lack is in no table, so a backup or an operator's decision is needed.
+"""
+OF_CONTINUITY = tuple(
+    check.name
+    for check in checks.CHECKS
+    # Both have it under one name; the comparison finds it by itself.
+    if check.name in MEANINGS and check.name != UNWRITABLE_EVENT
+)
 
 NEED_A_WRITE = (MISSING_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)
 NEED_A_DELETE = (EXTRA_ROW, DOUBLED_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)

@@ -110,9 +110,8 @@ def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFra
     progress must have been written; here, the last event up to the progress.
     """
     event = F.struct("sequence_nr", "ticks", "expected_number", "timestamp")
-    is_reached = F.col("expected_time_bucket") >= bounds.first_bucket
-    is_due = is_reached & (F.col("ticks") < bounds.written_before)
-    is_settled = is_reached & (F.col("ticks") < bounds.settled_before)
+    is_due = F.col("ticks") < bounds.written_before
+    is_settled = F.col("ticks") < bounds.settled_before
     is_here = F.col("sequence_nr") <= F.col("progress_sequence_nr")
     return (
         expected.join(progress, on=[*SERIES], how="left")

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
+from tidemark.continuity.reading import journal_keys
 from tidemark.journal import frames
 from tidemark.reconciliation.findings.expected import removed_ids
 from tidemark.reconciliation.findings.scope import Scope
@@ -32,6 +32,7 @@ class ScopedKeys:
         progress: `write_progress`.
         scanning: `scanning`.
         deleted: `deleted`, and `expected.removed_ids`.
+        listed: the persistence ids of all_persistence_ids.
     """
 
     index: DataFrame
@@ -39,33 +40,25 @@ class ScopedKeys:
     progress: DataFrame
     scanning: DataFrame
     deleted: DataFrame
+    listed: DataFrame
 
 
-class FrameCache:
-    """Frames in memory, each read when it is added; let go together."""
+def at_once(frame: DataFrame) -> tuple[DataFrame, int]:
+    """Read a frame; return what was read, and its number of rows.
 
-    def __init__(self) -> None:
-        """Make a cache without frames."""
-        self._frames: list[DataFrame] = []
-
-    def now(self, frame: DataFrame) -> tuple[DataFrame, int]:
-        """Read a frame at once and keep it; return it with its number of rows."""
-        kept = self.lazily(frame)
-        return kept, kept.count()
-
-    def lazily(self, frame: DataFrame) -> DataFrame:
-        """Keep what is read of a frame; return the frame."""
-        self._frames.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return self._frames[-1]
-
-    def release(self) -> None:
-        """Let go of all."""
-        for frame in self._frames:
-            frame.unpersist()
-        self._frames = []
+    Nothing is read a second time, even if an executor is lost: the journal would be another one.
+    And the result has no plan behind it, which Spark would copy and analyze in each comparison.
+    """
+    read = frame.localCheckpoint()
+    return read, read.count()
 
 
-def read_keys(run: RunContext, scope: Scope, kept: FrameCache) -> tuple[ScopedKeys, dict[str, int]]:
+def once(frame: DataFrame) -> DataFrame:
+    """Return a frame that is made when it is first used, and then kept like that of `at_once`."""
+    return frame.localCheckpoint(eager=False)
+
+
+def read_keys(run: RunContext, scope: Scope) -> tuple[ScopedKeys, dict[str, int]]:
     """Read all keys of the scope's persistence ids and tags, and count them.
 
     Raises:
@@ -74,25 +67,26 @@ def read_keys(run: RunContext, scope: Scope, kept: FrameCache) -> tuple[ScopedKe
     """
     spark, settings = run.spark, run.settings
     of_ids, of_tags = _only("persistence_id", scope.persistence_ids), _only("tag", scope.tags)
-    progress, _ = kept.now(of_tags(of_ids(frames.write_progress(spark, settings))))
-    scanning, _ = kept.now(of_ids(frames.scanning(spark, settings)))
-    rows, row_count = kept.now(of_tags(of_ids(frames.tag_view_keys(spark, settings))))
+    progress, _ = at_once(of_tags(of_ids(frames.write_progress(spark, settings))))
+    scanning, _ = at_once(of_ids(frames.scanning(spark, settings)))
+    rows, row_count = at_once(of_tags(of_ids(frames.tag_view_keys(spark, settings))))
     messages = of_ids(frames.message_index(spark, settings, *events.READ))
     tag_rules = rules.load(settings.tagging_dir)
     rules.check(spark, tag_rules)
-    index, message_count = kept.now(_with_tags(events.index_of(messages, tag_rules), scope.tags))
-    deleted, _ = kept.now(of_ids(frames.deleted(spark, settings)))
-    removed, removed_count = kept.now(removed_ids([rows, progress, scanning], [index, deleted]))
+    index, message_count = at_once(_with_tags(events.index_of(messages, tag_rules), scope.tags))
+    deleted, _ = at_once(of_ids(frames.deleted(spark, settings)))
+    removed, removed_count = at_once(removed_ids([rows, progress, scanning], [index, deleted]))
     deleted = deleted.unionByName(removed)
-    torn = kept.lazily(numbering.torn(index, numbering.spans(index), deleted))
+    torn = once(numbering.torn(index, numbering.spans(index), deleted))
     if not torn.isEmpty():
-        index = kept.lazily(numbering.without_torn(index, torn))
+        index = once(numbering.without_torn(index, torn))
     counts = {
         "messages_checked": message_count,
         "tag_rows_checked": row_count,
         "removed_ids": removed_count,
     }
-    return ScopedKeys(index, rows, progress, scanning, deleted), counts
+    listed, _ = at_once(of_ids(journal_keys.listed(spark, settings, run.control)))
+    return ScopedKeys(index, rows, progress, scanning, deleted, listed), counts
 
 
 def _only(column: str, names: frozenset[str] | None) -> Callable[[DataFrame], DataFrame]:

@@ -32,6 +32,8 @@ def all_findings(
 ) -> DataFrame:
     """Return all differences.
 
+    `continuity.further_findings` has what validate finds beside them.
+
     Args:
         keys: the keys in messages and tag views.
         bounds: the events and rows to compare; with a window, progress and scanning are left out.
@@ -42,16 +44,15 @@ def all_findings(
     expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone))
     of_rows = keep(row_findings(expected, keys.rows, keys.deleted, bounds))
     of_events = unwritable_findings(keys.index, bounds)
-    if bounds.window is not None:
-        return of_rows.unionByName(of_events)
-    parts = [
-        of_rows,
-        of_events,
-        compare_progress.progress_findings(expected, keys.progress, gone, keys.deleted, bounds),
-        compare_progress.skipped_findings(of_rows, keys.progress, keys.scanning),
-    ]
-    if of_ids:
-        parts.append(compare_progress.scanning_findings(keys.index, keys.scanning, keys.deleted))
+    parts = [of_rows, of_events]
+    if bounds.window is None:
+        parts += [
+            compare_progress.progress_findings(expected, keys.progress, gone, keys.deleted, bounds),
+            compare_progress.skipped_findings(of_rows, keys.progress, keys.scanning),
+        ]
+        if of_ids:
+            scanning = compare_progress.scanning_findings(keys.index, keys.scanning, keys.deleted)
+            parts.append(scanning)
     return reduce(DataFrame.unionByName, parts)
 
 

@@ -10,7 +10,7 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import tables, tag_views
-from tidemark.window import Window
+from tidemark.window import Window, iso
 
 _TOGETHER = 1000
 """Partitions that are asked before their answers are looked at."""
@@ -56,6 +56,20 @@ class Scope:
             frozenset(tags) if tags else None,
             window,
         )
+
+    def options(self) -> dict[str, object]:
+        """Return the command line options that name it, by name without dashes in front."""
+        options: dict[str, object] = {}
+        if self.persistence_ids is not None:
+            options["persistence-id"] = sorted(self.persistence_ids)
+        if self.tags is not None:
+            options["tag"] = sorted(self.tags)
+        if self.window is not None:
+            options |= {
+                "window-start": iso(self.window.start),
+                "window-end": iso(self.window.end),
+            }
+        return options
 
     @property
     def is_everything(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -9,7 +11,7 @@ from tidemark.cassandra import connector
 from tidemark.reconciliation.findings import kinds
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
-from tidemark.window import from_millis
+from tidemark.window import from_millis, iso
 
 TABLE = "tag_view_finding"
 EXAMPLES = 10
@@ -43,6 +45,8 @@ def _line(finding: dict[str, object]) -> str:
     where = f"{finding['kind']}: {finding['persistence_id']}"
     if finding["tag"]:
         where += f", tag {finding['tag']}"
+    if finding["kind"] in kinds.OF_CONTINUITY:
+        return f"{where}: {_discontinuity(finding)}"
     return f"{where}, sequence nr {finding['sequence_nr']}: {_difference(finding)}"
 
 
@@ -65,7 +69,22 @@ def _difference(finding: dict[str, object]) -> str:
     return f"{stored or 'no row'}, expected {expected or 'none'}"
 
 
+def _discontinuity(finding: dict[str, object]) -> str:
+    is_of_tag = finding["number"] is not None
+    name = "tag pid sequence nr" if is_of_tag else "sequence nr"
+    number = finding["number"] if is_of_tag else finding["sequence_nr"]
+    expected = finding["expected_number" if is_of_tag else "expected_sequence_nr"]
+    text = f"{name} {number}"
+    if expected not in (None, number):
+        text += f", expected {expected}"
+    return f"{text} {_bucket(finding['time_bucket'])}"
+
+
 def _place(number: object, time_bucket: object) -> str:
-    if number is None or not isinstance(time_bucket, int):
+    if number is None or time_bucket is None:
         return ""
-    return f"number {number} in time bucket {from_millis(time_bucket):%Y-%m-%dT%H:%MZ}"
+    return f"number {number} {_bucket(time_bucket)}"
+
+
+def _bucket(time_bucket: object) -> str:
+    return f"in time bucket {iso(from_millis(cast('int', time_bucket)))}"

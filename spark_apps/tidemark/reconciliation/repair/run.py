@@ -1,4 +1,4 @@
-"""repair: the smallest set of writes and deletes that makes check clean.
+"""repair: the smallest set of writes and deletes that leaves check what no table can put right.
 
 Rows are written before wrong ones are deleted, and rows before progress before scanning: a crash
 between any two leaves something that the next run finds and puts right.
@@ -20,7 +20,6 @@ from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
-from tidemark.reconciliation.findings.read import FrameCache
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.repair import store as repair_store
@@ -92,8 +91,7 @@ def scanning_rows(findings_of_scanning: DataFrame) -> DataFrame:
 def _plan(run: RunContext, scope: Scope) -> Plan:
     require_known(run, scope)
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
-    kept = FrameCache()
-    comparison = find(run, scope, kept)
+    comparison = find(run, scope)
     [of_actions] = comparison.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
@@ -102,10 +100,10 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         _put_right(run, comparison, counts, ensure_locked)
-        kept.release()
         return counts
 
-    return Plan(counts, [*describe(comparison), *examples], apply if comparison.by_kind else None)
+    lines = [*describe(comparison), *examples]
+    return Plan(counts, lines, apply if any(counts.values()) else None)
 
 
 def _put_right(
