@@ -6,41 +6,41 @@ Starts when `validate` has passed, by hand with the form, or by
 
 from __future__ import annotations
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
-from tidemark_airflow.assets import READ_MODELS, VALIDATED
-from tidemark_airflow.form import FORCE, SLICES, names_param, number_param, run_form
+from tidemark_airflow.alerts import defaults
+from tidemark_airflow.assets import ALIAS, READ_MODELS, VALIDATED
+from tidemark_airflow.form import (
+    ACCEPT_PURGED,
+    FORCE,
+    SLICES,
+    STRICT,
+    names_param,
+    number_param,
+    run_form,
+)
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="project",
+    description="Bring the read models up to the validated window",
     schedule=started_by(VALIDATED),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
     params=run_form(
         force=FORCE,
-        strict=Param(
-            False,
-            type="boolean",
-            title="Strict",
-            description="Fail a projection in which an event is missing, before anything of it is"
-            " written.",
-        ),
-        accept_purged=Param(
-            False,
-            type="boolean",
-            title="Accept purged",
-            description="Give up events that were deleted before they were consumed.",
-        ),
+        strict=STRICT,
+        accept_purged=ACCEPT_PURGED,
         projections=names_param("Projections", "all of them"),
         slices=SLICES,
         max_pieces=number_param("Most time buckets of each projection", 1),
     ),
-    tags=["tidemark"],
+    tags=["tidemark", "chain", "read models"],
     doc_md=__doc__,
+    **defaults(),
 ):
     TidemarkOperator(
         task_id="project",
@@ -53,5 +53,5 @@ with DAG(
             "--slices": "slices",
             "--max-pieces": "max_pieces",
         },
-        outlets=[READ_MODELS],
+        outlets=[READ_MODELS, ALIAS],
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import READ_MODELS
 from tidemark_airflow.form import FLAG_BELOW_RETENTION, names_param, number_param, run_form
 from tidemark_airflow.operators import TidemarkOperator
@@ -20,6 +21,7 @@ from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="purge",
+    description="Remove tag-view buckets past retention that every projection has consumed",
     schedule=started_by(READ_MODELS),
     catchup=False,
     is_paused_upon_creation=True,
@@ -31,8 +33,9 @@ with DAG(
         below_retention=FLAG_BELOW_RETENTION,
         give_up=names_param("Give up projections", "none; only one that ran and has no file"),
     ),
-    tags=["tidemark"],
+    tags=["tidemark", "chain", "tag views"],
     doc_md=__doc__,
+    **defaults(),
 ) as dag:
     TidemarkOperator(
         task_id="purge",

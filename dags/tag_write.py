@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import TAG_VIEWS
 from tidemark_airflow.form import FORCE, STRATEGY, run_form
 from tidemark_airflow.operators import TidemarkOperator
@@ -16,13 +17,15 @@ from tidemark_airflow.timetables import by_date_bucket
 
 with DAG(
     dag_id="tag_write",
+    description="Number the window's tagged events and write their rows of the tag views",
     schedule=by_date_bucket(),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
     params=run_form(force=FORCE, strategy=STRATEGY),
-    tags=["tidemark"],
+    tags=["tidemark", "chain", "tag views"],
     doc_md=__doc__,
+    **defaults(),
 ):
     TidemarkOperator(
         task_id="tag_write",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
 from tidemark_airflow.data_docs import DataDocsLink
 from tidemark_airflow.form import FORCE, SCOPE, run_form
@@ -17,13 +18,15 @@ from tidemark_airflow.timetables import started_by
 
 with DAG(
     dag_id="validate",
+    description="Check sequence continuity before anything downstream may move",
     schedule=started_by(TAG_VIEWS),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
     params=run_form(force=FORCE, scope=SCOPE),
-    tags=["tidemark"],
+    tags=["tidemark", "chain", "tag views"],
     doc_md=__doc__,
+    **defaults(),
 ):
     TidemarkOperator(
         task_id="validate",

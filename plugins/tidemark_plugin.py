@@ -8,7 +8,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from tidemark_airflow import data_docs
+from tidemark_airflow import data_docs, next_step
 from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 
@@ -31,6 +31,7 @@ class TidemarkPlugin(AirflowPlugin):
     name = "tidemark"
     timetables = [DateBucketTimetable, ReachTimetable]  # noqa: RUF012 - as AirflowPlugin declares it
     fastapi_apps = [  # noqa: RUF012 - the same
-        {"app": data_docs.serve, "url_prefix": data_docs.PREFIX, "name": "Data Docs"}
+        {"app": data_docs.serve, "url_prefix": data_docs.PREFIX, "name": "Data Docs"},
+        {"app": next_step.serve, "url_prefix": next_step.PREFIX, "name": "Next step"},
     ]
     fastapi_root_middlewares = host_check()

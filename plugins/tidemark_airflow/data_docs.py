@@ -1,6 +1,6 @@
 """Data Docs inside Airflow: the button that leads there from a task, and their place in its server.
 
-Every process of Airflow loads this file, so what only the server needs is in `data_docs_pages`.
+Every process of Airflow loads this file, so what only the server needs is in `pages.data_docs`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.configuration import conf
 
+from tidemark_airflow.next_step import below_airflow
 from tidemark_airflow.operators import home
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ class DataDocsLink(BaseOperatorLink):
 
         The link is a path, to which the browser adds the address that it knows Airflow by.
         """
-        base = urlsplit(conf.get("api", "base_url", fallback="")).path
-        return f"{base.rstrip('/')}{PREFIX}/index.html"
+        return f"{below_airflow(PREFIX)}/index.html"
 
 
 def directory() -> Path:
@@ -47,6 +45,6 @@ def directory() -> Path:
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve Data Docs: an ASGI application, which is loaded at the first request."""
     # It costs half a second, in every task if it were above.
-    from tidemark_airflow.data_docs_pages import app
+    from tidemark_airflow.pages.data_docs import app
 
     await app(scope, receive, send)

@@ -38,6 +38,20 @@ SCOPE = Param(
     " everything, and the time buckets that have passed once more. Empty: new.",
 )
 
+STRICT = Param(
+    False,
+    type="boolean",
+    title="Strict",
+    description="Fail a projection in which an event is missing, before anything of it is written.",
+)
+
+ACCEPT_PURGED = Param(
+    False,
+    type="boolean",
+    title="Accept purged",
+    description="Give up events that were deleted before they were consumed.",
+)
+
 SLICES = Param(
     None,
     type=["null", "string"],
@@ -61,7 +75,7 @@ def run_form(
         "window_start": moment_param(
             "Window start",
             "First moment of event time, UTC, such as 2013-01-01T00:00:00Z."
-            f" Empty: {empty}. Give both ends or neither.",
+            f" Empty: {empty}. Give both ends or neither; in a backfill none, which has its own.",
         ),
         "window_end": moment_param(
             "Window end", "End of event time, UTC, exclusive. Give both ends or neither."
@@ -83,15 +97,26 @@ def names_param(title: str, empty: str) -> Param:
     """Return a param for names, one a line; `empty` says what no names mean."""
     items = {"type": "string"}
     description = f"One a line. Empty: {empty}."
-    return Param([], type="array", items=items, title=title, description=description)
+    # Without null among its types, the UI marks a field as required.
+    types = ["null", "array"]
+    return Param([], type=types, items=items, title=title, description=description)
 
 
-def text_param(title: str) -> Param:
+def text_param(title: str, description: str | None = None) -> Param:
     """Return a param for a text, or nothing."""
-    return Param(None, type=["null", "string"], title=title)
+    return Param(None, type=["null", "string"], title=title, description=description)
 
 
-def number_param(title: str, minimum: int, maximum: int = 2**63 - 1) -> Param:
+def flag_param(title: str, description: str | None = None) -> Param:
+    """Return a param for a yes or no, which is no."""
+    return Param(False, type="boolean", title=title, description=description)
+
+
+def number_param(
+    title: str, minimum: int, maximum: int = 2**63 - 1, description: str | None = None
+) -> Param:
     """Return a param for a whole number, or nothing."""
     types = ["null", "integer"]
-    return Param(None, type=types, minimum=minimum, maximum=maximum, title=title)
+    return Param(
+        None, type=types, minimum=minimum, maximum=maximum, title=title, description=description
+    )

@@ -12,8 +12,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook, BaseOperatorLink, Connection, Context
+from airflow.sdk import AssetAlias, BaseHook, BaseOperatorLink, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from tidemark_airflow import metrics
+from tidemark_airflow.assets import read_model_of
+from tidemark_airflow.next_step import NextStepLink, RunAgainLink, Step, applied, remedy_of
+from tidemark_airflow.operations import Operation, refuse_other_fields
 
 POOL = "tidemark"
 _BY_ITSELF = ("scheduled", "asset_triggered")
@@ -27,8 +32,9 @@ class TidemarkOperator(SparkSubmitOperator):
     Ends as success only if the run has done something, pieces if it has outlets, and then tells
     these the hull of the pieces that were done (extra: window_start, window_end, run_id). It is not
     the window that was asked for: what was left for later is not there yet, and older time buckets
-    may have been made good. A run that had nothing to do, or a dry run, ends as skipped, so that
-    nothing downstream starts. The report is the XCom `report`.
+    may have been made good. An alias among the outlets tells the asset of each projection that has
+    moved. A run that had nothing to do, or a dry run, ends as skipped, so that nothing downstream
+    starts. The report is the XCom `report`, also of a run that failed.
 
     Args:
         application_name: name of the application, without `.py`.
@@ -41,11 +47,13 @@ class TidemarkOperator(SparkSubmitOperator):
         dry_by_default: the application only plans unless it is given `--apply`.
         applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
             run by hand or a backfill does what its form says.
-        links: buttons of the task in the UI.
+        operations: the fields of each operation, if the form has a field `operation`.
+        links: further buttons of the task in the UI.
 
     Raises:
-        AirflowFailException: the application refused its input or its data; it is not retried.
-        AirflowException: the application failed; the text is its own error line if it left one.
+        AirflowFailException: the form, the input or the data is refused; it is not retried.
+        AirflowException: the application failed; the text says in one line what is wrong, and in
+            another what to do next.
     """
 
     template_fields: Sequence[str] = (
@@ -66,6 +74,7 @@ class TidemarkOperator(SparkSubmitOperator):
         params_as_arguments: Sequence[str] = (),
         dry_by_default: bool = False,
         applies_on_schedule: bool = False,
+        operations: Mapping[str, Operation] | None = None,
         links: Sequence[BaseOperatorLink] = (),
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
@@ -91,30 +100,48 @@ class TidemarkOperator(SparkSubmitOperator):
         self.params_as_arguments = params_as_arguments
         self.dry_by_default = dry_by_default
         self.applies_on_schedule = applies_on_schedule
-        self.operator_extra_links = links
+        self.operations = operations
+        self.operator_extra_links = (*links, NextStepLink(), RunAgainLink())
+        self.next_step: Step | None = None
+        self.run_again: Step | None = None
         self.cassandra_conn_id = cassandra_conn_id
 
     def execute(self, context: Context) -> None:
         """Submit the application, report, and end as success, skipped or failed."""
-        refuse_masters_that_show_secrets(self._conn_id)
         ti: Any = context["ti"]
+        dag_run: Any = context["dag_run"]
+        given = {**(dag_run.conf or {}), **_window_fields(self.window)}
+        self.run_again = Step(ti.dag_id, given)
+        params = self._params(context["params"], str(dag_run.run_type.value))
+        if self.operations is not None:
+            refuse_other_fields(params, self.operations, self.dag.params)
+        refuse_masters_that_show_secrets(self._conn_id)
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
         self.jars = spark_jars()
         self.env_vars = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
         with TemporaryDirectory(prefix="tidemark-") as directory:
             file = Path(directory) / "report.json"
-            params = self._params(context["params"], str(context["dag_run"].run_type.value))
             self.application_args = self._arguments(params, run_id, file)
             try:
                 super().execute(context)
             except AirflowException as failure:
-                raise _explained(failure, read_report(file)) from None
+                report = read_report(file)
+                if report is not None:
+                    self._publish(ti, report)
+                self.next_step = remedy_of(report)
+                raise _explained(failure, report, self.next_step) from None
             report = read_report(file)
         if report is None:
             raise AirflowException(f"{self.name} ended well but left no report, see the log above")
         self.log.info("%s", summary(report))
-        ti.xcom_push(key="report", value=report)
+        self._publish(ti, report)
+        self.run_again = None
+        self.next_step = applied(ti.dag_id, given, report)
         self._tell_outlets(context, report)
+
+    def _publish(self, ti: Any, report: Mapping[str, Any]) -> None:
+        ti.xcom_push(key="report", value=report)
+        metrics.send(report)
 
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
         if not self.applies_on_schedule or run_type not in _BY_ITSELF:
@@ -135,7 +162,7 @@ class TidemarkOperator(SparkSubmitOperator):
             arguments += [option, str(value)]
         for option, name in self.params_as_options.items():
             arguments += _as_option(option, params[name])
-        named = [word for name in self.params_as_arguments for word in params[name]]
+        named = [word for name in self.params_as_arguments for word in params[name] or []]
         # Behind a `--` nothing is taken for an option, whatever somebody has typed.
         return [*arguments, "--", *named] if named else arguments
 
@@ -143,16 +170,26 @@ class TidemarkOperator(SparkSubmitOperator):
         is_idle = report["state"] != "done" or (self.outlets and report["pieces"]["done"] == 0)
         if report["dry_run"] or is_idle:
             reason = "a dry run wrote nothing" if report["dry_run"] else "nothing was to be done"
+            if report["lines"] and not report["dry_run"]:
+                reason += f": {report['lines'][0]}"
             self.log.info("%s: the task ends as skipped and nothing downstream starts", reason)
             raise AirflowSkipException(reason)
-        for asset in self.outlets:
-            context["outlet_events"][asset].extra.update(
-                {
-                    "window_start": report["done_start"],
-                    "window_end": report["done_end"],
-                    "run_id": report["run_id"],
-                }
-            )
+        for outlet in self.outlets:
+            if isinstance(outlet, AssetAlias):
+                moved = report.get("details", {}).get("projections", {})
+                for name, span in moved.items():
+                    extra = _extra(span, report)
+                    context["outlet_events"][outlet].add(read_model_of(name), extra=extra)
+            else:
+                context["outlet_events"][outlet].extra.update(_extra(report, report))
+
+
+def _extra(span: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "window_start": span["done_start"],
+        "window_end": span["done_end"],
+        "run_id": report["run_id"],
+    }
 
 
 def _as_option(option: str, value: object) -> list[str]:
@@ -228,12 +265,29 @@ def read_report(file: Path) -> dict[str, Any] | None:
     return report
 
 
-def _explained(failure: AirflowException, report: Mapping[str, Any] | None) -> AirflowException:
-    """Return the application's own error line in place of "Cannot execute", if it left a report."""
+def _explained(
+    failure: AirflowException, report: Mapping[str, Any] | None, next_step: Step | None
+) -> AirflowException:
+    """Return in place of "Cannot execute" what is wrong and what to do next, a line each."""
     kind = AirflowFailException if _NO_RETRY_HELPS.search(str(failure)) else AirflowException
     if report is None or not report["error"]:
         return kind(f"{failure} The application's error is in the log above.")
-    return kind(f"{report['application']}: {report['error']}")
+    told = report["failure"]
+    if told is None:
+        return kind(f"{report['application']}: {report['error']}")
+    place = f" ({told['where']})" if told["where"] else ""
+    lines = [f"{report['application']}: {told['what']}{place}"]
+    if next_step is not None:
+        lines.append(f'next: {next_step} (the button "{NextStepLink.name}" has it filled in)')
+    elif told["do"]:
+        lines.append(f"next: {told['do']}")
+    return kind("\n".join(" ".join(line.split()) for line in lines))
+
+
+def _window_fields(window: Any) -> dict[str, str]:
+    if window is None:
+        return {}
+    return {"window_start": window["start"], "window_end": window["end"]}
 
 
 def summary(report: Mapping[str, Any]) -> str:

@@ -19,8 +19,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 _OUTAGES = (
@@ -40,6 +42,31 @@ _OUTAGES = (
 _REASON_LENGTH = 2000
 
 
+@dataclass(frozen=True)
+class Remedy:
+    """The run of an application that puts a failure right.
+
+    Attributes:
+        application: name of the application, such as `reconcile`.
+        command: its command, if it has several.
+        options: values by the option's name without dashes in front; a list repeats the option.
+    """
+
+    application: str
+    command: str = ""
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the command line, for a shell."""
+        words = [f"spark_apps/{self.application.replace('-', '_')}.py"]
+        if self.command:
+            words.append(self.command)
+        for name, value in self.options.items():
+            for word in value if isinstance(value, list) else [value]:
+                words += [f"--{name}", shlex.quote(str(word))]
+        return " ".join(words)
+
+
 class TidemarkError(Exception):
     """A foreseen failure: what is wrong, where, and what to do about it.
 
@@ -47,15 +74,19 @@ class TidemarkError(Exception):
         what: the fault, in one clause without a full stop.
         where: the table, file, option or address it was found in; may be empty.
         do: the next step for the reader; may be empty.
+        remedy: the run that is this next step, if it is one.
     """
 
     exit_status = 1
 
-    def __init__(self, what: str, *, where: str = "", do: str = "") -> None:
+    def __init__(
+        self, what: str, *, where: str = "", do: str = "", remedy: Remedy | None = None
+    ) -> None:
         super().__init__(what, where, do)
         self.what = what
         self.where = where
         self.do = do
+        self.remedy = remedy
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
@@ -64,11 +95,13 @@ class TidemarkError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from the attributes, since keyword-only arguments do not survive pickling."""
-        return _rebuild, (type(self), self.what, self.where, self.do)
+        return _rebuild, (type(self), self.what, self.where, self.do, self.remedy)
 
 
-def _rebuild(kind: type[TidemarkError], what: str, where: str, do: str) -> TidemarkError:
-    return kind(what, where=where, do=do)
+def _rebuild(
+    kind: type[TidemarkError], what: str, where: str, do: str, remedy: Remedy | None
+) -> TidemarkError:
+    return kind(what, where=where, do=do, remedy=remedy)
 
 
 def together(what: str, statuses: Iterable[int]) -> TidemarkError:

@@ -17,11 +17,19 @@ NOTHING_TO_DO = "1991"
 FAILS = "1992"
 REFUSES = "1993"
 DIES = "1994"
+BROKEN = "1996"
+"""The year in which the data is damaged, and the report names the run that repairs it."""
 JUDGED = "1995"
 """The year in which `validate` has Great Expectations judge a time bucket without findings."""
 ERROR = "somebody else holds the lock"
-_STATES = {NOTHING_TO_DO: "nothing-to-do", FAILS: "failed", REFUSES: "failed"}
-_STATUSES = {FAILS: 1, REFUSES: 2}
+LEFT = "left for later: live readers may still look back"
+_STATES = {NOTHING_TO_DO: "nothing-to-do", **dict.fromkeys((FAILS, REFUSES, BROKEN), "failed")}
+_STATUSES = {FAILS: 1, REFUSES: 2, BROKEN: 3}
+_REMEDY = {
+    "application": "reconcile",
+    "command": "repair",
+    "options": {"persistence-id": ["aircraft|N3753"]},
+}
 
 
 def option(arguments: list[str], name: str) -> str | None:
@@ -47,8 +55,17 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "dry_run": dry_run,
         "pieces": {"planned": 1, "done": int(state == "done"), "held": 0, "failed": 0},
         "counts": {"events_read": 1234},
-        "error": ERROR if state == "failed" else None,
+        "seconds": 1.5,
+        "lines": [LEFT] if state == "nothing-to-do" else [],
+        "details": {"can_be_applied": dry_run},
+        "error": f"{ERROR} (pekko); wait" if state == "failed" else None,
+        "failure": _failure(year) if state == "failed" else None,
     }
+
+
+def _failure(year: str) -> dict[str, Any]:
+    remedy = _REMEDY if year == BROKEN else None
+    return {"what": ERROR, "where": "pekko", "do": "wait", "remedy": remedy}
 
 
 def build_data_docs(arguments: list[str]) -> None:

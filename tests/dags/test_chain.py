@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import httpx
 import psutil
 import pytest
+from playwright.sync_api import Page, expect
 
 from embedded.airflow import rest
 from embedded.airflow.server import Airflow
+from tests.dags.browser import chromium
 from tests.integration import flights
 from tests.integration.conftest import control, make_journals, pool
 from tests.integration.flights import FlightsJournal
@@ -23,6 +27,7 @@ __all__ = ["control", "make_journals", "pool"]
 WINDOW = {"window_start": "2013-01-01T00:00:00Z", "window_end": "2013-01-06T00:00:00Z"}
 DAGS = ("tag_write", "validate", "project", "purge")
 DEADLINE_S = 300
+SHOWN_MS = 60_000
 
 
 @dataclass
@@ -84,9 +89,9 @@ def chain(
             rest.wait_until(
                 "the DAGs to be parsed",
                 DEADLINE_S,
-                lambda: _known(client) >= set(DAGS) or None,
+                lambda: _known(client) >= {*DAGS, "reconcile"} or None,
             )
-            for dag_id in DAGS:
+            for dag_id in (*DAGS, "reconcile"):
                 rest.unpause(client, dag_id)
             yield Chain(loaded, client, environment["TIDEMARK_CASSANDRA_PASSWORD"])
     finally:
@@ -141,8 +146,11 @@ def test_nothing_new_starts_nothing_downstream(chain: Chain) -> None:
     assert chain.by_asset("validate") == before
 
 
-def test_failed_check_stops_what_is_downstream(chain: Chain) -> None:
+def test_failed_check_stops_what_is_downstream_and_its_buttons_lead_to_green(
+    chain: Chain, tmp_path: Path
+) -> None:
     journal = chain.loaded.journal
+    whole = journal.rows("tag_views")
     doomed = next(row for row in journal.rows("tag_views") if row["tag_pid_sequence_nr"] == 2)
     key = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
     journal.control.execute(
@@ -151,16 +159,49 @@ def test_failed_check_stops_what_is_downstream(chain: Chain) -> None:
         [doomed[name] for name in key],
     )
     before = chain.by_asset("project")
-    run_id = rest.trigger(chain.client, "validate", conf={**WINDOW, "force": True})
-    rest.wait_until(
-        "the first try of validate to fail",
-        DEADLINE_S,
-        lambda: (
-            rest.task_state(chain.client, "validate", run_id, "validate")
-            in ("up_for_retry", "failed")
-            or None
-        ),
-    )
-    log = rest.task_log(chain.client, "validate", run_id, "validate")
+    red = chain.trigger("validate", force=True)
+    assert rest.task_state(chain.client, "validate", red, "validate") == "failed"
+    log = rest.task_log(chain.client, "validate", red, "validate")
     assert doomed["persistence_id"] in log
     assert chain.by_asset("project") == before
+
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(SHOWN_MS)
+        walk = Walk(chain, page, tmp_path)
+        planned = walk.press("validate", red, "Next step", "reconcile")
+        assert rest.task_state(chain.client, "reconcile", planned, "reconcile") == "skipped"
+        assert len(journal.rows("tag_views")) == len(whole) - 1
+        repaired = walk.press("reconcile", planned, "Next step", "reconcile")
+        assert rest.task_state(chain.client, "reconcile", repaired, "reconcile") == "success"
+        assert journal.rows("tag_views") == whole
+        green = walk.press("validate", red, "Run again", "validate")
+    assert rest.task_state(chain.client, "validate", green, "validate") == "success"
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The way of somebody who follows the buttons; each page leaves a picture."""
+
+    chain: Chain
+    page: Page
+    pictures: Path
+
+    def press(self, dag_id: str, run_id: str, button: str, leads_to: str) -> str:
+        """Follow a task's button, start what it fills in, and return the run when it is over."""
+        base = str(self.chain.client.base_url).partition("/api/")[0]
+        self.page.goto(f"{base}/dags/{dag_id}/runs/{quote(run_id)}/tasks/{dag_id}/details")
+        link = self.page.get_by_role("link", name=button)
+        expect(link).to_be_visible(timeout=SHOWN_MS)
+        self._picture(f"{dag_id} {button}")
+        self.page.goto(f"{base}{link.get_attribute('href')}")
+        expect(self.page.get_by_role("heading", name=f"Trigger {leads_to}")).to_be_visible()
+        self._picture(f"{leads_to} form")
+        self.page.get_by_role("button", name="Trigger").click()
+        self.page.wait_for_url(re.compile(rf"/dags/{leads_to}/runs/"))
+        started = unquote(self.page.url.rpartition("/")[2])
+        rest.wait_for_run(self.chain.client, leads_to, started, DEADLINE_S)
+        return started
+
+    def _picture(self, name: str) -> None:
+        self.page.screenshot(path=self.pictures / f"{name}.png")

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 from embedded.airflow import rest
 from tests.dags.conftest import Doors
-from tests.dags.fake_application import DIES, ERROR, FAILS, NOTHING_TO_DO, REFUSES
+from tests.dags.fake_application import (
+    BROKEN,
+    DIES,
+    ERROR,
+    FAILS,
+    LEFT,
+    NOTHING_TO_DO,
+    REFUSES,
+)
+from tidemark_airflow import next_step
 
 RUN_S = 120.0
 
@@ -87,7 +97,7 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
 def test_dry_run_and_nothing_to_do_end_as_skipped_without_an_event(doors: Doors) -> None:
     reasons = {
         run_over(doors, "project", "2013", dry_run=True): "a dry run wrote nothing",
-        run_over(doors, "project", NOTHING_TO_DO): "nothing was to be done",
+        run_over(doors, "project", NOTHING_TO_DO): f"nothing was to be done: {LEFT}",
     }
     for run_id, reason in reasons.items():
         assert rest.task_state(doors.client, "project", run_id, "project") == "skipped"
@@ -99,7 +109,8 @@ def test_failed_application_is_retried_and_shows_its_own_error(doors: Doors) -> 
     run_id = run_over(doors, "validate", FAILS)
     assert rest.task_state(doors.client, "validate", run_id, "validate") == "up_for_retry"
     log = rest.task_log(doors.client, "validate", run_id, "validate")
-    assert f"validate: {ERROR}" in log
+    assert f"validate: {ERROR} (pekko)\nnext: wait" in log
+    assert rest.xcom(doors.client, "validate", run_id, "validate", "report")["state"] == "failed"
     rest.call(doors.client, "PATCH", f"dags/validate/dagRuns/{run_id}", state="failed")
 
 
@@ -109,12 +120,61 @@ def test_refused_input_is_not_retried(doors: Doors) -> None:
     assert " --force" in rest.task_log(doors.client, "validate", run_id, "validate")
 
 
-def test_data_docs_are_linked_from_a_validate_that_failed(doors: Doors) -> None:
-    """Users want the Data Docs after a failure."""
-    run_id = run_over(doors, "validate", REFUSES)
-    path = f"dags/validate/dagRuns/{run_id}/taskInstances/validate/links"
-    links = rest.call(doors.client, "GET", path)["extra_links"]
-    assert links == {"Data Docs": "/tidemark/data-docs/index.html"}
+def links_of(doors: Doors, dag_id: str, run_id: str) -> dict[str, str | None]:
+    """Return the buttons of the application's task, with where they lead to."""
+    path = f"dags/{dag_id}/dagRuns/{quote(run_id)}/taskInstances/{dag_id}/links"
+    links: dict[str, str | None] = rest.call(doors.client, "GET", path)["extra_links"]
+    return links
+
+
+def form_of(link: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the DAG that a link is about, and the fields that it fills in."""
+    assert link is not None
+    place = urlsplit(link)
+    assert place.path.startswith(f"{next_step.PREFIX}/")
+    return place.path.rpartition("/")[2], json.loads(parse_qs(place.query)["conf"][0])
+
+
+def test_damage_names_its_repair_and_leads_there_and_back(doors: Doors) -> None:
+    """Somebody on call at night needs the pages, the repair, and the same run again."""
+    run_id = run_over(doors, "validate", BROKEN)
+    assert rest.task_state(doors.client, "validate", run_id, "validate") == "failed"
+    log = rest.task_log(doors.client, "validate", run_id, "validate")
+    repair = "trigger the DAG reconcile with operation repair, persistence ids aircraft|N3753"
+    assert f"validate: {ERROR} (pekko)\nnext: {repair} (the button" in log
+    links = links_of(doors, "validate", run_id)
+    assert links["Data Docs"] == "/tidemark/data-docs/index.html"
+    fields = {"operation": "repair", "persistence_ids": ["aircraft|N3753"]}
+    assert form_of(links["Next step"]) == ("reconcile", fields)
+    window = {
+        "window_start": f"{BROKEN}-01-01T00:00:00Z",
+        "window_end": f"{BROKEN}-01-02T00:00:00Z",
+    }
+    assert form_of(links["Run again"]) == ("validate", window)
+
+
+def test_dry_run_leads_to_the_run_that_does_what_it_planned(doors: Doors) -> None:
+    fields = {"operation": "repair", "persistence_ids": ["aircraft|N3753"]}
+    run_id = rest.trigger(doors.client, "reconcile", conf=fields)
+    assert wait_for_application(doors, "reconcile", run_id) == "skipped"
+    links = links_of(doors, "reconcile", run_id)
+    assert form_of(links["Next step"]) == ("reconcile", {**fields, "dry_run": False})
+    assert links["Run again"] is None
+
+
+def test_run_that_has_done_its_work_leads_nowhere_else(doors: Doors) -> None:
+    run_id = run_over(doors, "tag_write", "2013")
+    links = links_of(doors, "tag_write", run_id)
+    assert links == {"Next step": None, "Run again": None}
+
+
+def test_form_is_refused_in_its_own_words_before_anything_is_submitted(doors: Doors) -> None:
+    conf = {"operation": "truncate", "persistence_ids": ["a|1"]}
+    run_id = rest.trigger(doors.client, "reconcile", conf=conf)
+    assert wait_for_application(doors, "reconcile", run_id) == "failed"
+    log = rest.task_log(doors.client, "reconcile", run_id, "reconcile")
+    assert 'the operation truncate does not take "Persistence ids"' in log
+    assert "spark-submit" not in log
 
 
 def test_application_that_left_no_report_fails_and_points_to_the_log(doors: Doors) -> None:

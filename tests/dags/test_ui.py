@@ -21,6 +21,7 @@ from tests.dags.conftest import DAG_IDS, Doors
 from tests.dags.fake_application import JUDGED
 from tidemark.continuity.findings.checks import CHECKS
 from tidemark_airflow.data_docs import PREFIX
+from tidemark_airflow.next_step import Step
 
 SHOWN_MS = 30_000
 RUN_MS = 120_000
@@ -167,6 +168,25 @@ def test_data_docs_are_for_users_who_have_logged_in(
     answer = reader.request.get(f"{server.url}{PREFIX}/own.html")
     assert "what only readers may see" in answer.text()
     assert answer.headers["content-security-policy"] == "script-src 'none'"
+
+
+def test_next_step_is_for_users_who_have_logged_in_and_shows_values_as_text(
+    server: Guarded, reader: BrowserContext, page: Page
+) -> None:
+    """Links may come from anywhere, with anything in them."""
+    fields = {"operation": "check", "tags": ["<script>document.title='taken'</script>"]}
+    url = f"{server.url}{Step('reconcile', fields).url()}"
+    assert httpx.get(url).status_code == httpx.codes.UNAUTHORIZED
+    forged = httpx.get(url, cookies={"_token": "e30.e30.e30"})
+    assert forged.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+    answer = reader.request.get(url)
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert reader.request.get(url.partition("?")[0] + "?conf=[1]").status == httpx.codes.BAD_REQUEST
+
+    page.goto(url)
+    expect(page.get_by_label("Operation")).to_have_value("check")
+    expect(page.get_by_label("Tags")).to_have_value(fields["tags"][0])
+    assert page.title() == "reconcile: next step"
 
 
 @pytest.mark.usefixtures("docs")

@@ -272,7 +272,7 @@ def test_progress_that_contradicts_the_messages_holds_that_id_only(
     result = journal.run("tag_write", *window(0, 2))
     assert result.status == 3
     assert f"contradict each other: p tag t: progress says {complaint}" in result.error_lines[0]
-    assert "reconcile.py check" in result.error_lines[0]
+    assert "`spark_apps/reconcile.py repair --apply`" in result.error_lines[0]
     assert {row["persistence_id"] for row in journal.rows("tag_views")} == {"q"}
     assert {row["persistence_id"] for row in journal.rows("tag_scanning")} == {"q"}
     assert sorted(row["state"] for row in journal.own_rows("piece")) == ["done", "held"]

@@ -195,7 +195,7 @@ def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: 
     (line,) = failed.error_lines
     for part in (
         "3 findings in 2 of 3 buckets",
-        "`spark_apps/reconcile.py check`, then `repair`",
+        "`spark_apps/reconcile.py repair",
         "1 sequence_nr_lost_tail, 1 tag_pid_sequence_nr_gap, 1 untagged_event",
         "first: tag_pid_sequence_nr_gap: one tag t: expected 3, found 4: 1 missing",
         "docs/index.html",

@@ -125,6 +125,7 @@ class Chain:
             data_interval_start=interval.start,
             data_interval_end=interval.end,
             consumed_asset_events=[],
+            conf={},
         )
         ended = [self._run("tag_write", run)]
         for dag_id in CHAIN[1 : CHAIN.index(stop_after) + 1]:
@@ -141,6 +142,7 @@ class Chain:
             data_interval_start=None,
             data_interval_end=None,
             consumed_asset_events=[],
+            conf=params,
         )
         return self._run(dag_id, run, params)
 
@@ -232,7 +234,8 @@ class _Outlets:
         self._found: dict[str, SimpleNamespace] = {}
 
     def __getitem__(self, asset: Any) -> SimpleNamespace:
-        return self._found.setdefault(asset.name, SimpleNamespace(extra={}))
+        outlet = SimpleNamespace(extra={}, add=lambda *_, **__: None)
+        return self._found.setdefault(asset.name, outlet)
 
 
 def _asset_of(dag: Any) -> str:
@@ -247,4 +250,5 @@ def _started_by(extras: Sequence[Mapping[str, Any]]) -> Any:
         data_interval_start=None,
         data_interval_end=None,
         consumed_asset_events=[SimpleNamespace(extra=extra) for extra in extras],
+        conf={},
     )

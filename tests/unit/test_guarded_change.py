@@ -66,7 +66,7 @@ def test_a_dry_run_is_audited_and_takes_no_lock(monkeypatch: pytest.MonkeyPatch)
     assert change.seen == ["plan", ("change", PLANNED, True)]
     assert (outcome.state, outcome.counts) == (RunState.PLANNED, PLANNED)
     assert outcome.lines == ["two rows", "dry run: nothing was changed; --apply does it"]
-    assert outcome.details == {"more": 1}
+    assert outcome.details == {"more": 1, "can_be_applied": True}
 
 
 def test_a_dry_run_with_nothing_to_do_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outc
         RunState.PLANNED,
         counts=plan.counts,
         lines=[*plan.lines, hint],
-        details=plan.details,
+        details={**plan.details, "can_be_applied": plan.apply is not None},
     )
 
 

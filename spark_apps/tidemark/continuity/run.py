@@ -13,11 +13,11 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import expectations, plan, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, UNWRITABLE_EVENT
+from tidemark.continuity.findings.checks import CHECKS, UNWRITABLE_EVENT
 from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.reading import tails
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection, inspect, kept_frames
-from tidemark.errors import TidemarkError, ValidationFailed, reason_of
+from tidemark.errors import Remedy, TidemarkError, ValidationFailed, reason_of
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Reason, State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
@@ -25,6 +25,8 @@ from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso
 
 EXAMPLES = 20
+IDS_NAMED = 10
+"""Up to so many persistence ids are repaired by name, more with all others."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,14 @@ class _Findings:
         by_check: number of findings by time bucket and check.
         examples: the first findings as lines for people.
         unwritable: the options that name the first event that cannot be written.
+        ids: the first IDS_NAMED + 1 persistence ids with findings, ascending.
     """
 
     inspection: Inspection
     by_check: Mapping[tuple[int, str], int]
     examples: list[str] = field(default_factory=list)
-    unwritable: str = ""
+    unwritable: Mapping[str, object] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         checks = {name: count for (where, name), count in self.by_check.items() if where == bucket}
@@ -166,6 +170,7 @@ def _check(
             by_check,
             _examples(inspection.findings),
             _first_unwritable(inspection.findings),
+            _first_ids(inspection.findings),
         )
 
 
@@ -196,12 +201,16 @@ def _examples(findings: DataFrame) -> list[str]:
     ]
 
 
-def _first_unwritable(findings: DataFrame) -> str:
+def _first_unwritable(findings: DataFrame) -> dict[str, object]:
     of_check = findings.where(F.col("check_name") == UNWRITABLE_EVENT)
-    rows = of_check.orderBy(*finding.KEY).limit(1).collect()
-    return "".join(
-        f"--persistence-id {row['persistence_id']} --sequence-nr {row['number']}" for row in rows
-    )
+    for row in of_check.orderBy(*finding.KEY).limit(1).collect():
+        return {"persistence-id": row["persistence_id"], "sequence-nr": row["number"]}
+    return {}
+
+
+def _first_ids(findings: DataFrame) -> list[str]:
+    ids = findings.select("persistence_id").distinct().orderBy("persistence_id")
+    return [row["persistence_id"] for row in ids.limit(IDS_NAMED + 1).collect()]
 
 
 def _finish(claimed: Claim, findings: _Findings, error: ValidationFailed | None) -> None:
@@ -227,32 +236,24 @@ def _failure(
     per_check = findings.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     number = sum(per_check.values())
+    ids = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {}
+    repair = Remedy("reconcile", "repair", ids)
+    settle = Remedy("reconcile", "settle", findings.unwritable)
+    ways = []
+    if set(per_check) - {UNWRITABLE_EVENT}:
+        ways.append(f"run `{repair} --apply`")
+    if UNWRITABLE_EVENT in per_check:
+        ways.append(
+            f"repair each event that cannot be written, or give it up: `{settle} --reason ...`"
+        )
     return ValidationFailed(
         f"{counted(number, 'finding')} in {len(findings.bad_buckets())} of"
         f" {counted(planned, 'bucket')} ({kinds}); first: {findings.examples[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {verdict.data_docs} and the table {run.settings.keyspace}.{store.FINDING};"
-        f" {_remedy(findings)}, then run validate again",
+        f" {'; '.join(ways)}, then run validate again",
+        remedy=settle if set(per_check) == {UNWRITABLE_EVENT} else repair,
     )
-
-
-def _remedy(findings: _Findings) -> str:
-    """Return the next step for an operator; with findings of both kinds, both steps."""
-    per_check = findings.per_check()
-    ways = []
-    if set(per_check) - {UNWRITABLE_EVENT}:
-        late = (
-            "the next run of tag_write writes what came late; "
-            if UNTAGGED_EVENT in per_check
-            else ""
-        )
-        ways.append(f"{late}what was lost: `spark_apps/reconcile.py check`, then `repair`")
-    if UNWRITABLE_EVENT in per_check:
-        ways.append(
-            "repair each event that cannot be written, or give it up: `spark_apps/reconcile.py"
-            f" settle {findings.unwritable} --reason ...`"
-        )
-    return "; ".join(ways)
 
 
 def _outcome(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tidemark import clock
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import JournalDamaged, reason_of
+from tidemark.errors import JournalDamaged, Remedy, reason_of
 from tidemark.journal import bucket_size, tables
 from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
@@ -22,6 +22,7 @@ from tidemark.tagging.rules import TagRule
 from tidemark.window import Window, iso
 
 APPLICATION = applications.TAG_WRITE
+_REPAIR = Remedy("reconcile", "repair")
 
 
 def run_window(
@@ -116,7 +117,8 @@ def _finish(
             f"{result.contradicted_ids:,} persistence ids were left alone, since"
             f" tag_write_progress and messages contradict each other: {result.contradictions[0]}",
             where=settings.journal_keyspace,
-            do="run `spark_apps/reconcile.py check`, then `repair`, then this window again",
+            do=f"run `{_REPAIR} --apply`, then this window again",
+            remedy=_REPAIR,
         )
         counts = _reopen(claimed, ledger, result.held_buckets) | dict(result.counts)
         claimed.finish_some(result.held_buckets, State.HELD, counts, reason_of(error))

@@ -22,9 +22,10 @@ from tidemark.projection.running.outcome import COUNTS, ProjectionOutcome
 from tidemark.projection.running.process import process
 from tidemark.projection.testing.preview import sample
 from tidemark.projection.transformation import result_checks
+from tidemark.projection.writing.target import missing_table
 from tidemark.projection.writing.write import MODES
 from tidemark.text import counted
-from tidemark.window import Window, from_millis
+from tidemark.window import Window, from_millis, iso
 
 _GAPS_SHOWN = 5
 _ALWAYS_SHOWN = ("events_read", "rows_written", "quarantined")
@@ -40,6 +41,7 @@ class _Tally:
     errors: list[str] = field(default_factory=list)
     done: set[int] = field(default_factory=set)
     statuses: set[int] = field(default_factory=set)
+    moved: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def fail(self, what: str, status: int) -> None:
         self.errors.append(what)
@@ -51,7 +53,8 @@ class _Tally:
             state = RunState.FAILED
         error = together("; ".join(self.errors), self.statuses) if self.errors else None
         hull = Window.hull(self.done, size)
-        return Outcome(state, self.pieces, self.counts, self.lines, error, done=hull)
+        details = {"projections": self.moved}
+        return Outcome(state, self.pieces, self.counts, self.lines, error, details, hull)
 
 
 def run_window(
@@ -82,7 +85,7 @@ def run_window(
     plan = build(run, window, options)
     if not plan.projections:
         return _nothing(run, plan, dry_run=dry_run)
-    analyzed = _check(run, plan.projections, dry_run=dry_run)
+    analyzed = _check(run, plan.projections, dry_run=dry_run, shows=bool(show))
     if dry_run:
         return _planned(run, plan, analyzed, show)
     tally = _Tally(lines=[*plan.left_out])
@@ -110,8 +113,18 @@ def _planned(
     lines = [line for projection in projections for line in projection.lines()]
     if show:
         for projection in projections:
-            lines += sample(run, projection, analyzed.get(projection.definition.name), show)
+            checked = analyzed.get(projection.definition.name)
+            lines += sample(run, projection, checked, show)
+            lines += _to_create(run, checked) if checked is not None else []
     return Outcome(RunState.PLANNED, plan.pieces, lines=[*plan.left_out, *lines])
+
+
+def _to_create(run: RunContext, checked: AnalyzedDefinition) -> list[str]:
+    statement = missing_table(run.control, checked)
+    if not statement:
+        return []
+    name = checked.definition.name
+    return [f"{name}: {checked.definition.target} does not exist yet; this makes it", *statement]
 
 
 def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[str], int]:
@@ -122,7 +135,7 @@ def _settle(run: RunContext, definitions: Sequence[Definition]) -> tuple[list[st
 
 
 def _check(
-    run: RunContext, plans: Sequence[ProjectionPlan], *, dry_run: bool
+    run: RunContext, plans: Sequence[ProjectionPlan], *, dry_run: bool, shows: bool
 ) -> dict[str, AnalyzedDefinition]:
     """Analyze the definitions with something to process; without any, Spark is not started."""
     analyzed = {}
@@ -131,6 +144,8 @@ def _check(
             name = plan.definition.name
             analyzed[name] = analyze.analyze(run.spark, plan.definition)
             result_checks.analyze(run.spark, analyzed[name])
+            if shows and missing_table(run.control, analyzed[name]):
+                continue
             releases.require_table(run, analyzed[name], create=not dry_run)
             MODES[plan.definition.mode].require_place(run, plan.definition)
     return analyzed
@@ -163,7 +178,11 @@ def _attempt(
         held = len(plan.held) + len(done.gaps)
         tally.pieces.planned += done.buckets + held
         tally.pieces.done += done.buckets
-        tally.done |= done.counts.keys() - done.gaps.keys()
+        whole = done.counts.keys() - done.gaps.keys()
+        tally.done |= whole
+        if hull := Window.hull(whole, run.settings.bucket_size):
+            span = {"done_start": iso(hull.start), "done_end": iso(hull.end)}
+            tally.moved[plan.definition.name] = span
         tally.pieces.held += held
         for key, number in done.totals.items():
             tally.counts[key] += number
@@ -182,6 +201,8 @@ def _lines(plan: ProjectionPlan, done: ProjectionOutcome) -> list[str]:
     later = f", {len(plan.postponed):,} left for the next run" if plan.postponed else ""
     missed = sum(piece.reason is Reason.MISSED for piece in plan.pieces)
     made_good = f", {missed:,} missed by earlier runs" if missed else ""
+    older = sum(piece.reason is Reason.HISTORY for piece in plan.pieces)
+    made_good += f", {older:,} of its history" if older else ""
     summary = f"{name}: {counted(done.buckets, 'bucket')}{made_good}, {numbers}{held}{later}"
     shown = sorted(done.gaps.items())[:_GAPS_SHOWN]
     lines = [f"{name}: {from_millis(bucket):%Y-%m-%d %H:%M} held: {gap}" for bucket, gap in shown]

@@ -1,0 +1,184 @@
+"""The operations of the forms that have several, and the fields that each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from airflow.sdk import Param
+from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowFailException
+
+from tidemark_airflow.form import flag_param, moment_param, names_param, number_param, text_param
+
+_SIZES = [None, "Minute", "Hour", "Day"]
+_SCOPE = ("persistence_ids", "tags", "window_start", "window_end", "all")
+_SERIES = ("projections", "persistence_id", "tag")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation's fields by name, beside `operation` itself.
+
+    Attributes:
+        takes: fields that it may be given.
+        needs: those of them that it must be given.
+        single: those of `needs` that are lists in the form and must have one value.
+    """
+
+    takes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    single: tuple[str, ...] = ()
+
+
+RECONCILE = {
+    "check": Operation(_SCOPE),
+    "repair": Operation((*_SCOPE, "dry_run")),
+    "rebuild": Operation((*_SCOPE, "dry_run")),
+    "delete": Operation(("persistence_ids", "tags", "thorough", "dry_run")),
+    "propagate-deletes": Operation(
+        ("persistence_ids", "tags", "all", "beyond_search_limit", "dry_run")
+    ),
+    "rebucket": Operation(("to", "table", "thorough", "drop_old", "dry_run")),
+    "truncate": Operation(("dry_run",)),
+    "settle": Operation(
+        ("persistence_ids", "sequence_nr", "reason", "dry_run"),
+        needs=("persistence_ids", "sequence_nr", "reason"),
+        single=("persistence_ids",),
+    ),
+    "tags": Operation(("persistence_ids", "limit")),
+}
+"""The operations of the DAG `reconcile`."""
+
+MANAGE_PROJECTIONS = {
+    "status": Operation(("projections", "exact", "ranges")),
+    "plan": Operation(
+        ("projections", "window_start", "window_end", "force", "max_pieces", "ranges"),
+        needs=("window_start", "window_end"),
+    ),
+    "get-offset": Operation((*_SERIES, "slice", "all"), ("projections",), ("projections",)),
+    "releases": Operation(("projections",)),
+    "pause": Operation(("projections",), needs=("projections",)),
+    "resume": Operation(("projections",), needs=("projections",)),
+    "set-offset": Operation(
+        (*_SERIES, "to", "expected", "apply"),
+        ("projections", "persistence_id", "to"),
+        ("projections",),
+    ),
+    "skip": Operation((*_SERIES, "apply"), ("projections", "persistence_id"), ("projections",)),
+    "clear": Operation(("projections", "apply"), ("projections",), ("projections",)),
+    "drop-release": Operation(
+        ("projections", "version", "apply"), ("projections", "version"), ("projections",)
+    ),
+}
+"""The operations of the DAG `manage_projections`."""
+
+
+def with_owners(
+    fields: Mapping[str, Param], operations: Mapping[str, Operation]
+) -> dict[str, Param]:
+    """Return the form: the choice of the operation first, then fields that say whose they are."""
+    names = list(operations)
+    form = {"operation": Param(names[0], type="string", enum=names, title="Operation")}
+    for field, param in fields.items():
+        takers = [name for name, operation in operations.items() if field in operation.takes]
+        whose = "" if len(takers) == len(operations) else f"For {', '.join(takers)}. "
+        param.description = f"{whose}{param.description or ''}".strip()
+        form[field] = param
+    return form
+
+
+RECONCILE_FORM = with_owners(
+    {
+        "dry_run": Param(
+            True, type="boolean", title="Dry run", description="Plan and report; write nothing."
+        ),
+        "persistence_ids": names_param("Persistence ids", "not chosen by persistence id"),
+        "tags": names_param("Tags", "not chosen by tag"),
+        "window_start": moment_param("First time bucket", "Empty: all of them."),
+        "window_end": moment_param("End of the time buckets", "Exclusive. Give both or neither."),
+        "all": flag_param("All", "All persistence ids and tags."),
+        "to": Param(None, type=["null", "string"], enum=_SIZES, title="To bucket size"),
+        "table": text_param("Name of the new table", "Empty: tag_views_ and the size."),
+        "drop_old": text_param(
+            "Drop this old table", "After the switch; then leave the size empty."
+        ),
+        "thorough": flag_param("Thorough", "Look again where an earlier run has looked."),
+        "beyond_search_limit": flag_param(
+            "Beyond the search limit",
+            "Also where readers without an offset would fail: more than 5000 numbers go.",
+        ),
+        "limit": number_param("Show at most this many tags", 1, description="Empty: 100."),
+        "sequence_nr": number_param("Sequence nr", 1, description="Of the event to settle."),
+        "reason": text_param("Reason", "Why nobody needs the event; it is kept."),
+    },
+    RECONCILE,
+)
+"""The form of the DAG `reconcile`."""
+
+MANAGE_FORM = with_owners(
+    {
+        "projections": names_param("Projections", "all of them (status, plan, releases)"),
+        "apply": flag_param("Apply", "Do it; without it the plan is shown."),
+        "window_start": moment_param("Window start", "Give both ends."),
+        "window_end": moment_param("Window end", "Exclusive."),
+        "persistence_id": text_param("Persistence id"),
+        "tag": text_param("Tag", "Of the series, if the source has several."),
+        "to": number_param("To", 0, description="Everything up to it counts as consumed."),
+        "expected": number_param("Expected", 0, description="Refuse it unless the offset is this."),
+        "slice": number_param("Slice", 0, 1023, "Only this slice."),
+        "all": flag_param("All", "Every offset."),
+        "version": number_param("Version", 1, description="The one to drop."),
+        "max_pieces": number_param("Most time buckets", 1, description="Empty: no limit."),
+        "force": flag_param("Force", "As if the run did pieces again that are done."),
+        "exact": flag_param("Exact", "Count what each slice is behind, with Spark."),
+        "ranges": number_param("Ranges", 1, 1024, "Ranges of slices that are shown."),
+    },
+    MANAGE_PROJECTIONS,
+)
+"""The form of the DAG `manage_projections`."""
+
+
+def refuse_other_fields(
+    params: Mapping[str, Any], operations: Mapping[str, Operation], form: ParamsDict
+) -> None:
+    """Refuse fields that the chosen operation does not take, and lack of those that it needs.
+
+    Args:
+        params: the values of the form.
+        operations: the form's operations.
+        form: the form's params, for their titles and defaults.
+
+    Raises:
+        AirflowFailException: in the words of the form.
+    """
+    name = params["operation"]
+    operation = operations[name]
+    given = {
+        field
+        for field, value in params.items()
+        if value not in (None, "", []) and value != form.get_param(field).value
+    }
+    others = given.difference(operation.takes, {"operation"})
+    if others:
+        takers = [name for name, other in operations.items() if others <= {*other.takes}]
+        remedy = f", or choose the operation {' or '.join(takers)}" if takers else ""
+        raise AirflowFailException(
+            f"the operation {name} does not take {_titles(form, others)};"
+            f" leave that as it was{remedy}"
+        )
+    if missing := [field for field in operation.needs if field not in given]:
+        raise AirflowFailException(
+            f"the operation {name} needs {_titles(form, missing)}; fill that in"
+        )
+    for field in operation.single:
+        if len(params[field]) != 1:
+            raise AirflowFailException(
+                f"the operation {name} takes one value in {_titles(form, [field])},"
+                f" not {len(params[field])}; leave one"
+            )
+
+
+def _titles(form: ParamsDict, fields: Iterable[str]) -> str:
+    return ", ".join(sorted(f'"{form.get_param(field).schema["title"]}"' for field in fields))

@@ -1,0 +1,68 @@
+"""Which run a button leads to, with which fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tidemark_airflow.next_step import LONGEST_LINK, NextStepLink, Step, applied, remedy_of
+
+UNWRITABLE = {"persistence-id": "a|1", "sequence-nr": 7}
+
+
+def failed(command: str, options: dict[str, Any]) -> dict[str, Any]:
+    remedy = {"application": "reconcile", "command": command, "options": options}
+    return {"failure": {"remedy": remedy}}
+
+
+def test_options_of_a_remedy_become_fields_and_what_only_a_person_knows_is_empty() -> None:
+    repair = remedy_of(failed("repair", {"persistence-id": ["a|1", "b"], "tag": "red"}))
+    fields = {"operation": "repair", "persistence_ids": ["a|1", "b"], "tags": ["red"]}
+    assert repair == Step("reconcile", fields)
+    settle = remedy_of(failed("settle", UNWRITABLE))
+    given = {"operation": "settle", "persistence_ids": ["a|1"], "sequence_nr": 7}
+    assert settle == Step("reconcile", {**given, "reason": None})
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        None,
+        {"failure": None},
+        {"failure": {"remedy": None}},
+        {"failure": {"remedy": {"application": "purge"}}},
+    ],
+)
+def test_without_a_remedy_that_is_a_run_there_is_no_step(report: dict[str, Any] | None) -> None:
+    assert remedy_of(report) is None
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "details", "planned", "flag"),
+    [
+        ("reconcile", {"can_be_applied": True}, 0, {"dry_run": False}),
+        ("manage_projections", {"can_be_applied": True}, 0, {"apply": True}),
+        ("tag_write", {}, 3, {"dry_run": False}),
+        ("reconcile", {"can_be_applied": False}, 0, None),
+    ],
+)
+def test_plan_leads_to_the_run_that_does_it_if_there_is_something_to_do(
+    dag_id: str, details: dict[str, Any], planned: int, flag: dict[str, bool] | None
+) -> None:
+    report = {"state": "planned", "pieces": {"planned": planned}, "details": details}
+    step = applied(dag_id, {"tags": ["red"]}, report)
+    assert step == (flag and Step(dag_id, {"tags": ["red"], **flag}))
+    assert applied(dag_id, {}, {**report, "state": "done"}) is None
+
+
+def test_step_is_a_clause_for_people() -> None:
+    step = Step("reconcile", {"operation": "repair", "persistence_ids": ["a|1", "b"]})
+    assert str(step) == ("trigger the DAG reconcile with operation repair, persistence ids a|1, b")
+
+
+def test_link_that_no_browser_takes_is_no_button() -> None:
+    class Operator:
+        next_step = Step("reconcile", {"tags": ["x" * 100] * (LONGEST_LINK // 100)})
+
+    assert NextStepLink().get_link(Operator(), ti_key=None) == ""  # type: ignore[arg-type]
