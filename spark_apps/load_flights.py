@@ -14,7 +14,8 @@ from tidemark.flights.run import APPLICATION, load_months
 
 def main(
     months: Annotated[
-        int, typer.Option(min=1, max=MONTHS, help="Load the first so many months of 2013.")
+        int,
+        typer.Option(min=1, max=MONTHS, metavar="N", help="Load the first so many months of 2013."),
     ] = 1,
     force: cli.Force = False,
 ) -> Job:
@@ -32,4 +33,4 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.start(APPLICATION, main)
+    cli.start(APPLICATION, main, examples=["", "--months 12"])

@@ -12,7 +12,7 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.partitioning.slice_ranges import Slicing, parse
 from tidemark.projection.acceptance.accept import Policy
-from tidemark.projection.management.commands import COMMANDS
+from tidemark.projection.management.commands import COMMANDS, EXAMPLES, TOOLS
 from tidemark.projection.planning.build import PlanOptions
 from tidemark.projection.planning.plan import APPLICATION
 from tidemark.projection.planning.saved_plan import SavedPlan
@@ -28,7 +28,7 @@ Projection = Annotated[
 Show = Annotated[
     bool, typer.Option("--show", help="In a dry run, show what each makes of a sample of events.")
 ]
-Rows = Annotated[int, typer.Option(min=1, help="Rows of the result that --show shows.")]
+Rows = Annotated[int, typer.Option(min=1, metavar="N", help="Rows that --show shows.")]
 Strict = Annotated[
     bool,
     typer.Option(
@@ -123,4 +123,4 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.group(APPLICATION, COMMANDS, default=main)
+    cli.group(APPLICATION, COMMANDS, examples=EXAMPLES, tools=TOOLS, default=main)

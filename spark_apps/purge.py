@@ -19,6 +19,7 @@ def main(
         int | None,
         typer.Option(
             min=1,
+            metavar="DAYS",
             help="Keep buckets that ended less than this many days ago.",
             show_default="TIDEMARK_RETENTION_DAYS, 30",
         ),
@@ -67,4 +68,6 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.start(APPLICATION, main)
+    cli.start(
+        APPLICATION, main, examples=["", "--retention-days 90", "--retention-days 90 --apply"]
+    )

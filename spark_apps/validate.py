@@ -43,4 +43,11 @@ def main(
 
 
 if __name__ == "__main__":
-    cli.start(APPLICATION, main)
+    cli.start(
+        APPLICATION,
+        main,
+        examples=[
+            "--window-start 2026-11-20 --window-end 2026-11-21",
+            "--window-start 2026-11-20 --window-end 2026-11-21 --scope all",
+        ],
+    )

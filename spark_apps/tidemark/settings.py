@@ -1,7 +1,7 @@
 """All settings, read once from the environment and typed.
 
 Every name here is an environment variable with the prefix ``TIDEMARK_``:
-``cassandra_hosts`` is ``TIDEMARK_CASSANDRA_HOSTS``. docs/settings.md is made from this class.
+``cassandra_hosts`` is ``TIDEMARK_CASSANDRA_HOSTS``. docs/settings.md lists them all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -18,8 +18,19 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import BucketSize, time_bucket
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
+_PLAIN = {
+    "int_parsing": "not a whole number",
+    "float_parsing": "not a number",
+    "greater_than_equal": "less than {ge}",
+    "greater_than": "not more than {gt}",
+    "literal_error": "choose one of {expected}",
+}
+"""What pydantic's types of errors mean, in a user's words."""
 _QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
@@ -263,8 +274,7 @@ class Settings(BaseSettings):
             return cls()
         except ValidationError as error:
             problems = "; ".join(
-                f"TIDEMARK_{'.'.join(map(str, problem['loc'])).upper()}:"
-                f" {problem['msg'].removeprefix('Value error, ')}"
+                f"TIDEMARK_{'.'.join(map(str, problem['loc'])).upper()}: {_plainly(problem)}"
                 for problem in error.errors(include_input=False)
             )
             raise InvalidInput(
@@ -282,6 +292,14 @@ class Settings(BaseSettings):
     def contact_points(self) -> list[tuple[str, int]]:
         """Return the contact points as (host, port)."""
         return parse_hosts(self.cassandra_hosts)
+
+
+def _plainly(problem: ErrorDetails) -> str:
+    """Return in a user's words what pydantic says of a value."""
+    words = _PLAIN.get(problem["type"])
+    if words is None:
+        return problem["msg"].removeprefix("Value error, ")
+    return words.format_map(problem.get("ctx", {}))
 
 
 def parse_hosts(text: str) -> list[tuple[str, int]]:
@@ -314,20 +332,3 @@ def parse_first_time_bucket(text: str) -> int:
             continue
         return int(moment.timestamp()) * 1000
     raise ValueError("expected yyyyMMdd, yyyyMMddTHH or yyyyMMddTHH:mm")
-
-
-def as_markdown() -> str:
-    """Return the settings as the table of docs/settings.md, a row for each."""
-    rows = [
-        f"| `TIDEMARK_{name.upper()}` | `{_default_text(field.default)}` | {field.description} |"
-        for name, field in Settings.model_fields.items()
-    ]
-    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]) + "\n"
-
-
-def _default_text(default: object) -> str:
-    if isinstance(default, Path):
-        return str(default.relative_to(REPOSITORY))
-    if isinstance(default, dict):
-        return json.dumps(default)
-    return default.get_secret_value() if isinstance(default, SecretStr) else str(default)

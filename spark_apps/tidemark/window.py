@@ -39,7 +39,8 @@ class Window:
         """Parse the window of `--window-start` and `--window-end`.
 
         Raises:
-            InvalidInput: a bound is missing, not ISO 8601, or the window is empty or reversed.
+            InvalidInput: a bound is missing, not ISO 8601, or has a time without a zone; or the
+                window is empty or reversed.
         """
         if not start or not end:
             raise InvalidInput(
@@ -98,4 +99,9 @@ def _moment(text: str, option: str) -> datetime:
         raise InvalidInput(
             f"not an ISO 8601 time: {text!r}", where=option, do="write 2013-01-01T00:00:00Z"
         ) from None
+    if moment.tzinfo is None and len(text) > len("2013-01-01"):
+        raise InvalidInput(
+            f"a time without a zone: {text!r}", where=option, do=f"write {text}Z if it is in UTC"
+        )
+    # A date alone is its midnight in UTC.
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -74,9 +74,9 @@ def kill(projections: Projections, boundary: Seam) -> None:
         boundary,
         "project",
         "--window-start",
-        f"{START:%Y-%m-%dT%H:%M}",
+        f"{START:%Y-%m-%dT%H:%M}Z",
         "--window-end",
-        f"{START:%Y-%m-%d}T02:00",
+        f"{START:%Y-%m-%d}T02:00Z",
         PROJECTIONS_DIR=str(projections.directory),
     )
 

@@ -28,6 +28,10 @@ WINDOWS = {
         ("--window-start", "yesterday", "--window-end", "2024-03-01"),
         "not an ISO 8601 time: 'yesterday' (--window-start)",
     ),
+    "a time without a zone": (
+        ("--window-start", "2024-03-01T00:00:00", "--window-end", "2024-03-02"),
+        "a time without a zone: '2024-03-01T00:00:00' (--window-start); write 2024-03-01T00:00:00Z",
+    ),
     "not aligned": (
         ("--window-start", "2024-03-01T00:30:00Z", "--window-end", "2024-03-01T01:00:00Z"),
         "2024-03-01T00:30:00Z cuts a time bucket of bucket size Hour (--window-start)",
@@ -114,10 +118,14 @@ def test_wrong_credentials(journal: Journal, application: str) -> None:
     assert "not-the-password" not in line
 
 
+def test_wrong_credentials_are_not_tried_again(journal: Journal) -> None:
+    assert journal.run("tag_write", *GOOD, CASSANDRA_PASSWORD="other").status == 2
+
+
 @pytest.mark.parametrize("application", EVERY)
 def test_keyspace_missing(journal: Journal, application: str) -> None:
     line = refused(journal, application, *GOOD, JOURNAL_KEYSPACE="no_such_keyspace")
-    assert "keyspace no_such_keyspace does not exist" in line
+    assert "keyspace no_such_keyspace does not exist (TIDEMARK_JOURNAL_KEYSPACE)" in line
 
 
 @pytest.mark.parametrize("application", EVERY)
@@ -163,12 +171,32 @@ def test_table_missing_and_table_of_another_shape(
     [
         ({"BUCKET_SIZE": "Week"}, "TIDEMARK_BUCKET_SIZE: unknown bucket size 'Week'"),
         ({"CASSANDRA_HOSTS": "localhost:x"}, "TIDEMARK_CASSANDRA_HOSTS: expected host:port"),
-        ({"LOCK_TTL": "1"}, "TIDEMARK_LOCK_TTL"),
+        ({"LOCK_TTL": "1"}, "TIDEMARK_LOCK_TTL: less than 5"),
+        ({"LOCK_TTL": "soon"}, "TIDEMARK_LOCK_TTL: not a whole number"),
         ({"JOURNAL_KEYSPACE": "a; DROP"}, "TIDEMARK_JOURNAL_KEYSPACE: not a name"),
         ({"REPLICATION": "[1]"}, "TIDEMARK_REPLICATION: not a JSON object"),
         ({"CASSANDRA_CONSISTENCY": "MOST"}, "TIDEMARK_CASSANDRA_CONSISTENCY: choose one of"),
-        ({"SPARK_UI": "yes"}, "TIDEMARK_SPARK_UI: Input should be 'cluster', 'on' or 'off'"),
+        ({"SPARK_UI": "yes"}, "TIDEMARK_SPARK_UI: choose one of 'cluster', 'on' or 'off'"),
     ],
 )
 def test_settings(journal: Journal, variables: Mapping[str, str], expected: str) -> None:
     assert expected in refused(journal, "tag_write", *GOOD, **variables)
+
+
+def test_report_that_cannot_be_written_is_refused_before_the_work(journal: Journal) -> None:
+    line = refused(journal, "tag_write", *GOOD, "--report", "/no/such/directory/report.json")
+    assert "the report cannot be written to /no/such/directory/report.json" in line
+    assert "No such file or directory (--report)" in line
+
+
+def test_misspelt_setting_is_warned_of_with_the_nearest_name(journal: Journal) -> None:
+    result = journal.run("tag_write", "--window-start", "now", BUCKETSIZE="Hour")
+    assert result.status == 2
+    warning = "TIDEMARK_BUCKETSIZE is no setting and does nothing; did you mean"
+    assert f"tag-write: warning: {warning} TIDEMARK_BUCKET_SIZE?" in result.stderr
+
+
+def test_new_size_that_is_none(journal: Journal) -> None:
+    result = journal.run("reconcile", "rebucket", "--to", "Week")
+    assert result.status == 2
+    assert "unknown bucket size 'Week' (--to); choose one of Minute, Hour, Day" in result.stderr

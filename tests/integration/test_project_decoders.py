@@ -16,7 +16,7 @@ from tidemark.cassandra.schema import create_own_tables
 from tidemark.partitioning import keys
 
 START_MS = 1_709_251_200_000
-WINDOW = ("--window-start", "2024-03-01T00:00:00", "--window-end", "2024-03-01T01:00:00")
+WINDOW = ("--window-start", "2024-03-01T00:00:00Z", "--window-end", "2024-03-01T01:00:00Z")
 
 FARES = """\
 /*---

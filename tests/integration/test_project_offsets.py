@@ -101,7 +101,7 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     )
     assert row["timestamp"] == str(events[2].timestamp)
     planned = projections.manage(
-        "plan", "--window-start", "2024-03-01T02:00", "--window-end", "2024-03-01T03:00"
+        "plan", "--window-start", "2024-03-01T02:00Z", "--window-end", "2024-03-01T03:00Z"
     )
     assert "every: 2 restated; ? rows, by the ledger" in planned.stdout
     assert "every  2024-03-01 01:00  restated, ? rows" in planned.stdout

@@ -21,7 +21,7 @@ from tests.integration.support import Journal
 from tests.integration.tags_and_messages import pieces
 from tidemark.partitioning.keys import slice_of
 
-WINDOW = ("--window-start", "2024-03-01T00:00", "--window-end", "2024-03-01T04:00")
+WINDOW = ("--window-start", "2024-03-01T00:00Z", "--window-end", "2024-03-01T04:00Z")
 RAISES = TOTALS.replace("count(*)", "count(CASE WHEN amount < 0 THEN raise_error('boom') END)")
 
 

@@ -280,7 +280,7 @@ def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
         "TIDEMARK_JOURNAL_KEYSPACE": "absent",
         "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": projections.journal.keyspace,
     }
-    first_hour = ("--window-start", "2024-03-01T00:00", "--window-end", "2024-03-01T01:00")
+    first_hour = ("--window-start", "2024-03-01T00:00Z", "--window-end", "2024-03-01T01:00Z")
     planned = projections.manage("plan", *first_hour)
     assert planned.status == 0, planned.stderr
     assert planned.report["pieces"]["planned"] == 1

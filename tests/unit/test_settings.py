@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
+from tidemark.application.environment import unknown_variables
 from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import BucketSize
-from tidemark.settings import Settings, as_markdown
+from tidemark.settings import REPOSITORY, Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+
+
+def as_markdown() -> str:
+    """Return the settings as the table of docs/settings.md, a row for each."""
+    rows = [
+        f"| `TIDEMARK_{name.upper()}` | `{_default_text(field.default)}` | {field.description} |"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]) + "\n"
+
+
+def _default_text(default: object) -> str:
+    if isinstance(default, Path):
+        return str(default.relative_to(REPOSITORY))
+    if isinstance(default, dict):
+        return json.dumps(default)
+    return default.get_secret_value() if isinstance(default, SecretStr) else str(default)
 
 
 def test_docs_list_every_setting_with_its_default() -> None:
@@ -60,3 +81,23 @@ def test_consistency_level_below_a_quorum_is_refused(
 def test_consistency_level_is_written_in_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_CASSANDRA_CONSISTENCY", "local_quorum")
     assert Settings.load().cassandra_consistency == "LOCAL_QUORUM"
+
+
+def test_variables_that_nobody_reads_are_named_with_the_nearest_that_somebody_does() -> None:
+    read = [f"TIDEMARK_{name.upper()}" for name in Settings.model_fields]
+    others = ["TIDEMARK_HOME", "TIDEMARK_CADENCE", "TIDEMARK_SCHEDULED_PURGE", "PATH", "TIDE"]
+    assert unknown_variables([*read, *others]) == []
+    assert unknown_variables(["TIDEMARK_KEYSPCE", "TIDEMARK_QZX"]) == [
+        "TIDEMARK_KEYSPCE is no setting and does nothing; did you mean TIDEMARK_KEYSPACE?",
+        "TIDEMARK_QZX is no setting and does nothing; see docs/settings.md",
+    ]
+
+
+def test_every_variable_that_the_plugin_and_the_embedded_servers_read_is_known() -> None:
+    root = DOCS.parents[1]
+    files = [*root.glob("plugins/**/*.py"), *root.glob("embedded/**/*.py")]
+    read = {
+        name for file in files for name in re.findall(r"\"(TIDEMARK_[A-Z_]+)\"", file.read_text())
+    }
+    assert len(read) > 10
+    assert unknown_variables(read) == []

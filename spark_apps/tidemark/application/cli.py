@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, RunContext
+from tidemark.errors import TidemarkError
 from tidemark.window import Window
 
 WindowStart = Annotated[
@@ -26,7 +28,8 @@ WindowEnd = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Do pieces again that are done.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and write nothing.")]
 RunId = Annotated[
-    str | None, typer.Option(help="Name of this run in the ledger.", show_default="a new UUID")
+    str | None,
+    typer.Option(metavar="NAME", help="Name of this run in the ledger.", show_default="a new UUID"),
 ]
 Apply = Annotated[bool, typer.Option("--apply", help="Do it; without it the plan is shown.")]
 PersistenceIds = Annotated[
@@ -51,9 +54,17 @@ MaxPieces = Annotated[
 ReportFile = Annotated[
     Path | None, typer.Option("--report", metavar="FILE", help="Also write the JSON report here.")
 ]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="End with the report as a line of JSON, also on a terminal; elsewhere it always does.",
+    ),
+]
 _OF_EVERY_RUN = [
     Parameter("run_id", Parameter.KEYWORD_ONLY, default=None, annotation=RunId),
     Parameter("report", Parameter.KEYWORD_ONLY, default=None, annotation=ReportFile),
+    Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=AsJson),
 ]
 _WIDE = {"max_content_width": 100}
 
@@ -78,10 +89,17 @@ Command = Callable[..., Job | None]
 """A function of the options and arguments that returns a job; None if there is nothing to do."""
 
 
-def start(application: str, main: Command) -> None:
-    """Run an application's `main` as a command line with plain help and one-line usage errors."""
+def start(application: str, main: Command, *, examples: Sequence[str]) -> None:
+    """Run an application's `main` as a command line with plain help and one-line usage errors.
+
+    Args:
+        application: name of the application in reports and in the ledger.
+        main: the application.
+        examples: options of calls that the help shows.
+    """
     command_line = _plain()
-    command_line.command(context_settings=_WIDE)(_runs(application, main))
+    epilog = _examples(application, examples)
+    command_line.command(context_settings=_WIDE, epilog=epilog)(_runs(application, main))
     command_line()
 
 
@@ -89,6 +107,8 @@ def group(
     application: str,
     commands: Mapping[str, Command],
     *,
+    examples: Mapping[str, Sequence[str]],
+    tools: Mapping[str, Callable[..., None]] = MappingProxyType({}),
     text: str | None = None,
     default: Command | None = None,
 ) -> None:
@@ -97,25 +117,60 @@ def group(
     Args:
         application: name of the application in reports and in the ledger.
         commands: commands by name.
+        examples: options of calls that the help shows, by command; under "" those of the
+            application's own help, which name their command.
+        tools: further commands by name, which do without Cassandra and leave no report.
         text: help text of the application, unless `default` has one.
         default: function that runs before each command, and alone without a command; its first
             parameter is the `typer.Context`, which names the command.
     """
-    command_line = _plain(help=text, context_settings=_WIDE, no_args_is_help=default is None)
+    own = _examples(application, examples[""])
+    command_line = _plain(
+        help=text, context_settings=_WIDE, no_args_is_help=default is None, epilog=own
+    )
     if default is not None:
         command_line.callback(
-            invoke_without_command=True, help=default.__doc__, context_settings=_WIDE
+            invoke_without_command=True, help=default.__doc__, context_settings=_WIDE, epilog=own
         )(_runs(application, default))
     for name, command in commands.items():
-        command_line.command(name, context_settings=_WIDE)(_runs(application, command))
+        calls = _calls(name, examples)
+        command_line.command(name, context_settings=_WIDE, epilog=_examples(application, calls))(
+            _runs(application, command)
+        )
+    for name, tool in tools.items():
+        own = _examples(application, _calls(name, examples))
+        command_line.command(name, context_settings=_WIDE, epilog=own)(_in_one_line(tool))
     command_line()
 
 
+def _in_one_line(tool: Callable[..., None]) -> Callable[..., None]:
+    @wraps(tool)
+    def run(**options: object) -> None:
+        try:
+            tool(**options)
+        except TidemarkError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(error.exit_status) from None
+
+    return run
+
+
+def _calls(name: str, examples: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{name} {options}".strip() for options in examples[name]]
+
+
+def _examples(application: str, calls: Sequence[str]) -> str:
+    """Return the end of a help text; the mark in front keeps its lines as they are."""
+    program = f"spark_apps/{application.replace('-', '_')}.py"
+    lines = [f"  {program} {call}".rstrip() for call in calls]
+    return "\n".join(["\b", "Examples:", *lines])
+
+
 def _runs(application: str, command: Command) -> Callable[..., None]:
-    """Return a command that runs its job, with the further options --run-id and --report."""
+    """Return a command that runs its job, with the further options that every run has."""
 
     @wraps(command)
-    def run(*, run_id: str | None, report: Path | None, **options: object) -> None:
+    def run(*, run_id: str | None, report: Path | None, as_json: bool, **options: object) -> None:
         job = command(**options)
         if job is not None:
             run_application(
@@ -124,6 +179,7 @@ def _runs(application: str, command: Command) -> Callable[..., None]:
                 window=job.window,
                 run_id=run_id,
                 report_file=report,
+                as_json=as_json,
                 dry_run=job.dry_run,
             )
 

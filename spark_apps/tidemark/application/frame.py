@@ -8,6 +8,7 @@ the exit status.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import traceback
@@ -20,13 +21,16 @@ from typing import Any, NoReturn
 
 from tidemark import clock
 from tidemark.application import log
+from tidemark.application.environment import unknown_variables
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import TidemarkError, of_cassandra, root_cause
+from tidemark.errors import InvalidInput, TidemarkError, of_cassandra, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
 from tidemark.window import Window, iso
+
+LINES_REPORTED = 50
 
 
 class _Report:
@@ -47,7 +51,9 @@ class _Report:
             "dry_run": dry_run,
             "pieces": asdict(PieceCounts()),
             "counts": {},
+            "lines": [],
             "error": None,
+            "failure": None,
         }
 
     def window(self, window: Window) -> None:
@@ -58,6 +64,7 @@ class _Report:
         self.content["pieces"] = asdict(outcome.pieces)
         self.content["counts"] = dict(outcome.counts)
         self.lines = outcome.lines
+        self.content["lines"] = outcome.lines[:LINES_REPORTED]
         if outcome.done is not None:
             self.content["done_start"] = iso(outcome.done.start)
             self.content["done_end"] = iso(outcome.done.end)
@@ -69,6 +76,12 @@ class _Report:
     def foreseen(self, error: TidemarkError) -> None:
         self.status = error.exit_status
         self.content["error"] = str(error)
+        self.content["failure"] = {
+            "what": error.what,
+            "where": error.where,
+            "do": error.do,
+            "remedy": None if error.remedy is None else asdict(error.remedy),
+        }
 
     def interrupted(self) -> None:
         self.status = 130
@@ -83,6 +96,20 @@ class _Report:
         self.status = 1
         self.content["error"] = root_cause(error)
 
+    def end(self, report_file: Path | None) -> None:
+        """Write the report's file; a failure to do so is told after the work's own."""
+        self.content["seconds"] = round((clock.now() - self.started_at).total_seconds(), 3)
+        if report_file is None:
+            return
+        try:
+            report_file.write_text(json.dumps(self.content) + "\n")
+        except OSError as error:
+            problem = _no_report(report_file, error)
+            if not self.status:
+                self.foreseen(problem)
+            else:
+                self.content["error"] += f"; {problem}"
+
     def store(self, control: Control, settings: Settings) -> None:
         """Store the report if Tidemark's tables exist; ignore a failure to store the report."""
         with suppress(TidemarkError):
@@ -95,10 +122,9 @@ class _Report:
                     finished_at=clock.now(),
                 )
 
-    def show(self, report_file: Path | None) -> None:
+    def show(self, *, as_json: bool) -> None:
         content = self.content
-        seconds = (clock.now() - self.started_at).total_seconds()
-        content["seconds"] = round(seconds, 3)
+        seconds = content["seconds"]
         window = f" {content['window_start']} to {content['window_end']}"
         print(
             f"{content['application']}{window if content['window_start'] else ''}:"
@@ -113,9 +139,8 @@ class _Report:
             print(f"  {name.replace('_', ' ')}: {number:,}")
         for line in self.lines:
             print(f"  {line}")
-        print(json.dumps(content), flush=True)
-        if report_file is not None:
-            report_file.write_text(json.dumps(content) + "\n")
+        if as_json:
+            print(json.dumps(content), flush=True)
         if content["error"]:
             print(f"{content['application']}: error: {content['error']}", file=sys.stderr)
 
@@ -127,12 +152,14 @@ def run_application(
     window: Callable[[], Window] | None = None,
     run_id: str | None = None,
     report_file: Path | None = None,
+    as_json: bool = False,
     dry_run: bool = False,
 ) -> NoReturn:
     """Run `work` and exit with status 0 on success, else with the status of the error.
 
-    Standard output ends with the report as one line of JSON; progress, and an error as one line, go
-    to standard error. The report is also stored in the table `run`, once Tidemark's tables exist.
+    Progress, and an error as one line, go to standard error, the report to standard output: as
+    text, and for programs also as one last line of JSON. The report is also stored in the table
+    `run`, once Tidemark's tables exist.
 
     Args:
         application: name of the application, such as `tag-write`.
@@ -141,13 +168,18 @@ def run_application(
             bad parameters.
         run_id: caller's name for this run; by default a new UUID.
         report_file: file to which the report is also written.
+        as_json: end with the line of JSON also on a terminal.
         dry_run: whether the report says that nothing is changed.
     """
     # SIGTERM must unwind the stack to release locks. Airflow stops a task by killing the JVM.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     end_with_parent()
     report = _Report(application, run_id, dry_run)
+    for line in unknown_variables(os.environ):
+        print(f"{application}: warning: {line}", file=sys.stderr)
     try:
+        if report_file is not None:
+            _require_writable(report_file)
         if window is not None:
             report.window(window())
         settings = Settings.load()
@@ -166,5 +198,31 @@ def run_application(
                 report.store(control, settings)
     except TidemarkError as error:
         report.foreseen(error)
-    report.show(report_file)
+    report.end(report_file)
+    report.show(as_json=as_json or not sys.stdout.isatty())
     sys.exit(report.status)
+
+
+def _require_writable(report_file: Path) -> None:
+    """Refuse a report's file that cannot be written before there is anything to report.
+
+    A file that was not there is not left behind: an empty one would be taken for a report.
+
+    Raises:
+        InvalidInput: with the reason.
+    """
+    was_there = report_file.exists()
+    try:
+        report_file.touch()
+        if not was_there:
+            report_file.unlink()
+    except OSError as error:
+        raise _no_report(report_file, error) from None
+
+
+def _no_report(report_file: Path, error: OSError) -> InvalidInput:
+    return InvalidInput(
+        f"the report cannot be written to {report_file}: {error.strerror}",
+        where="--report",
+        do="name a file in a directory that exists and may be written",
+    )

@@ -18,7 +18,9 @@ from cassandra import (
 )
 from cassandra.cluster import NoHostAvailable
 
-from tidemark.errors import CassandraUnavailable
+from tidemark.errors import CassandraUnavailable, InvalidInput, TidemarkError
+
+_UNREADABLE_USERS = "Unable to perform authentication"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Failures:
         """Translate the driver's errors in the block into what is wrong, where, and what to do.
 
         Raises:
-            CassandraUnavailable: instead of any error of the driver.
+            CassandraUnavailable: instead of any error of the driver that another try may mend.
+            InvalidInput: Cassandra refuses the user, or does not permit the statement to it.
         """
         try:
             yield
@@ -63,7 +66,7 @@ class Failures:
                 f"Cassandra refused a statement: {error}", where=self.hosts
             ) from error
 
-    def _unavailable(self, error: NoHostAvailable) -> CassandraUnavailable:
+    def _unavailable(self, error: NoHostAvailable) -> TidemarkError:
         causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
         for cause in causes:
             if isinstance(cause, AuthenticationFailed | Unauthorized):
@@ -87,14 +90,13 @@ class Failures:
             " (TIDEMARK_REPLICATION for Tidemark's own)",
         )
 
-    def _refused(self, error: Exception) -> CassandraUnavailable:
+    def _refused(self, error: Exception) -> TidemarkError:
+        do = "check TIDEMARK_CASSANDRA_USERNAME and TIDEMARK_CASSANDRA_PASSWORD"
         if isinstance(error, Unauthorized):
-            problem = f"Cassandra does not permit this to user {self.username!r}: {error}"
-        else:
-            user = f"user {self.username!r} with this password" if self.username else "no user"
-            problem = f"Cassandra refuses {user}"
-        return CassandraUnavailable(
-            problem,
-            where=self.hosts,
-            do="check TIDEMARK_CASSANDRA_USERNAME and TIDEMARK_CASSANDRA_PASSWORD",
-        )
+            what = f"Cassandra does not permit this to user {self.username!r}: {error}"
+            return InvalidInput(what, where=self.hosts, do=f"grant it, or {do}")
+        user = f"user {self.username!r} with this password" if self.username else "no user"
+        # Cassandra also fails to authenticate while it cannot read its own users.
+        is_outage = _UNREADABLE_USERS in str(error)
+        kind = CassandraUnavailable if is_outage else InvalidInput
+        return kind(f"Cassandra refuses {user}", where=self.hosts, do=do)

@@ -181,9 +181,16 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
 
 
 def require_tables(
-    control: Control, keyspace: str, shapes: Mapping[str, TableShape], *, made_by: str
+    control: Control,
+    keyspace: str,
+    shapes: Mapping[str, TableShape],
+    *,
+    made_by: str,
+    setting: str,
 ) -> None:
     """Refuse a keyspace whose tables are missing or have another shape; allow extra columns.
+
+    `setting` is the variable that names the keyspace.
 
     Raises:
         SchemaMismatch: the keyspace or a table is missing, or a table differs; the message names
@@ -192,7 +199,8 @@ def require_tables(
     if not control.has_keyspace(keyspace):
         raise SchemaMismatch(
             f"keyspace {keyspace} does not exist",
-            do=f"set the right keyspace, or let {made_by} create it first",
+            where=setting,
+            do=f"set it to the right keyspace, or let {made_by} create this one first",
         )
     problems = [
         problem

@@ -40,7 +40,9 @@ def require_own_journal(control: Control, settings: Settings) -> None:
     }
     if not existing:
         return
-    require_tables(control, keyspace, existing, made_by="the Pekko plugin")
+    require_tables(
+        control, keyspace, existing, made_by="the Pekko plugin", setting="TIDEMARK_JOURNAL_KEYSPACE"
+    )
     if tables.MESSAGES not in existing:
         return
     partitions = control.execute(

@@ -40,9 +40,13 @@ def require_snapshots(control: Control, settings: Settings) -> None:
     """
     shapes = {settings.snapshot_table: SHAPE}
     require_tables(
-        control, settings.snapshot_keyspace, shapes, made_by="Pekko's snapshot store (see snapshot"
-        ".keyspace and snapshot.table, here TIDEMARK_SNAPSHOT_KEYSPACE and _TABLE)",
-    )  # fmt: skip
+        control,
+        settings.snapshot_keyspace,
+        shapes,
+        made_by="Pekko's snapshot store (see snapshot.keyspace and snapshot.table, here"
+        " TIDEMARK_SNAPSHOT_KEYSPACE and _TABLE)",
+        setting="TIDEMARK_SNAPSHOT_KEYSPACE",
+    )
 
 
 @shaped(returns=shapes.SNAPSHOTS)

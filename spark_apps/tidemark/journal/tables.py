@@ -91,7 +91,13 @@ def require_journal(control: Control, settings: Settings) -> None:
         TAG_VIEWS: settings.events_by_tag_table,
     }
     shapes = {names.get(name, name): shape for name, shape in SHAPES.items()}
-    require_tables(control, settings.journal_keyspace, shapes, made_by="the Pekko plugin")
+    require_tables(
+        control,
+        settings.journal_keyspace,
+        shapes,
+        made_by="the Pekko plugin",
+        setting="TIDEMARK_JOURNAL_KEYSPACE",
+    )
 
 
 def lock_of(settings: Settings) -> str:

@@ -55,4 +55,10 @@ def require_kafka_journal(control: Control, settings: Settings) -> None:
         settings.kafka_metajournal_table: METAJOURNAL,
     }
     keyspace = settings.kafka_journal_keyspace
-    require_tables(control, keyspace, shapes, made_by="kafka-journal's replicator")
+    require_tables(
+        control,
+        keyspace,
+        shapes,
+        made_by="kafka-journal's replicator",
+        setting="TIDEMARK_KAFKA_JOURNAL_KEYSPACE",
+    )

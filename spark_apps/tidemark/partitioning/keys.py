@@ -51,8 +51,12 @@ class BucketSize(StrEnum):
         return _BUCKET_MILLISECONDS[self]
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, *, where: str = "") -> Self:
         """Return the bucket size of that name, upper or lower case alike.
+
+        Args:
+            text: the name.
+            where: the option or setting that has it, for the error.
 
         Raises:
             InvalidInput: no bucket size has that name; the message lists those that exist.
@@ -63,7 +67,7 @@ class BucketSize(StrEnum):
         choices = ", ".join(size.value for size in cls)
         raise InvalidInput(
             f"unknown bucket size {text!r}",
-            where="bucket size",
+            where=where,
             do=f"choose one of {choices}",
         )
 

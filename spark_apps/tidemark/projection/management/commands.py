@@ -5,7 +5,7 @@ None of them needs anything to run, and only `status --exact` starts Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from tidemark.application import cli
 from tidemark.application.cli import Command, Job
 from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.partitioning.slice_ranges import BLOCK
+from tidemark.projection.definition.model import Mode
 from tidemark.projection.management.clear import clear as clear_projection
 from tidemark.projection.management.get_offset import get_offset as show_offset
 from tidemark.projection.management.pause import set_paused
@@ -24,6 +25,7 @@ from tidemark.projection.management.set_offset import skip as skip_next
 from tidemark.projection.management.show_plan import run_plan
 from tidemark.projection.management.status import run_status
 from tidemark.projection.planning.build import PlanOptions
+from tidemark.projection.testing.new import write as write_new
 from tidemark.window import Window
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[PROJECTION]...", show_default="all")]
@@ -53,6 +55,7 @@ def plan(
         typer.Option(
             min=1,
             max=NUMBER_OF_SLICES // BLOCK,
+            metavar="N",
             help="Also say how to cut the slices into N ranges with about as many events each, for"
             " as many runs with `--slices`; starts Spark to count them.",
             show_default="not said",
@@ -207,9 +210,28 @@ def releases(
     return Job(lambda run: run_releases(run, projection or []))
 
 
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    mode: Annotated[Mode, typer.Option(help="How its result is stored.", show_default=False)],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="keyspace.table; in mode export a directory.",
+            show_default="read_models.NAME",
+        ),
+    ] = None,
+) -> None:
+    """Write a new definition, the statement that makes its table, and a test that passes.
+
+    The files go to the projections' directory; change them as you like. Nothing is started.
+    """
+    write_new(name, mode, target, typer.echo)
+
+
 def drop_release(
     projection: Name,
-    version: Annotated[int, typer.Option(min=1, help="The version to drop.")],
+    version: Annotated[int, typer.Option(min=1, metavar="N", help="The version to drop.")],
     apply: cli.Apply = False,
 ) -> Job:
     """Drop the table of a blue/green version that is not live, and what is stored about it."""
@@ -229,3 +251,28 @@ COMMANDS: Mapping[str, Command] = {
     "drop-release": drop_release,
 }
 """By the name on the command line."""
+
+TOOLS: Mapping[str, Callable[..., None]] = {"new": new}
+"""By the name on the command line."""
+
+_WINDOW = "--window-start 2026-11-20 --window-end 2026-11-21"
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": [
+        f"{_WINDOW}",
+        f"--projection daily_punctuality {_WINDOW} --dry-run --show",
+        "status",
+        f"plan {_WINDOW}",
+    ],
+    "plan": [_WINDOW, f"daily_punctuality {_WINDOW} --save plan.json"],
+    "status": ["", "daily_punctuality --exact"],
+    "pause": ["daily_punctuality"],
+    "resume": ["daily_punctuality"],
+    "get-offset": ["aircraft_state", "aircraft_state --persistence-id 'aircraft|N14228'"],
+    "set-offset": ["aircraft_state --persistence-id 'aircraft|N14228' --to 7 --apply"],
+    "skip": ["aircraft_state --persistence-id 'aircraft|N14228'"],
+    "clear": ["daily_punctuality", "daily_punctuality --apply"],
+    "releases": ["", "daily_punctuality"],
+    "drop-release": ["daily_punctuality --version 1 --apply"],
+    "new": ["departures_by_kind --mode bucket --target flights.departures_by_kind"],
+}
+"""Options of calls that the help of each command shows; under "" those of the application."""

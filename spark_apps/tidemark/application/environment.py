@@ -1,0 +1,38 @@
+"""The variables of the environment that nobody reads, which somebody has misspelt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from tidemark.settings import Settings
+
+_OF_OTHERS = frozenset(
+    f"TIDEMARK_{name}"
+    for name in (
+        *("HOME", "STATE", "CADENCE", "SCHEDULED_PURGE", "CASSANDRA_PORT", "EMBEDDED_PROCESS"),
+        *("AIRFLOW_HOSTS", "AIRFLOW_PORT", "AIRFLOW_OWNER", "AIRFLOW_NOTIFIER"),
+        "AIRFLOW_DEADLINE_MINUTES",
+    )
+)
+"""The variables of Airflow's plugin and of the embedded servers."""
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """Return a line for each variable with the prefix TIDEMARK_ that nobody reads.
+
+    Args:
+        environment: the names of all variables.
+    """
+    known = {f"TIDEMARK_{name.upper()}" for name in Settings.model_fields} | _OF_OTHERS
+    unknown = sorted(
+        name for name in environment if name.startswith("TIDEMARK_") and name not in known
+    )
+    return [f"{name} is no setting and does nothing{_nearest(name, known)}" for name in unknown]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    # The prefix that they share makes all of them alike.
+    names = [other.removeprefix("TIDEMARK_") for other in known]
+    near = get_close_matches(name.removeprefix("TIDEMARK_"), names, n=1)
+    return f"; did you mean TIDEMARK_{near[0]}?" if near else "; see docs/settings.md"

@@ -1,0 +1,92 @@
+"""The frame around every application: its report, for people, for programs and in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tidemark.application import frame
+from tidemark.errors import InvalidInput
+from tidemark.window import Window
+
+
+@pytest.fixture(autouse=True)
+def _no_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep signals and the watch of the parent as pytest has them."""
+    monkeypatch.setattr("tidemark.application.frame.signal.signal", lambda *_: None)
+    monkeypatch.setattr(frame, "end_with_parent", lambda: None)
+
+
+def refused() -> Window:
+    raise InvalidInput("no window", where="--window-start", do="give both")
+
+
+def run(report_file: Path | None = None, *, as_json: bool = False) -> int:
+    with pytest.raises(SystemExit) as ended:
+        frame.run_application(
+            "tag-write",
+            lambda run: pytest.fail("never comes that far"),
+            window=refused,
+            run_id="r",
+            report_file=report_file,
+            as_json=as_json,
+        )
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "as_json", "lines"), [(True, False, 0), (True, True, 1), (False, False, 1)]
+)
+def test_json_is_for_programs(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    is_terminal: bool,
+    as_json: bool,
+    lines: int,
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    assert run(as_json=as_json) == 2
+    shown = capsys.readouterr()
+    assert sum(line.startswith("{") for line in shown.out.splitlines()) == lines
+    assert shown.err == "tag-write: error: no window (--window-start); give both\n"
+
+
+def test_report_has_the_error_in_parts(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    assert run(file) == 2
+    report = json.loads(file.read_text())
+    assert report["error"] == "no window (--window-start); give both"
+    assert report["failure"] == {
+        "what": "no window",
+        "where": "--window-start",
+        "do": "give both",
+        "remedy": None,
+    }
+
+
+def test_run_that_dies_leaves_no_empty_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whoever reads the file must see that there is none."""
+    file = tmp_path / "report.json"
+
+    def dies() -> Window:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        frame.run_application(
+            "tag-write", lambda run: pytest.fail("no"), window=dies, report_file=file
+        )
+    assert not file.exists()
+
+
+def test_directory_that_is_not_there_is_refused_before_the_work(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(tmp_path / "none" / "report.json") == 2
+    shown = capsys.readouterr()
+    assert "the report cannot be written to" in shown.err
+    assert "no window" not in shown.err
