@@ -11,7 +11,7 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo test unit soak up down status bench jars lint fmt typing schemas lock clean
+.PHONY: help demo install test unit soak up cql airflow down status bench jars lint fmt typing schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,14 @@ soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
 	@$(PY) -m embedded up
+
+install: $(VENV)  ## make .venv with the locked packages, for calls by hand
+
+cql: $(VENV)  ## open cqlsh on the embedded Cassandra: make cql ARGS='-e "SELECT * FROM tidemark.run"'
+	@$(PY) -m embedded cql $(ARGS)
+
+airflow: $(VENV)  ## run a command of Airflow on the embedded one: make airflow ARGS='dags list'
+	@$(PY) -m embedded airflow $(ARGS)
 
 down:  ## stop everything that was started here
 	@if [[ -x $(PY) ]]; then \

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
+import subprocess
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
@@ -14,8 +17,11 @@ from embedded import applications
 from embedded.airflow.server import Airflow
 from embedded.cassandra.server import Cassandra
 from embedded.errors import EmbeddedError
-from embedded.machine import jars, processes
+from embedded.machine import jars, processes, secrets_file
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, STATE
+
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+"""Of commands that pass their arguments on to a program, `--help` included."""
 
 app = typer.Typer(
     help="The embedded Cassandra and Airflow.", no_args_is_help=True, pretty_exceptions_enable=False
@@ -85,12 +91,51 @@ def down() -> None:
 
 @app.command()
 def env() -> None:
-    """Print `export` lines for running the applications by hand: eval "$(... env)"."""
+    """Print `export` lines for the applications and for Airflow's commands: eval "$(... env)"."""
+    variables = _applications()
+    server = Airflow(AIRFLOW_HOME, variables)
+    if server.url() is not None:
+        variables |= server.environment()
+    for name, value in variables.items():
+        if os.environ.get(name) != value:
+            typer.echo(f"export {name}={shlex.quote(value)}")
+
+
+@app.command(context_settings=_PASSED_ON)
+def cql(context: typer.Context) -> None:
+    """Open cqlsh on the embedded Cassandra, or run what -e or -f gives it."""
+    variables = _applications()
+    host, _, port = variables["TIDEMARK_CASSANDRA_HOSTS"].partition(":")
+    name = variables["TIDEMARK_CASSANDRA_USERNAME"]
+    login = STATE / "cqlsh.credentials"
+    login.unlink(missing_ok=True)
+    text = f"[PlainTextAuthProvider]\nusername = {name}\npassword = "
+    secrets_file.keep(login, lambda: f"{text}{variables['TIDEMARK_CASSANDRA_PASSWORD']}\n")
+    program = str(Path(sys.executable).with_name("cqlsh"))
+    arguments = [program, "--credentials", str(login), "--username", name, *context.args]
+    sys.exit(subprocess.call([*arguments, host, port]))
+
+
+@app.command(context_settings=_PASSED_ON)
+def airflow(context: typer.Context) -> None:
+    """Run a command of Airflow on the embedded one, such as `backfill create`."""
+    variables = _airflow()
+    command = [sys.executable, "-m", "airflow", *context.args]
+    sys.exit(subprocess.call(command, env=variables))
+
+
+def _applications() -> dict[str, str]:
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     if endpoint is None:
         raise EmbeddedError("Cassandra does not run", str(CASSANDRA_HOME), "start it: make up")
-    for name, value in applications.environment(endpoint).items():
-        typer.echo(f"export {name}={shlex.quote(value)}")
+    return applications.environment(endpoint)
+
+
+def _airflow() -> dict[str, str]:
+    server = Airflow(AIRFLOW_HOME, _applications())
+    if server.url() is None:
+        raise EmbeddedError("Airflow does not run", str(AIRFLOW_HOME), "start it: make up")
+    return server.environment()
 
 
 @app.command(name="jars")

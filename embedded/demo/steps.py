@@ -63,7 +63,7 @@ def run(months: int) -> None:
         url = airflow.start()
         agrees = _run_steps(settings, airflow, load_window(months), progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
-    print("Both servers run on; `make down` stops them.")
+    print("Both servers run on; `make down` stops them. Next: docs/first-projection.md")
     if not agrees:
         raise EmbeddedError(
             "the read model disagrees with the CSV", "daily_punctuality", "please report this"

@@ -235,5 +235,6 @@ def test_require_target_names_a_missing_table(spark: SparkSession, define: Defin
     definition = define("SELECT time_bucket FROM events")
     assert differences(Table(None, ([], [])), analyze.analyze(spark, definition)) == (
         "the target flights.punctuality of projection punctuality does not exist"
-        f" ({definition.file}); create the table first"
+        f" ({definition.file}); create the table first;"
+        " `project.py --dry-run --show` prints the statement"
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidemark.context import RunContext
 from tidemark.projection.acceptance import snapshots
@@ -14,12 +16,15 @@ from tidemark.projection.testing import evaluate
 from tidemark.projection.transformation import result_checks, transform
 from tidemark.projection.writing import write as modes
 from tidemark.spark import gateway
+from tidemark.tagging import rules
 from tidemark.window import from_millis
 
 SAMPLE = 1000
 """Rows that are read of the source, at most."""
 _CAUSES = 5
 _WIDTH = 40
+_EVENTS = "number of events"
+_WHOLE = "_unread"
 
 
 def sample(
@@ -57,6 +62,8 @@ def sample(
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(failed),
+        *_doubtful_fields(checked, decoded),
+        *_absent_tags(run, plan.definition),
         *_failing(run, plan.definition, result),
         *_table(result, rows),
     ]
@@ -67,6 +74,52 @@ def _unreadable(failed: DataFrame) -> list[str]:
         f"  cannot be processed: {row.persistence_id} {row.sequence_nr}, {row.cause}"
         for row in failed.orderBy("persistence_id", "sequence_nr").take(_CAUSES)
     ]
+
+
+def _doubtful_fields(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
+    """Name declared fields that do not fit the payloads, or that no payload has."""
+    fields = checked.event.fieldNames()
+    counts = [F.count(F.col(f"`{name}`")).alias(name) for name in fields]
+    [filled] = transform.readable(decoded).agg(F.count(F.lit(1)).alias(_EVENTS), *counts).collect()
+    lines = [
+        f"  the field {name} is {_declared(checked, name)}, and the value is not: {value}"
+        for name, value in _misfits(checked, decoded)
+    ]
+    if filled[_EVENTS]:
+        lines += [
+            f"  the field {name} is null in the whole sample: is it spelt as in the payload?"
+            for name in fields
+            if not filled[name]
+        ]
+    return lines
+
+
+def _misfits(checked: AnalyzedDefinition, decoded: DataFrame) -> list[tuple[str, str]]:
+    """Return the fields that keep a payload of JSON from being read, each with a value."""
+    if checked.decoders is not None:
+        return []
+    unreadable = transform.unreadable(decoded).limit(1)
+    text = F.decode("event", "UTF-8")
+    misfits = []
+    for field in checked.event.fields:
+        alone = T.StructType([field, T.StructField(_WHOLE, T.StringType())])
+        read = F.from_json(text, alone, {"columnNameOfCorruptRecord": _WHOLE})
+        value = F.get_json_object(text, f"$.{field.name}")
+        rows = unreadable.where(read[_WHOLE].isNotNull()).select(value.alias("value")).collect()
+        misfits += [(field.name, row.value) for row in rows if row.value is not None]
+    return misfits
+
+
+def _declared(checked: AnalyzedDefinition, name: str) -> str:
+    return checked.event[name].dataType.simpleString().upper()
+
+
+def _absent_tags(run: RunContext, definition: Definition) -> list[str]:
+    if not definition.source.reads_tag_views:
+        return []
+    tags = set(definition.source.series_tags)
+    absent = sorted(tags - rules.written_tags(run.control, run.settings, tags))
+    return [f"  no event has the tag {tag}: is it spelt as the actors spell it?" for tag in absent]
 
 
 def _failing(run: RunContext, definition: Definition, result: DataFrame) -> list[str]:

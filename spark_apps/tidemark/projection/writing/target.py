@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from tidemark.cassandra.control import Control
 from tidemark.errors import SchemaMismatch
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.writing.write import MODES
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -28,6 +28,9 @@ _CQL_TYPES: dict[str, tuple[str, ...]] = {
     "date": ("date",),
     "binary": ("blob",),
 }
+
+_OF_GROUPS = (T.StringType, T.BooleanType, T.DateType)
+"""Types by which results are usually grouped; a number is usually what was counted."""
 
 
 def require_target(control: Control, checked: AnalyzedDefinition) -> None:
@@ -47,7 +50,7 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
         raise SchemaMismatch(
             f"the target {definition.target} of projection {definition.name} does not exist",
             where=str(definition.file),
-            do="create the table first",
+            do="create the table first; `project.py --dry-run --show` prints the statement",
         )
     partition_key, clustering = control.primary_key(definition.keyspace, definition.table)
     key_problem = mode.key_problem(partition_key, clustering)
@@ -62,6 +65,52 @@ def require_target(control: Control, checked: AnalyzedDefinition) -> None:
         f"change {checked.definition.body} or the table",
     )
     _require_key(definition, [*partition_key, *clustering])
+
+
+def missing_table(control: Control, checked: AnalyzedDefinition) -> list[str]:
+    """Return the statement that makes the target, line by line; nothing if there is one.
+
+    Raises:
+        SchemaMismatch: no table could hold the result.
+    """
+    definition = checked.definition
+    if not MODES[definition.mode].has_table:
+        return []
+    if control.table_columns(definition.keyspace, definition.template) is not None:
+        return []
+    require_columns(checked)
+    partition_key, clustering, is_guess = _proposed_key(checked)
+    key = ", ".join([f"({', '.join(partition_key)})", *clustering])
+    columns = [f"    {field.name} {_proposed_type(field)}," for field in checked.result.fields]
+    doubt = "  -- is there one row for each of these?" if is_guess else ""
+    return [
+        f"CREATE TABLE {definition.keyspace}.{definition.template} (",
+        *columns,
+        f"    PRIMARY KEY ({key}){doubt}",
+        ");",
+    ]
+
+
+def _proposed_key(checked: AnalyzedDefinition) -> tuple[list[str], list[str], bool]:
+    """Return partition key and clustering columns, and whether they are a guess."""
+    definition = checked.definition
+    if definition.key is not None:
+        names = list(definition.key.columns)
+        return names[:1], names[1:], False
+    first, *others = MODES[definition.mode].required
+    if definition.mode is Mode.BUCKET:
+        groups = [
+            field.name
+            for field in checked.result.fields
+            if isinstance(field.dataType, _OF_GROUPS) and field.name != first
+        ]
+        return [first], groups, True
+    return [first], others if definition.mode is Mode.APPEND else [], False
+
+
+def _proposed_type(field: T.StructField) -> str:
+    fitting = cql_types(field.dataType)
+    return fitting[0] if fitting else f"?  -- no type holds {field.dataType.simpleString()}"
 
 
 def _require_key(definition: Definition, actual: list[str]) -> None:

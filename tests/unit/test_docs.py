@@ -1,0 +1,92 @@
+"""The commands in README and docs: each is one that there is, with options that it takes."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+SPARK_APPS = ROOT / "spark_apps"
+
+
+_PROGRAM = r"\b(?:tag_write|validate|project|purge|reconcile|load_flights)\.py"
+
+
+def commands() -> list[tuple[str, str]]:
+    """Return the lines of code blocks, and the codes in the text, that start something of ours."""
+    starts = set()
+    for page in PAGES:
+        for code in codes(page.read_text().replace("\\\n", " ")):
+            for command in re.findall(rf"{_PROGRAM} .*|^make \w+.*", code.strip()):
+                starts.add((page.name, re.sub(r"\s+#.*", "", command).strip()))
+    return sorted(starts)
+
+
+def codes(text: str) -> list[str]:
+    """Return the lines of the code blocks of a page, and what stands in backquotes elsewhere."""
+    lines: list[str] = []
+    prose: list[str] = []
+    is_code = False
+    for line in text.splitlines():
+        if line.strip().startswith("```"):
+            is_code = not is_code
+        else:
+            (lines if is_code else prose).append(line)
+    return [*lines, *re.findall(r"`([^`]+)`", " ".join(prose))]
+
+
+COMMANDS = commands()
+APPLICATIONS = [pair for pair in COMMANDS if not pair[1].startswith("make ")]
+TARGETS = [pair for pair in COMMANDS if pair[1].startswith("make ")]
+
+
+def command_line(application: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return an application's command line, as typer makes it of its declarations."""
+    made: list[typer.Typer] = []
+    monkeypatch.setattr(typer.Typer, "__call__", lambda self, *_, **__: made.append(self))
+    monkeypatch.syspath_prepend(str(SPARK_APPS))
+    runpy.run_path(str(SPARK_APPS / application), run_name="__main__")
+    return typer.main.get_command(made[0])
+
+
+def test_there_are_commands() -> None:
+    assert len(APPLICATIONS) > 30
+    assert len(TARGETS) > 5
+
+
+@pytest.mark.parametrize(("page", "command"), APPLICATIONS)
+def test_application_takes_what_the_docs_give_it(
+    page: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = re.sub(r"\s(\.\.\.|…).*", "", command)
+    program, *arguments = shlex.split(command)
+    line = command_line(Path(program).name, monkeypatch)
+    if arguments and arguments[0] in getattr(line, "commands", {}):
+        line = line.commands[arguments.pop(0)]
+    line.make_context(program, list(arguments), resilient_parsing=True)
+    options = {option for parameter in line.params for option in parameter.opts}
+    given = {word.partition("=")[0] for word in arguments if word.startswith("--")}
+    assert given <= options | {"--help"}
+
+
+@pytest.mark.parametrize(("page", "command"), TARGETS)
+def test_make_has_the_target(page: str, command: str) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    words = shlex.split(command)[1:]
+    assert [word for word in words if "=" not in word and word not in targets] == []
+
+
+def test_every_link_of_the_docs_leads_somewhere() -> None:
+    missing = []
+    for page in [*PAGES, ROOT / "benchmarks" / "README.md"]:
+        for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
+            if not (page.parent / target).exists():
+                missing.append(f"{page.name}: {target}")
+    assert missing == []
