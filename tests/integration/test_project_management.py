@@ -121,7 +121,8 @@ def test_status_says_what_is_open_since_when_and_why(projections: Projections) -
     assert lines[at + 2] == "oldest open time bucket 2024-03-01 02:00, lag 1:00:00"
     at = lines.index("latest version 1: 3 open")
     assert lines[at + 1].startswith("paused ")
-    assert lines[at + 2] == "oldest open time bucket 2024-03-01 00:00, lag 3:00:00"
+    assert lines[at + 2] == "not begun: it begins with the first time bucket that there is"
+    assert lines[at + 3] == "oldest open time bucket 2024-03-01 00:00, lag 3:00:00"
     assert result.report["counts"] == {
         "projections": 2,
         "paused": 1,
