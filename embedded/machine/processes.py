@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 import psutil
 
 _MARKER = "TIDEMARK_EMBEDDED_PROCESS"
+_ENDING_S = 0.05
 _DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -206,10 +208,22 @@ def _kill(processes: list[psutil.Process]) -> None:
 
 def _wait(processes: list[psutil.Process], seconds: float) -> list[psutil.Process]:
     """Wait until all have ended; return those that have not."""
-    _, alive = psutil.wait_procs(processes, timeout=seconds)
+    alive, until = processes, time.monotonic() + seconds
+    while alive and time.monotonic() < until:
+        try:
+            _, alive = psutil.wait_procs(alive, timeout=max(until - time.monotonic(), 0))
+        except OSError:
+            # Linux refuses to watch a process that is just ending (pidfd_open, EINVAL), and psutil
+            # passes that on. A moment later it has ended.
+            time.sleep(_ENDING_S)
+            alive = _still_running(alive)
     for pid in [pid for pid, child in _children.items() if child.poll() is not None]:
         del _children[pid]
-    return [process for process in alive if process.is_running() and not _is_zombie(process)]
+    return _still_running(alive)
+
+
+def _still_running(processes: list[psutil.Process]) -> list[psutil.Process]:
+    return [process for process in processes if process.is_running() and not _is_zombie(process)]
 
 
 def _is_zombie(process: psutil.Process) -> bool:

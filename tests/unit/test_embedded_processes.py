@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -61,6 +63,24 @@ def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path) -> None:
 
     processes.stop(["server"], tmp_path / "run", patience=0.2)
 
+    assert not psutil.pid_exists(recorded.pid)
+
+
+def test_stop_waits_for_a_process_that_cannot_be_watched_while_it_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Linux refuses pidfd_open of such a process with EINVAL, and psutil passes that on."""
+    wait_procs, refusals = psutil.wait_procs, [OSError(errno.EINVAL, "Invalid argument")]
+
+    def refused_once(*arguments: Any, **options: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return wait_procs(*arguments, **options)
+
+    recorded = start(tmp_path / "run", "import time; time.sleep(99)")
+    monkeypatch.setattr(psutil, "wait_procs", refused_once)
+    assert processes.stop(["server"], tmp_path / "run") == ["server"]
+    assert not refusals
     assert not psutil.pid_exists(recorded.pid)
 
 
