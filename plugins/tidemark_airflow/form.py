@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-FORCE = Param(
-    False,
-    type="boolean",
-    title="Force",
-    description="Do pieces again that the ledger has as done, and time buckets that are still"
+
+def flag_param(title: str, description: str | None = None) -> Param:
+    """Return a param for a yes or no, which is no."""
+    return Param(False, type="boolean", title=title, description=description)
+
+
+def dry_run_param(default: bool) -> Param:
+    """Return the param by which a run only plans."""
+    return Param(
+        default, type="boolean", title="Dry run", description="Plan and report; write nothing."
+    )
+
+
+FORCE = flag_param(
+    "Force",
+    "Do pieces again that the ledger has as done, and time buckets that are still"
     " within reach of live readers.",
 )
 
@@ -22,11 +33,8 @@ STRATEGY = Param(
     " cheapest.",
 )
 
-FLAG_BELOW_RETENTION = Param(
-    False,
-    type="boolean",
-    title="Below the retention",
-    description="Accept fewer days than TIDEMARK_RETENTION_DAYS.",
+FLAG_BELOW_RETENTION = flag_param(
+    "Below the retention", "Accept fewer days than TIDEMARK_RETENTION_DAYS."
 )
 
 SCOPE = Param(
@@ -38,18 +46,13 @@ SCOPE = Param(
     " everything, and the time buckets that have passed once more. Empty: new.",
 )
 
-STRICT = Param(
-    False,
-    type="boolean",
-    title="Strict",
-    description="Fail a projection in which an event is missing, before anything of it is written.",
+STRICT = flag_param(
+    "Strict",
+    "Fail a projection in which an event is missing, before anything of it is written.",
 )
 
-ACCEPT_PURGED = Param(
-    False,
-    type="boolean",
-    title="Accept purged",
-    description="Give up events that were deleted before they were consumed.",
+ACCEPT_PURGED = flag_param(
+    "Accept purged", "Give up events that were deleted before they were consumed."
 )
 
 SLICES = Param(
@@ -80,9 +83,7 @@ def run_form(
         "window_end": moment_param(
             "Window end", "End of event time, UTC, exclusive. Give both ends or neither."
         ),
-        "dry_run": Param(
-            dry_run, type="boolean", title="Dry run", description="Plan and report; write nothing."
-        ),
+        "dry_run": dry_run_param(dry_run),
         **more,
     }
 
@@ -105,11 +106,6 @@ def names_param(title: str, empty: str) -> Param:
 def text_param(title: str, description: str | None = None) -> Param:
     """Return a param for a text, or nothing."""
     return Param(None, type=["null", "string"], title=title, description=description)
-
-
-def flag_param(title: str, description: str | None = None) -> Param:
-    """Return a param for a yes or no, which is no."""
-    return Param(False, type="boolean", title=title, description=description)
 
 
 def number_param(

@@ -26,8 +26,8 @@ PREFIX = "/tidemark/next-step"
 """The path of the pages, below the one that Airflow itself is at."""
 LONGEST_LINK = 6000
 """Characters of a path that every browser and proxy takes; above that there is no button."""
-_DAGS = {"tag-write": "tag_write", "reconcile": "reconcile", "validate": "validate"}
-"""The DAG that runs an application which an error may name as its remedy."""
+_REMEDY = "reconcile"
+"""The application, and its DAG, that errors name as their remedy."""
 _FIELDS = {"persistence-id": "persistence_ids", "tag": "tags"}
 """Fields of the forms that are not named as the option is."""
 _LISTS = frozenset(_FIELDS.values())
@@ -73,7 +73,7 @@ def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
     """
     failure = (report or {}).get("failure") or {}
     remedy = failure.get("remedy")
-    if not remedy or remedy["application"] not in _DAGS:
+    if not remedy or remedy["application"] != _REMEDY:
         return None
     fields: dict[str, Any] = {"operation": remedy["command"]} if remedy["command"] else {}
     for option, value in remedy["options"].items():
@@ -82,7 +82,7 @@ def remedy_of(report: Mapping[str, Any] | None) -> Step | None:
     if remedy["command"] in RECONCILE:
         # What only a person knows, such as a reason, is an empty field.
         fields |= {name: None for name in RECONCILE[remedy["command"]].needs if name not in fields}
-    return Step(_DAGS[remedy["application"]], fields)
+    return Step(_REMEDY, fields)
 
 
 def applied(dag_id: str, given: Mapping[str, Any], report: Mapping[str, Any]) -> Step | None:

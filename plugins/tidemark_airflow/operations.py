@@ -10,7 +10,14 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
-from tidemark_airflow.form import flag_param, moment_param, names_param, number_param, text_param
+from tidemark_airflow.form import (
+    dry_run_param,
+    flag_param,
+    moment_param,
+    names_param,
+    number_param,
+    text_param,
+)
 
 _SIZES = [None, "Minute", "Hour", "Day"]
 _SCOPE = ("persistence_ids", "tags", "window_start", "window_end", "all")
@@ -91,9 +98,7 @@ def with_owners(
 
 RECONCILE_FORM = with_owners(
     {
-        "dry_run": Param(
-            True, type="boolean", title="Dry run", description="Plan and report; write nothing."
-        ),
+        "dry_run": dry_run_param(True),
         "persistence_ids": names_param("Persistence ids", "not chosen by persistence id"),
         "tags": names_param("Tags", "not chosen by tag"),
         "window_start": moment_param("First time bucket", "Empty: all of them."),
@@ -140,6 +145,16 @@ MANAGE_FORM = with_owners(
 """The form of the DAG `manage_projections`."""
 
 
+def filled_in(values: Mapping[str, Any], form: ParamsDict) -> dict[str, Any]:
+    """Return the fields that somebody has filled in: Airflow's own form sends all of them."""
+    defaults = {field: form.get_param(field).value for field in form}
+    return {
+        field: value
+        for field, value in values.items()
+        if value not in (None, "", []) and value != defaults.get(field)
+    }
+
+
 def refuse_other_fields(
     params: Mapping[str, Any], operations: Mapping[str, Operation], form: ParamsDict
 ) -> None:
@@ -155,11 +170,7 @@ def refuse_other_fields(
     """
     name = params["operation"]
     operation = operations[name]
-    given = {
-        field
-        for field, value in params.items()
-        if value not in (None, "", []) and value != form.get_param(field).value
-    }
+    given = set(filled_in(params, form))
     others = given.difference(operation.takes, {"operation"})
     if others:
         takers = [name for name, other in operations.items() if others <= {*other.takes}]

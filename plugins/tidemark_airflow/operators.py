@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from tidemark_airflow import metrics
 from tidemark_airflow.assets import read_model_of
 from tidemark_airflow.next_step import NextStepLink, RunAgainLink, Step, applied, remedy_of
-from tidemark_airflow.operations import Operation, refuse_other_fields
+from tidemark_airflow.operations import Operation, filled_in, refuse_other_fields
 
 POOL = "tidemark"
 _BY_ITSELF = ("scheduled", "asset_triggered")
@@ -110,7 +110,7 @@ class TidemarkOperator(SparkSubmitOperator):
         """Submit the application, report, and end as success, skipped or failed."""
         ti: Any = context["ti"]
         dag_run: Any = context["dag_run"]
-        given = {**(dag_run.conf or {}), **_window_fields(self.window)}
+        given = filled_in(dag_run.conf or {}, self.dag.params) | _window_fields(self.window)
         self.run_again = Step(ti.dag_id, given)
         params = self._params(context["params"], str(dag_run.run_type.value))
         if self.operations is not None:

@@ -18,6 +18,7 @@ from tidemark_airflow.operations import (
     MANAGE_PROJECTIONS,
     RECONCILE,
     Operation,
+    filled_in,
     refuse_other_fields,
     with_owners,
 )
@@ -96,6 +97,11 @@ def test_fields_of_other_operations_and_missing_ones_are_refused(
 )
 def test_fields_of_the_operation_are_accepted(form: ParamsDict, given: Mapping[str, Any]) -> None:
     refuse_other_fields({"names": [], "to": None, **given}, OPERATIONS, form)
+
+
+def test_fields_as_airflow_sends_them_are_filled_in_only_if_they_differ(form: ParamsDict) -> None:
+    sent = {"operation": "move", "names": [], "to": 0, "more": "of REST"}
+    assert filled_in(sent, form) == {"operation": "move", "to": 0, "more": "of REST"}
 
 
 def test_form_begins_with_the_operation_and_each_field_says_whose_it_is(form: ParamsDict) -> None:

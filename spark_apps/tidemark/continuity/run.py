@@ -18,6 +18,7 @@ from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.reading import tails
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection, inspect, kept_frames
 from tidemark.errors import Remedy, TidemarkError, ValidationFailed, reason_of
+from tidemark.ledger import applications
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import Piece, Reason, State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
@@ -237,8 +238,8 @@ def _failure(
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     number = sum(per_check.values())
     ids = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {}
-    repair = Remedy("reconcile", "repair", ids)
-    settle = Remedy("reconcile", "settle", findings.unwritable)
+    repair = Remedy(applications.RECONCILE, "repair", ids)
+    settle = Remedy(applications.RECONCILE, "settle", findings.unwritable)
     ways = []
     if set(per_check) - {UNWRITABLE_EVENT}:
         ways.append(f"run `{repair} --apply`")

@@ -22,7 +22,7 @@ from tidemark.tagging.rules import TagRule
 from tidemark.window import Window, iso
 
 APPLICATION = applications.TAG_WRITE
-_REPAIR = Remedy("reconcile", "repair")
+_REPAIR = Remedy(applications.RECONCILE, "repair")
 
 
 def run_window(
