@@ -225,9 +225,9 @@ def failed_since(run: RunContext, window: Window, definitions: Sequence[Definiti
     """
     if not any(definition.source.reads_journal for definition in definitions):
         return []
-    entries = Pieces.of(run.control, run.settings, applications.VALIDATE).entries()
-    within = {*window.buckets(run.settings.bucket_size)}
-    failed = [e for e in entries if e.state is State.FAILED and e.time_bucket in within]
+    ledger_of_validate = Pieces.of(run.control, run.settings, applications.VALIDATE)
+    entries = ledger_of_validate.entries(to_millis(window.start), to_millis(window.end))
+    failed = [entry for entry in entries if entry.state is State.FAILED]
     if not failed:
         return []
     first = iso(from_millis(min(entry.time_bucket for entry in failed)))

@@ -1,4 +1,4 @@
-"""repair: the smallest set of writes and deletes that leaves check what no table can put right.
+"""repair: the smallest change after which check finds only what no table can put right.
 
 Rows are written before wrong ones are deleted, and rows before progress before scanning: a crash
 between any two leaves something that the next run finds and puts right.
