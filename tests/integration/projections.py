@@ -161,20 +161,31 @@ class Projections:
 
     def validated(self, *hours: int, **counts: int) -> None:
         """Note in the ledger that validate has passed these hours, with its counts for each."""
-        self._done("validate", *hours, **counts)
+        self._note("validate", "done", *hours, **counts)
+
+    def invalid(self, *hours: int) -> None:
+        """Note in the ledger that validate has failed these hours."""
+        self._note("validate", "failed", *hours)
 
     def purged(self, *hours: int) -> None:
         """Note in the ledger that purge has deleted the tag views of these hours."""
-        self._done("purge", *hours)
+        self._note("purge", "done", *hours)
 
-    def _done(self, application: str, *hours: int, **counts: int) -> None:
+    def _note(self, application: str, state: str, *hours: int, **counts: int) -> None:
         create_own_tables(self.journal.control, self.journal.settings())
         self.journal.control.execute_many(
             f"INSERT INTO {self.journal.own_keyspace}.piece"
             " (application, subject, bucket_size, time_bucket, state, attempt, counts)"
-            " VALUES (?, ?, ?, ?, 'done', 1, ?)",
+            " VALUES (?, ?, ?, ?, ?, 1, ?)",
             [
-                (application, self.journal.keyspace, "Hour", START_MS + hour * HOUR_MS, counts)
+                (
+                    application,
+                    self.journal.keyspace,
+                    "Hour",
+                    START_MS + hour * HOUR_MS,
+                    state,
+                    counts,
+                )
                 for hour in hours
             ],
         )

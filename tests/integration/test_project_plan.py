@@ -75,6 +75,8 @@ def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_mov
     assert executed(projections, "r1") == {
         (name, hour) for name in ("latest", "totals") for hour in (0, 1)
     }
+    nothing = ("plan", *WINDOW[:3], "2024-03-01T02:00Z", "--save", str(tmp_path / "nothing.json"))
+    assert "nothing.json is not written" in projections.manage(*nothing).stdout
     again = projections.manage("--plan", str(file))
     assert again.status == 1
     [line] = again.error_lines
@@ -94,6 +96,19 @@ def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_mov
     usage = projections.manage("--plan", str(file), "--force")
     assert usage.status == 2
     assert "of these options give none with it" in usage.stderr
+
+
+def test_red_time_bucket_that_was_processed_before_is_said(projections: Projections) -> None:
+    """A run is green where validate is red, since what it made before stands: it says so."""
+    first = projections.run(0, 2)
+    assert (first.status, "validate has failed" in first.stdout) == (0, False)
+    projections.invalid(1)
+    again = projections.run(0, 2)
+    assert (again.status, again.report["state"]) == (0, "nothing-to-do")
+    said = "validate has failed 1 time bucket of the window, the first is 2024-03-01T01:00:00Z"
+    assert said in again.stdout
+    # Another window has nothing to do with it.
+    assert "validate has failed" not in projections.run(0, 1).stdout
 
 
 def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bounds(

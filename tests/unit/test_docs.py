@@ -11,38 +11,10 @@ from typing import Any
 import pytest
 import typer
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+from tests.docs_commands import PAGES, ROOT, commands
+
 SPARK_APPS = ROOT / "spark_apps"
-
-
-_PROGRAM = r"\b(?:tag_write|validate|project|purge|reconcile|load_flights)\.py"
-
-
-def commands() -> list[tuple[str, str]]:
-    """Return the lines of code blocks, and the codes in the text, that start something of ours."""
-    starts = set()
-    for page in PAGES:
-        for code in codes(page.read_text().replace("\\\n", " ")):
-            for command in re.findall(rf"{_PROGRAM} .*|^make \w+.*", code.strip()):
-                starts.add((page.name, re.sub(r"\s+#.*", "", command).strip()))
-    return sorted(starts)
-
-
-def codes(text: str) -> list[str]:
-    """Return the lines of the code blocks of a page, and what stands in backquotes elsewhere."""
-    lines: list[str] = []
-    prose: list[str] = []
-    is_code = False
-    for line in text.splitlines():
-        if line.strip().startswith("```"):
-            is_code = not is_code
-        else:
-            (lines if is_code else prose).append(line)
-    return [*lines, *re.findall(r"`([^`]+)`", " ".join(prose))]
-
-
-COMMANDS = commands()
+COMMANDS = sorted((page.name, command) for page in PAGES for command in commands(page))
 APPLICATIONS = [pair for pair in COMMANDS if not pair[1].startswith("make ")]
 TARGETS = [pair for pair in COMMANDS if pair[1].startswith("make ")]
 

@@ -78,7 +78,7 @@ def test_json(spark: SparkSession, check: Check, decoder: str) -> None:
         check(decoder),
         (JSON, FARED),
         (JSON[:-1], "not JSON"),
-        (b'{"delay":"late"}', MISMATCH),
+        (b'{"delay":"late"}', f"{MISMATCH}: delay is not INT"),
         (b'"\xff"', "not UTF-8"),
         (b"{}", {}),
     )
@@ -90,9 +90,9 @@ def test_jackson_json_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) ->
         check("{serializer-id: 1, kind: jackson-json}"),
         *model.JACKSON_JSON,
         (gzip.compress(b"not json"), "not JSON"),
-        (gzip.compress(b'{"delay":"late"}'), MISMATCH),
+        (gzip.compress(b'{"delay":"late"}'), f"{MISMATCH}: delay is not INT"),
         (gzip.compress(b'"\xff"'), "not UTF-8"),
-        (b'{"delay":"late"}', MISMATCH),
+        (b'{"delay":"late"}', f"{MISMATCH}: delay is not INT"),
         (b"not json", "not JSON"),
         (b"", "not JSON"),
         (b"\x1f", "not JSON"),
@@ -106,7 +106,7 @@ def test_jackson_cbor_is_plain_gzip_or_lz4(spark: SparkSession, check: Check) ->
         *model.JACKSON_CBOR,
         (
             bytes.fromhex("a1 6564656c6179 646c617465"),
-            "not a CBOR map whose fields have the declared types",
+            "not a CBOR map whose fields have the declared types: delay is not INT",
         ),
     )
 
@@ -176,7 +176,7 @@ def test_what_a_python_function_returns_has_to_have_the_declared_types(
     assert_outcomes(
         spark, check("{serializer-id: 1, kind: python, function: decoders:frame}"), *frames
     )
-    mismatch = "not a dict whose fields have the declared types"
+    mismatch = "not a dict whose fields have the declared types: delay is not INT"
     assert_outcomes(
         spark, check("{serializer-id: 1, kind: python, function: decoders:odd}"), (b"3", mismatch)
     )

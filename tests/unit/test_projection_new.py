@@ -49,8 +49,8 @@ def test_what_cannot_be_used_is_refused(name: str, place: str | None, words: str
 def test_files_that_are_there_stay(directory: Path) -> None:
     new.write("first", Mode.BUCKET, None, print)
     (directory / "first.sql").write_text("mine")
-    with pytest.raises(InvalidInput, match=r"test_first\.py is there already"):
+    with pytest.raises(InvalidInput, match=r"there already: .*test_first\.py"):
         new.write("first", Mode.FOLD, None, print)
-    with pytest.raises(InvalidInput, match=r"first\.sql.* is there already"):
+    with pytest.raises(InvalidInput, match=r"there already: first\.sql"):
         new.write("first", Mode.UPSERT, None, print)
     assert (directory / "first.sql").read_text() == "mine"

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import types as T
 
+from tests.unit.decoding_model import MISMATCH
 from tidemark.partitioning import keys
 from tidemark.projection.transformation import transform
 
@@ -98,11 +99,14 @@ def test_decode_gives_the_envelope_and_the_declared_fields(spark: SparkSession) 
         (b"", "not JSON"),
         (b'"\xff"', "not UTF-8"),
         (None, "no payload"),
-        (b"[1]", "not a JSON object whose fields have the declared types"),
-        (b'{"delay":"late"}', "not a JSON object whose fields have the declared types"),
-        (b'{"delay":1.5}', "not a JSON object whose fields have the declared types"),
-        (b'{"delay":9999999999}', "not a JSON object whose fields have the declared types"),
-        (b'{"at":"yesterday"}', "not a JSON object whose fields have the declared types"),
+        (b"[1]", MISMATCH),
+        (b'{"delay":"late"}', MISMATCH + ": delay is not INT"),
+        (b'{"delay":1.5,"kind":"a"}', MISMATCH + ": delay is not INT"),
+        (b'{"delay":9999999999}', MISMATCH + ": delay is not INT"),
+        (
+            b'{"at":"yesterday","delay":"late"}',
+            MISMATCH + ": delay is not INT, at is not TIMESTAMP",
+        ),
     ],
 )
 def test_a_payload_is_an_event_or_quarantined_with_its_bytes(

@@ -107,7 +107,7 @@ class _Report:
             problem = _no_report(report_file, error)
             if not self.status:
                 self.foreseen(problem)
-            else:
+            elif self.content["error"] != str(problem):
                 self.content["error"] += f"; {problem}"
 
     def store(self, control: Control, settings: Settings) -> None:

@@ -56,7 +56,10 @@ class Control:
         """
         # The driver logs with a traceback what Tidemark reports in one line.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
-        self._failures = Failures(settings.cassandra_hosts, settings.cassandra_username)
+        hosts = settings.cassandra_hosts
+        if "cassandra_hosts" not in settings.model_fields_set:
+            hosts += ", since TIDEMARK_CASSANDRA_HOSTS is not set"
+        self._failures = Failures(hosts, settings.cassandra_username)
         self._prepared: dict[str, PreparedStatement] = {}
         with self._failures.in_one_line():
             self._cluster = _cluster(settings)

@@ -45,7 +45,7 @@ def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | No
     if decoders is None:
         text = F.decode("event", "UTF-8")
         frame = events.withColumn(PARSED, _from_json(text, fields))
-        return frame.withColumns({CAUSE: _json_cause(text), SKIPPED: F.lit(False)})
+        return frame.withColumns({CAUSE: _json_cause(text, fields), SKIPPED: F.lit(False)})
     return _Decoding(fields, decoders).applied_to(events)
 
 
@@ -126,7 +126,8 @@ class _Decoding:
             self._is(*_IN_TEXT) & _is_unreadable() & ~_is_json(self._text()), F.lit("not JSON")
         )
         for kind, mismatch in _MISMATCH.items():
-            cause = cause.when(self._is(kind) & _is_unreadable(), F.lit(mismatch))
+            what = _mismatch(mismatch, self._text(), self._fields)
+            cause = cause.when(self._is(kind) & _is_unreadable(), what)
         for index in self._decoders.avro:
             schema = self._decoders.rules[index].arguments[0]
             is_wrong = _takes(index) & _is_unreadable()
@@ -184,12 +185,24 @@ def _from_json(text: Column, fields: T.StructType) -> Column:
     return F.from_json(text, with_unreadable, options)
 
 
-def _json_cause(text: Column) -> Column:
+def _mismatch(what: str, text: Column, fields: T.StructType) -> Column:
+    """Return what is wrong with a text of JSON, and which fields are not of their types."""
+    names = []
+    for field in fields.fields:
+        has_value = F.get_json_object(text, f"$['{field.name}']").isNotNull()
+        alone = _from_json(text, T.StructType([field]))
+        name = f"{field.name} is not {field.dataType.simpleString().upper()}"
+        names.append(F.when(has_value & alone[UNREADABLE_COLUMN].isNotNull(), F.lit(name)))
+    named = F.concat_ws(", ", *names)
+    return F.concat(F.lit(what), F.when(named != "", F.concat(F.lit(": "), named)).otherwise(""))
+
+
+def _json_cause(text: Column, fields: T.StructType) -> Column:
     return (
         F.when(F.col("event").isNull(), F.lit("no payload"))
         .when(_is_not_utf8(), F.lit("not UTF-8"))
         .when(_is_unreadable() & ~_is_json(text), F.lit("not JSON"))
-        .when(_is_unreadable(), F.lit(_MISMATCH[Kind.JSON]))
+        .when(_is_unreadable(), _mismatch(_MISMATCH[Kind.JSON], text, fields))
     )
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tidemark.journal.series import NO_TAG
+from tidemark.journal.tables import MESSAGES
 from tidemark.partitioning import keys
+from tidemark.settings import Settings
 
 NOT_VALIDATED = "not validated"
 
@@ -27,6 +29,10 @@ class Messages:
     def reads(self, persistence_id: str) -> bool:
         """Return whether the source has the events of a persistence id."""
         return self.entity_types is None or keys.entity_type(persistence_id) in self.entity_types
+
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.journal_keyspace}.{MESSAGES}"
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,10 @@ class Tags:
         """Return whether the persistence id may have events with these tags: any may."""
         return True
 
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.journal_keyspace}.{settings.events_by_tag_table}"
+
 
 @dataclass(frozen=True)
 class PersistenceIds:
@@ -64,6 +74,10 @@ class PersistenceIds:
         """Return whether the source has the events of a persistence id."""
         return persistence_id in self.ids
 
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.journal_keyspace}.{MESSAGES}"
+
 
 @dataclass(frozen=True)
 class KafkaJournal:
@@ -79,6 +93,10 @@ class KafkaJournal:
     def reads(self, persistence_id: str) -> bool:
         """Return whether the persistence id may be in the topic: any may."""
         return True
+
+    def table(self, settings: Settings) -> str:
+        """Return `keyspace.table` of the events."""
+        return f"{settings.kafka_journal_keyspace}.{settings.kafka_journal_table}"
 
 
 Source = Messages | Tags | PersistenceIds | KafkaJournal

@@ -55,6 +55,7 @@ def run_plan(
         lines += _lines(plan, estimates)
         if ranges is not None and plan.definition.mode.is_by_persistence_id:
             lines += _ranges(run, plan, ranges)
+    lines = lines or [f"every {run.settings.bucket_size} bucket is done"]
     saved_projections = [saved_projection(run, plan) for plan in plans]
     if save is not None and plans:
         SavedPlan(
@@ -66,11 +67,13 @@ def run_plan(
             saved_projections,
         ).save(save)
         lines.append(f"saved; `project.py --plan {save}` runs exactly this")
+    if save is not None and not plans:
+        lines.append(f"there is nothing to do, so {save} is not written")
     return Outcome(
         RunState.PLANNED if plans else RunState.NOTHING,
         built.pieces,
         {"rows_estimated": sum(_estimate(plan, estimates).rows for plan in plans)},
-        lines or [f"every {run.settings.bucket_size} bucket is done"],
+        lines,
         details={"projections": [_details(plan, estimates) for plan in plans]} if plans else {},
     )
 

@@ -155,7 +155,7 @@ def write(name: str, mode: Mode, target: str | None, say: Say) -> None:
     there = [file for file in files if (directory / file).exists()]
     if there:
         raise InvalidInput(
-            f"{', '.join(there)} is there already", where=str(directory), do="choose another name"
+            f"there already: {', '.join(there)}", where=str(directory), do="choose another name"
         )
     for file, text in files.items():
         (directory / file).write_text(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.context import RunContext
 from tidemark.projection.acceptance import snapshots
@@ -24,7 +23,6 @@ SAMPLE = 1000
 _CAUSES = 5
 _WIDTH = 40
 _EVENTS = "number of events"
-_WHOLE = "_unread"
 
 
 def sample(
@@ -62,7 +60,7 @@ def sample(
         f"{name}: {decoded.count()} events of {from_millis(bucket):%Y-%m-%d %H:%M},"
         f" the first {rows} rows of the result",
         *_unreadable(failed),
-        *_doubtful_fields(checked, decoded),
+        *_absent_fields(checked, decoded),
         *_absent_tags(run, plan.definition),
         *_failing(run, plan.definition, result),
         *_table(result, rows),
@@ -76,42 +74,18 @@ def _unreadable(failed: DataFrame) -> list[str]:
     ]
 
 
-def _doubtful_fields(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
-    """Name declared fields that do not fit the payloads, or that no payload has."""
+def _absent_fields(checked: AnalyzedDefinition, decoded: DataFrame) -> list[str]:
+    """Name declared fields that no payload of the sample has."""
     fields = checked.event.fieldNames()
     counts = [F.count(F.col(f"`{name}`")).alias(name) for name in fields]
     [filled] = transform.readable(decoded).agg(F.count(F.lit(1)).alias(_EVENTS), *counts).collect()
-    lines = [
-        f"  the field {name} is {_declared(checked, name)}, and the value is not: {value}"
-        for name, value in _misfits(checked, decoded)
-    ]
-    if filled[_EVENTS]:
-        lines += [
-            f"  the field {name} is null in the whole sample: is it spelt as in the payload?"
-            for name in fields
-            if not filled[name]
-        ]
-    return lines
-
-
-def _misfits(checked: AnalyzedDefinition, decoded: DataFrame) -> list[tuple[str, str]]:
-    """Return the fields that keep a payload of JSON from being read, each with a value."""
-    if checked.decoders is not None:
+    if not filled[_EVENTS]:
         return []
-    unreadable = transform.unreadable(decoded).limit(1)
-    text = F.decode("event", "UTF-8")
-    misfits = []
-    for field in checked.event.fields:
-        alone = T.StructType([field, T.StructField(_WHOLE, T.StringType())])
-        read = F.from_json(text, alone, {"columnNameOfCorruptRecord": _WHOLE})
-        value = F.get_json_object(text, f"$.{field.name}")
-        rows = unreadable.where(read[_WHOLE].isNotNull()).select(value.alias("value")).collect()
-        misfits += [(field.name, row.value) for row in rows if row.value is not None]
-    return misfits
-
-
-def _declared(checked: AnalyzedDefinition, name: str) -> str:
-    return checked.event[name].dataType.simpleString().upper()
+    return [
+        f"  the field {name} is null in the whole sample: is it spelt as in the payload?"
+        for name in fields
+        if not filled[name]
+    ]
 
 
 def _absent_tags(run: RunContext, definition: Definition) -> list[str]:
