@@ -49,7 +49,11 @@ def _notifier() -> Callable[..., Any] | None:
 
 
 def _deadline() -> DeadlineAlert | None:
-    """Return the alert about runs that are not over in time, which calls the notifier."""
+    """Return the alert about runs that have not succeeded in time, which calls the notifier.
+
+    One that has failed before its deadline is told of twice: Airflow forgets the deadlines of runs
+    that succeed only.
+    """
     minutes = os.environ.get(DEADLINE, "")
     if not minutes:
         return None

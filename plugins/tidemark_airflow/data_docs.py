@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
@@ -29,11 +30,13 @@ class DataDocsLink(BaseOperatorLink):
     name = "Data Docs"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the start page, which lists the runs of `validate`, each with a page of its own.
+        """Return the page of this run, or the start page if the run has none.
 
         The link is a path, to which the browser adds the address that it knows Airflow by.
         """
-        return f"{below_airflow(PREFIX)}/index.html"
+        report = getattr(operator, "report", None) or {"details": {}}
+        page = report["details"].get("data_docs", "index.html")
+        return f"{below_airflow(PREFIX)}/{quote(page)}"
 
 
 def directory() -> Path:

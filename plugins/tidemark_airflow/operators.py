@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import AssetAlias, BaseHook, BaseOperatorLink, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from tidemark_airflow import metrics
+from tidemark_airflow import telemetry
 from tidemark_airflow.assets import read_model_of
 from tidemark_airflow.next_step import NextStepLink, RunAgainLink, Step, applied, remedy_of
 from tidemark_airflow.operations import Operation, filled_in, refuse_other_fields
@@ -104,6 +104,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.operator_extra_links = (*links, NextStepLink(), RunAgainLink())
         self.next_step: Step | None = None
         self.run_again: Step | None = None
+        self.report: Mapping[str, Any] | None = None
         self.cassandra_conn_id = cassandra_conn_id
 
     def execute(self, context: Context) -> None:
@@ -139,9 +140,14 @@ class TidemarkOperator(SparkSubmitOperator):
         self.next_step = applied(ti.dag_id, given, report)
         self._tell_outlets(context, report)
 
+    def get_openlineage_facets_on_complete(self, _ti: Any) -> Any:
+        """Return the tables that the run read and wrote, for OpenLineage's provider."""
+        return telemetry.lineage(self.report, (self.env_vars or {})["TIDEMARK_CASSANDRA_HOSTS"])
+
     def _publish(self, ti: Any, report: Mapping[str, Any]) -> None:
         ti.xcom_push(key="report", value=report)
-        metrics.send(report)
+        telemetry.send_metrics(report)
+        self.report = report
 
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
         if not self.applies_on_schedule or run_type not in _BY_ITSELF:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import sys
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,8 +16,23 @@ import pytest
 from embedded.airflow import rest
 from embedded.airflow.server import Airflow
 from embedded.machine import processes
+from tidemark_airflow import alerts
 
 DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile", "manage_projections")
+
+_ON_CALL = """
+import json, pathlib
+
+def page(context):
+    run = context["dag_run"]
+    run_id = run["dag_run_id"] if isinstance(run, dict) else run.run_id
+    with pathlib.Path(__file__).with_name("pages.jsonl").open("a") as pages:
+        print(json.dumps([run_id, "deadline" in context]), file=pages)
+"""
+"""A notifier, which keeps of each call the run and whether it was for a deadline."""
+PAGES = "pages.jsonl"
+LINEAGE = "lineage.jsonl"
+"""The file below Airflow's home that OpenLineage's events go to."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +41,11 @@ class Doors:
 
     client: httpx.Client
     environment: dict[str, str] = field(repr=False)
+
+    def lines_of(self, name: str) -> list[Any]:
+        """Return what stands in a file below Airflow's home, a value a line."""
+        file = Path(self.environment["AIRFLOW_HOME"]) / name
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def condition(self) -> str:
         """Return which of Airflow's processes run, with the end of their logs."""
@@ -50,14 +72,23 @@ def pytest_runtest_makereport(
 @pytest.fixture(scope="session")
 def doors(state: Path) -> Iterator[Doors]:
     """Yield the DAGs in a real scheduler; spark-submit starts tests/dags/fake_application.py."""
+    home = state / "doors"
+    home.mkdir(parents=True)
+    # Airflow's processes start in its home, so that a module there is one that they can import.
+    (home / "on_call.py").write_text(_ON_CALL)
     environment = {
         "SPARK_HOME": str(_spark_home(state / "doors-spark")),
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": secrets.token_urlsafe(),
-        "TIDEMARK_DATA_DOCS_DIR": str(state / "doors" / "data_docs"),
+        "TIDEMARK_DATA_DOCS_DIR": str(home / "data_docs"),
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(home / LINEAGE), "append": True}
+        ),
+        alerts.NOTIFIER: "on_call:page",
+        alerts.DEADLINE: "1",
     }
-    airflow = Airflow(state / "doors", environment)
+    airflow = Airflow(home, environment)
     try:
         airflow.start()
         with airflow.client() as client:

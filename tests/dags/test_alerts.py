@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.observability import stats
 
-from tidemark_airflow import alerts, metrics, operators
+from tidemark_airflow import alerts, operators, telemetry
 from tidemark_airflow.assets import ALIAS, READ_MODELS
 
 HERE = f"{__name__}:told"
@@ -68,8 +68,8 @@ def test_setting_that_cannot_be_used_is_an_import_error_of_the_dags(
 
 def test_figures_of_a_run_are_sent_as_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: dict[str, float] = {}
-    monkeypatch.setattr(metrics, "gauge", lambda name, value: sent.update({name: value}))
-    metrics.send(
+    monkeypatch.setattr(telemetry, "gauge", lambda name, value: sent.update({name: value}))
+    telemetry.send_metrics(
         {
             "application": "tag-write",
             "state": "failed",

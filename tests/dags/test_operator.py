@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from embedded.airflow import rest
-from tests.dags.conftest import Doors
+from tests.dags.conftest import LINEAGE, PAGES, Doors
 from tests.dags.fake_application import (
     BROKEN,
     DIES,
@@ -16,16 +16,21 @@ from tests.dags.fake_application import (
     LEFT,
     NOTHING_TO_DO,
     REFUSES,
+    SLOW,
 )
 from tidemark_airflow import next_step
 
 RUN_S = 120.0
 
 
+def window_of(year: str) -> dict[str, str]:
+    """Return the fields of a form for the first day of a year."""
+    return {"window_start": f"{year}-01-01", "window_end": f"{year}-01-02"}
+
+
 def run_over(doors: Doors, dag_id: str, year: str, **conf: object) -> str:
     """Trigger a run whose window starts in a year, and wait until its application has ended."""
-    window = {"window_start": f"{year}-01-01", "window_end": f"{year}-01-02"}
-    run_id = rest.trigger(doors.client, dag_id, conf={**window, **conf})
+    run_id = rest.trigger(doors.client, dag_id, conf={**window_of(year), **conf})
     wait_for_application(doors, dag_id, run_id)
     return run_id
 
@@ -55,6 +60,16 @@ def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
     path = f"assets/events?source_dag_id={dag_id}&source_run_id={quote(run_id)}"
     events: list[dict[str, Any]] = rest.call(doors.client, "GET", path)["asset_events"]
     return events
+
+
+def lineage_of(doors: Doors, run_id: str) -> list[tuple[str, str]] | None:
+    """Return the data sets that OpenLineage was told a run of `project` has written."""
+    for event in doors.lines_of(LINEAGE):
+        is_task = event["eventType"] == "COMPLETE" and event["job"]["name"] == "project.project"
+        airflow = event["run"]["facets"].get("airflow", {})
+        if is_task and airflow.get("dagRun", {}).get("run_id") == run_id:
+            return [(output["namespace"], output["name"]) for output in event["outputs"]]
+    return None
 
 
 def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) -> None:
@@ -92,6 +107,8 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
     }
     report = rest.xcom(doors.client, "project", run_id, "project", "report")
     assert report["run_id"] == f"project/{run_id}/1"
+    outputs = rest.wait_until("the lineage", RUN_S, lambda: lineage_of(doors, run_id))
+    assert outputs == [("cassandra://127.0.0.1:9042", "pekko.tag_views")]
 
 
 def test_dry_run_and_nothing_to_do_end_as_skipped_without_an_event(doors: Doors) -> None:
@@ -112,6 +129,15 @@ def test_failed_application_is_retried_and_shows_its_own_error(doors: Doors) -> 
     assert f"validate: {ERROR} (pekko)\nnext: wait" in log
     assert rest.xcom(doors.client, "validate", run_id, "validate", "report")["state"] == "failed"
     rest.call(doors.client, "PATCH", f"dags/validate/dagRuns/{run_id}", state="failed")
+
+
+def test_someone_is_told_of_runs_that_fail_and_of_those_that_are_late(doors: Doors) -> None:
+    late = rest.trigger(doors.client, "validate", conf=window_of(SLOW))
+    refused = run_over(doors, "tag_write", REFUSES)
+    rest.wait_until("the page", RUN_S, lambda: [refused, False] in doors.lines_of(PAGES) or None)
+    rest.wait_until("the page", RUN_S, lambda: [late, True] in doors.lines_of(PAGES) or None)
+    # It goes on: the alert ends nothing.
+    assert wait_for_application(doors, "validate", late) == "success"
 
 
 def test_refused_input_is_not_retried(doors: Doors) -> None:

@@ -70,6 +70,8 @@ def airflow(doors: Doors, *arguments: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "airflow", *arguments],
         env=doors.environment,
+        # Where the notifier is that the DAGs import.
+        cwd=doors.environment["AIRFLOW_HOME"],
         check=True,
         capture_output=True,
         timeout=RUN_S,

@@ -104,8 +104,18 @@ def _write(
         result.lines(),
         error,
         done=Window.hull(done, settings.bucket_size),
-        details=result.details(),
+        details=result.details() | {"tables": _tables(settings)},
     )
+
+
+def _tables(settings: Settings) -> dict[str, list[str]]:
+    """Return the tables that are read and written, for lineage."""
+    written = (settings.events_by_tag_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
+    keyspace = settings.journal_keyspace
+    return {
+        "read": [f"{keyspace}.{tables.MESSAGES}"],
+        "written": [f"{keyspace}.{name}" for name in written],
+    }
 
 
 def _finish(

@@ -42,6 +42,8 @@ class _Tally:
     done: set[int] = field(default_factory=set)
     statuses: set[int] = field(default_factory=set)
     moved: dict[str, dict[str, str]] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
 
     def fail(self, what: str, status: int) -> None:
         self.errors.append(what)
@@ -53,7 +55,8 @@ class _Tally:
             state = RunState.FAILED
         error = together("; ".join(self.errors), self.statuses) if self.errors else None
         hull = Window.hull(self.done, size)
-        details = {"projections": self.moved}
+        tables = {"read": sorted(self.read), "written": sorted(self.written)}
+        details = {"projections": self.moved, "tables": tables}
         return Outcome(state, self.pieces, self.counts, self.lines, error, details, hull)
 
 
@@ -183,6 +186,8 @@ def _attempt(
         if hull := Window.hull(whole, run.settings.bucket_size):
             span = {"done_start": iso(hull.start), "done_end": iso(hull.end)}
             tally.moved[plan.definition.name] = span
+            tally.read.add(plan.definition.source.table(run.settings))
+            tally.written.add(plan.definition.target)
         tally.pieces.held += held
         for key, number in done.totals.items():
             tally.counts[key] += number

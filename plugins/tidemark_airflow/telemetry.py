@@ -1,0 +1,48 @@
+"""What a run tells others: its figures as metrics, and which tables it read and wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.observability.stats import gauge
+
+if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
+
+def send_metrics(report: Mapping[str, Any]) -> None:
+    """Send the seconds, the pieces and the counts of a report as gauges of Airflow.
+
+    Airflow passes them on to StatsD or OpenTelemetry; without a receiver nothing is sent. Their
+    names are `tidemark.<application>.<figure>`, such as `tidemark.project.quarantined` or
+    `tidemark.validate.findings`.
+    """
+    prefix = f"tidemark.{report['application'].replace('-', '_')}"
+    figures = {
+        "seconds": report.get("seconds", 0),
+        "failed": int(report["state"] == "failed"),
+        **{f"pieces.{state}": count for state, count in report["pieces"].items()},
+        **report["counts"],
+    }
+    for name, value in figures.items():
+        gauge(f"{prefix}.{name}", value)
+
+
+def lineage(report: Mapping[str, Any] | None, hosts: str) -> OperatorLineage[Any, Any]:
+    """Return the tables of a report as OpenLineage's data sets; none without a report.
+
+    Their namespace is `cassandra://host:port` of the first host and their name `keyspace.table`
+    (OpenLineage's naming of Cassandra's tables).
+    """
+    # Only OpenLineage's provider asks, so it is there.
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from openlineage.client.event_v2 import Dataset
+
+    namespace = f"cassandra://{hosts.partition(',')[0]}"
+    tables = report["details"].get("tables", {}) if report else {}
+    read, written = (
+        [Dataset(namespace=namespace, name=name) for name in tables.get(key, [])]
+        for key in ("read", "written")
+    )
+    return OperatorLineage(inputs=read, outputs=written)
