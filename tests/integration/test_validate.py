@@ -8,11 +8,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.integration.support import Journal, Result
 from tidemark.cassandra.schema import create_own_tables, table
+from tidemark.continuity.findings.checks import CHECKS, Severity
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.partitioning.keys import BucketSize, time_bucket
 
@@ -20,6 +22,7 @@ pytestmark = pytest.mark.usefixtures("production")
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 GREGORIAN = datetime(1582, 10, 15, tzinfo=UTC)
+WARNINGS = {check.name for check in CHECKS if check.severity is Severity.WARNS}
 DAYS = 3
 WINDOW = (
     "--window-start", START.isoformat(), "--window-end", (START + timedelta(days=DAYS)).isoformat()
@@ -105,9 +108,23 @@ def lose_tag_row(journal: Journal, persistence_id: str, number: int) -> None:
 
 
 def findings(journal: Journal) -> set[tuple[Any, ...]]:
-    """Return (check, persistence id, tag, number, expected, time bucket) of every finding."""
+    """Return (check, persistence id, tag, number, expected, time bucket) of what blocks."""
     names = ("check_name", "persistence_id", "tag", "number", "expected", "time_bucket")
-    return {tuple(row[name] for name in names) for row in journal.own_rows("finding")}
+    return {
+        tuple(row[name] for name in names)
+        for row in journal.own_rows("finding")
+        if row["check_name"] not in WARNINGS
+    }
+
+
+def warnings(journal: Journal) -> set[tuple[Any, ...]]:
+    """Return (check, persistence id, tag, number, time bucket) of what warns."""
+    names = ("check_name", "persistence_id", "tag", "number", "time_bucket")
+    return {
+        tuple(row[name] for name in names)
+        for row in journal.own_rows("finding")
+        if row["check_name"] in WARNINGS
+    }
 
 
 def states(journal: Journal) -> dict[int, str]:
@@ -147,11 +164,12 @@ def test_a_whole_journal_passes_once_and_is_then_left_alone(
     assert result.report["counts"] == {
         "messages_checked": 12, "tag_rows_checked": 12, "findings": 0
     }  # fmt: skip
-    assert f"Data Docs: {tmp_path}/docs/index.html" in result.stdout
-    assert (
-        "validate_manual__2024-03-01T00:00:00+00:00_1"
-        in (tmp_path / "docs" / "index.html").read_text()
-    )
+    page = tmp_path / "docs" / result.report["details"]["data_docs"]
+    assert f"Data Docs: {page}" in result.stdout
+    assert "3 time buckets: every check passed" in page.read_text()
+    start_page = (tmp_path / "docs" / "index.html").read_text()
+    assert "validate/manual__2024-03-01T00:00:00+00:00/1" in start_page
+    assert quote(result.report["details"]["data_docs"]) in start_page
     assert states(days) == {0: "done", 1: "done", 2: "done"}
     assert not any(elsewhere.iterdir())
     again = validate(days)
@@ -164,10 +182,74 @@ def test_data_docs_need_no_network(days: Journal, tmp_path: Path) -> None:
     validate(days)
 
     pages = [page.read_text() for page in (tmp_path / "docs").rglob("*.html")]
-    assert len(pages) == 3
+    assert len(pages) == 2
     for page in pages:
         assert not re.findall(r"""<(?:script|link|img)\b|(?:src|href)="https?:""", page)
-    assert any("2024-03-02T00:00:00Z" in page and "Failed" in page for page in pages)
+
+
+def test_data_docs_say_what_is_broken_where_since_when_and_what_mends_it(
+    days: Journal, tmp_path: Path
+) -> None:
+    lose_tag_row(days, "one", 3)
+    first = validate(days)
+    again = validate(days)
+
+    page = (tmp_path / "docs" / again.report["details"]["data_docs"]).read_text()
+    shown = " ".join(re.sub(r"<[^>]*>", " ", page.partition("</style>")[2]).split())
+    for part in (
+        "2 findings in 1 of",
+        "reconcile.py repair --persistence-id one",
+        "untagged_event Broken: Every event that carries a tag has its row in tag_views",
+        "1 finding of 1 persistence id, red since",
+        "one t 3 2024-03-02 00:00",
+        "one t 4 3 2024-03-02 00:00 expected 3, found 4: 1 missing",
+        "passed sequence_nr_gap",
+    ):
+        assert part in shown
+    [began] = set(re.findall(r"red since (\S+ \S+);", shown))
+    assert began.startswith(first.report["details"]["data_docs"].split("/")[-2][:4])
+    start_page = (tmp_path / "docs" / "index.html").read_text()
+    assert start_page.count('<span class="state bad">failed</span>') == 2
+
+
+def test_what_only_warns_passes_and_is_told(
+    days: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.continuity.findings.partition_size.ROWS_ADVISED", 3)
+    write_out_of_order(days, day=1)
+
+    result = validate(days)
+
+    assert result.status == 0, result.stderr
+    assert states(days) == {0: "done", 1: "done", 2: "done"}
+    large = {("tag_partition_too_large", "", "t", 4, bucket(day)) for day in range(DAYS)}
+    assert warnings(days) == {("event_out_of_order", "late", "", 2, bucket(1)), *large}
+    assert findings(days) == set()
+    counts = {"findings": 0, "warnings": 4, "event_out_of_order": 1, "tag_partition_too_large": 3}
+    assert result.report["counts"].items() >= counts.items()
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert (
+        "warning: event_out_of_order: late: 40.0 ms older than sequence nr 1"
+        " in bucket 2024-03-02T00:00:00Z"
+    ) in lines
+    page = (tmp_path / "docs" / result.report["details"]["data_docs"]).read_text()
+    assert "nothing is broken, 4 warnings" in page
+    assert "4 rows in one Day partition, at most 3 are advised; bucket size Hour would fit" in page
+    assert '<span class="state warned">' in (tmp_path / "docs" / "index.html").read_text()
+
+    # What has been put right is not told again.
+    monkeypatch.undo()
+    assert validate(days, "--force").status == 0
+    assert warnings(days) == {("event_out_of_order", "late", "", 2, bucket(1))}
+
+
+def write_out_of_order(journal: Journal, *, day: int) -> None:
+    """Write an id whose second event is 40 ms older than its first, as two nodes may."""
+    key = {"persistence_id": "late", "partition_nr": 0, "timebucket": "0", "ser_id": 20}
+    rest = {"ser_manifest": "", "event_manifest": "", "event": b"e"}
+    for number, at in ((1, timestamp(day, 500_000)), (2, timestamp(day, 100_000))):
+        journal.insert(MESSAGES, [{**key, **rest, "sequence_nr": number, "timestamp": at}])
+    journal.insert("all_persistence_ids", [{"persistence_id": "late"}])
 
 
 def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: Journal) -> None:

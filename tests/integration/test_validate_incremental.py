@@ -21,6 +21,8 @@ from tests.integration.test_validate import (
     lose_tag_row,
     states,
     timestamp,
+    warnings,
+    write_out_of_order,
 )
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.ledger.pieces import Pieces, State
@@ -75,6 +77,22 @@ def test_what_is_whole_passes_by_what_is_new(days: Journal) -> None:
     tails = days.own_rows("validate_tail")
     assert {(row["tag"], row["tag_pid_sequence_nr"], row["timestamp"]) for row in tails} == {
         ("t", 6, timestamp(2, 6))
+    }
+
+
+def test_what_warns_in_a_new_bucket_is_told_by_what_is_new(
+    days: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.continuity.findings.partition_size.ROWS_ADVISED", 11)
+    write_out_of_order(days, day=2)
+
+    new = validate(days, 2, DAYS)
+
+    assert new.status == 0, new.stderr
+    assert NEWS in new.stdout
+    assert warnings(days) == {
+        ("event_out_of_order", "late", "", 2, bucket(2)),
+        ("tag_partition_too_large", "", "t", 12, bucket(2)),
     }
 
 

@@ -11,11 +11,14 @@ from typing import cast
 
 import pytest
 
-from tidemark.continuity import expectations, plan
+from tidemark.continuity import plan
 from tidemark.continuity.findings import checks
+from tidemark.continuity.judgement import expectations, history
+from tidemark.continuity.judgement.facts import CheckFacts, RunFacts
 from tidemark.ledger.pieces import Piece, PieceRow, Pieces, Reason, State
 from tidemark.ledger.purged import Removed
 from tidemark.settings import Settings
+from tidemark.window import from_millis, iso
 
 DAY_MS = 86_400_000
 
@@ -44,12 +47,71 @@ def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() 
     assert table.drop(columns="time_bucket").to_numpy().sum() == 3
 
 
+def facts(run_id: str, **checks: CheckFacts) -> RunFacts:
+    return RunFacts(run_id, iso(from_millis(0)), iso(from_millis(0)), "Day", "all", 7, 9, checks)
+
+
+def test_page_escapes_what_comes_from_the_journal(tmp_path: Path) -> None:
+    key = {"time_bucket": 0, "persistence_id": "<b>&", "tag": "<i>", "number": 2, "expected": 1}
+    told = CheckFacts(30, 4, [{**key, "detail": "expected 1, found 2"}])
+    table = expectations.counts_table([0], {(0, checks.TAG_PID_SEQUENCE_NR_GAP): 30})
+
+    verdict = expectations.judge(
+        table, Settings(data_docs_dir=tmp_path), facts("r", tag_pid_sequence_nr_gap=told)
+    )
+
+    page = verdict.page.read_text()
+    assert not verdict.passed
+    assert "<code>&lt;b&gt;&amp;</code>" in page
+    assert "<i>" not in page
+    assert "30 findings of 4 persistence ids" in " ".join(page.split())
+    assert "and 29 more, which are in" in page
+
+
+@pytest.mark.parametrize(
+    ("earlier", "since"),
+    [
+        ([], 9),
+        ([["a"]], 8),
+        ([["a", "b"], ["a"], ["a"]], 6),
+        # A run between that has passed the time bucket, or has not looked at it, ends the streak.
+        ([["a"], ["b"], ["a"]], 8),
+        ([["b"], ["a"]], 9),
+    ],
+)
+def test_red_since_is_the_first_run_without_a_pass_since(
+    earlier: list[list[str]], since: int
+) -> None:
+    def judged(hour: int, buckets: list[str]) -> history.JudgedRun:
+        places = [{"time_bucket": bucket, "gap": 1} for bucket in buckets]
+        result = {
+            "meta": {"run_id": {"run_time": at(hour).isoformat()}},
+            "results": [
+                {
+                    "expectation_config": {"kwargs": {"column": "gap"}, "severity": "critical"},
+                    "result": {"unexpected_index_list": places},
+                }
+            ],
+        }
+        return history.JudgedRun(Path(), result)
+
+    runs = [judged(8 - place, buckets) for place, buckets in enumerate(earlier)]
+    red = history.red_since([("gap", "a")], at(9), runs)
+    assert red == {"gap": at(since).isoformat(timespec="seconds")}
+
+
+def at(hour: int) -> datetime:
+    return datetime(2024, 3, 1, hour, tzinfo=UTC)
+
+
 def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expectations, "KEPT_RUNS", 2)
     settings = Settings(data_docs_dir=tmp_path)
 
     for run_id in ("one", "two", "three", "four"):
-        assert expectations.judge(expectations.counts_table([0], {}), settings, run_id).passed
+        assert expectations.judge(
+            expectations.counts_table([0], {}), settings, facts(run_id)
+        ).passed
 
     # A run applies the bound before it adds its own page.
     pages = {page.parents[1].name for page in (tmp_path / "validations").rglob("*.html")}

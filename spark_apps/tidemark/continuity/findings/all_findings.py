@@ -9,8 +9,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
-from tidemark.continuity.findings import finding, sequence, tag_sequence, unwritable
+from tidemark.continuity.findings import (
+    finding,
+    partition_size,
+    sequence,
+    tag_sequence,
+    unwritable,
+)
+from tidemark.journal.shapes import TAG_ROWS
 from tidemark.ledger.purged import Removed
+from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
 
 
@@ -65,6 +73,18 @@ def suspicions(
         keys.rows, absent.where(none), keys.deleted.where(none), Removed()
     )
     return finding.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+
+
+@shaped(index=shapes.NUMBERED_EVENTS, rows=TAG_ROWS, returns=shapes.FINDINGS)
+def warnings(
+    index: DataFrame, rows: DataFrame, size: BucketSize, buckets: Sequence[int]
+) -> DataFrame:
+    """Return the findings in the time buckets of the checks that warn, one for each KEY.
+
+    `index` has the events of the buckets and those before them, `rows` all rows of the buckets.
+    """
+    parts = [sequence.out_of_order(index), partition_size.large_partitions(rows, size)]
+    return finding.of_buckets(parts, buckets)
 
 
 def _others(keys: JournalKeys, absent: DataFrame, removed: Removed, last: int) -> list[DataFrame]:

@@ -6,6 +6,7 @@ The rules follow from docs/real-systems.md; "reader" is Pekko's EventsByTagStage
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 SEQUENCE_NR_GAP = "sequence_nr_gap"
 """Numbers are missing between two events of a persistence id, above deleted_to."""
@@ -37,13 +38,27 @@ UNTAGGED_EVENT = "untagged_event"
 UNWRITABLE_EVENT = "unwritable_event"
 """A tagged event without a row that no reader could read, so that tag-write will not write it."""
 
+EVENT_OUT_OF_ORDER = "event_out_of_order"
+"""An event is older than the one before it: two clocks disagreed (Akka's issue #706)."""
+
+TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
+"""A partition of the tag views has more rows than is advised for its bucket size."""
+
+
+class Severity(StrEnum):
+    """What a finding of a check does to what is downstream."""
+
+    BLOCKS = "blocks"
+    WARNS = "warns"
+
 
 @dataclass(frozen=True)
 class Check:
-    """A check by its name, with its rule in one line for people."""
+    """A check by its name, with its rule in one line for people, and its severity."""
 
     name: str
     rule: str
+    severity: Severity = Severity.BLOCKS
 
 
 CHECKS = (
@@ -82,6 +97,17 @@ CHECKS = (
     Check(
         UNWRITABLE_EVENT,
         "Every event that carries a tag can be read, or was settled by an operator.",
+    ),
+    Check(
+        EVENT_OUT_OF_ORDER,
+        "No event of a persistence id is older than the one before it, so that readers need not"
+        " search.",
+        Severity.WARNS,
+    ),
+    Check(
+        TAG_PARTITION_TOO_LARGE,
+        "No partition of tag_views has more rows than is advised for the bucket size.",
+        Severity.WARNS,
     ),
 )
 """All checks, in the order in which they are shown."""

@@ -9,6 +9,7 @@ from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.journal.shapes import DELETED, ID, PLACED_EVENTS, PLACED_PROGRESS, SCANNING
+from tidemark.partitioning.keys import TICKS_PER_MS
 from tidemark.spark.shapes import shaped
 
 
@@ -42,6 +43,33 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
             FindingRule(checks.SEQUENCE_NR_DUPLICATE, number == previous, number, number, repeated),
         ],
     )
+
+
+@shaped(index=shapes.NUMBERED_EVENTS, returns=shapes.FINDINGS)
+def out_of_order(index: DataFrame) -> DataFrame:
+    """Find events whose time is before that of the event before them, by sequence nr.
+
+    `index` holds the events of the time buckets and those before them. In a finding, number is the
+    sequence nr of the older event, and nothing is expected.
+    """
+    in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
+    followed = index.select(
+        "persistence_id",
+        "sequence_nr",
+        "time_bucket",
+        F.lag("sequence_nr").over(in_order).alias("previous"),
+        (F.lag("ticks").over(in_order) - F.col("ticks")).alias("behind"),
+    )
+    detail = F.format_string(
+        "%s ms older than sequence nr %d",
+        F.format_number(F.col("behind") / TICKS_PER_MS, 1),
+        F.col("previous"),
+    )
+    is_older = F.col("behind") > 0
+    rule = FindingRule(
+        checks.EVENT_OUT_OF_ORDER, is_older, F.col("sequence_nr"), F.lit(None), detail
+    )
+    return findings_of(followed, [rule])
 
 
 @shaped(

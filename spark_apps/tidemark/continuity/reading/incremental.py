@@ -23,7 +23,7 @@ from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import tag_sequence, unwritable
-from tidemark.continuity.findings.all_findings import JournalKeys, suspicions
+from tidemark.continuity.findings.all_findings import JournalKeys, suspicions, warnings
 from tidemark.continuity.findings.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
@@ -61,11 +61,13 @@ class IncrementalInspection:
     Attributes:
         events: the events of the time buckets, of shape MESSAGES.
         rows: the rows of the time buckets, of shape TAG_ROWS.
+        warnings: the findings of the checks that warn, of shape FINDINGS.
         doubt: why everything must be looked at, for people; empty if the buckets are whole.
     """
 
     events: DataFrame
     rows: DataFrame
+    warnings: DataFrame
     doubt: str
 
 
@@ -125,7 +127,8 @@ def inspect(
         unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled),
     )
     suspected = suspicions(keys, absent, removed_rows, buckets)
-    return IncrementalInspection(new, rows, _doubt(suspected, overlapping(first, known)))
+    warned = warnings(around, rows, settings.bucket_size, buckets).localCheckpoint()
+    return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
 
 
 @shaped(progress=PLACED_PROGRESS, scanning=SCANNING, returns=EVENT)

@@ -14,7 +14,7 @@ from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding, tag_sequence, unwritable
-from tidemark.continuity.findings.all_findings import JournalKeys, all_findings
+from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
 from tidemark.continuity.findings.checks import UNTAGGED_EVENT
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
@@ -38,7 +38,8 @@ class Inspection:
     Attributes:
         scope: what was looked at.
         why: the reason for looking at everything; empty if only new events were looked at.
-        findings: of shape FINDINGS.
+        findings: of shape FINDINGS, of the checks that block.
+        warnings: the same of the checks that warn, in the planned time buckets.
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, of shape TAILS; None if no run would read them.
     """
@@ -46,6 +47,7 @@ class Inspection:
     scope: ValidationScope
     why: str
     findings: DataFrame
+    warnings: DataFrame
     read_counts: Mapping[str, Mapping[int, int]]
     tails: DataFrame | None
 
@@ -109,7 +111,7 @@ def inspect(
             counts = _counts(new.events, new.rows, buckets)
             no_findings = local_rows(run.spark, [], finding.SCHEMA)
             moved = tails.last_rows(new.rows, max(buckets))
-            return Inspection(ValidationScope.NEW, "", no_findings, counts, moved)
+            return Inspection(ValidationScope.NEW, "", no_findings, new.warnings, counts, moved)
         why = new.doubt
     return _everything(run, buckets, (), tag_rules, owed, keep, why)
 
@@ -157,7 +159,8 @@ def _everything(
         known = tails.known(spark, settings)
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
-    return Inspection(ValidationScope.ALL, why, keep(findings), counts, moved)
+    warned = keep(warnings(index, rows, settings.bucket_size, planned))
+    return Inspection(ValidationScope.ALL, why, keep(findings), warned, counts, moved)
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)

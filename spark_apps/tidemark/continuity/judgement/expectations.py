@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tidemark.continuity.findings.checks import CHECKS
+from tidemark import clock
+from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.judgement.facts import RunFacts
+from tidemark.continuity.judgement.history import PAGES, RESULTS, JudgedRun, red_since, runs
 from tidemark.settings import Settings
 from tidemark.window import from_millis, iso
 
@@ -29,17 +32,16 @@ if TYPE_CHECKING:
 
 SUITE = "sequence continuity"
 KEPT_RUNS = 200
-_RESULTS = "results"
-_PAGES = "validations"
 _UNSAFE_IN_PATH = re.compile(r"[^A-Za-z0-9_.:+-]")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict of Great Expectations, and the start page of its Data Docs."""
+    """Whether nothing blocks, the directory of Data Docs, and the run's page there."""
 
     passed: bool
     data_docs: Path
+    page: Path
 
 
 def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) -> pd.DataFrame:
@@ -58,7 +60,7 @@ def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) 
     )
 
 
-def judge(table: pd.DataFrame, settings: Settings, run_id: str) -> Verdict:
+def judge(table: pd.DataFrame, settings: Settings, facts: RunFacts) -> Verdict:
     """Validate `counts_table` and build its page of the Data Docs under `data_docs_dir`.
 
     The pages of the last KEPT_RUNS runs are kept. Great Expectations is imported here, since that
@@ -74,6 +76,14 @@ def judge(table: pd.DataFrame, settings: Settings, run_id: str) -> Verdict:
     directory = settings.data_docs_dir.absolute()
     directory.mkdir(parents=True, exist_ok=True)
     _drop_old_runs(directory)
+    now = clock.now()
+    bad = [
+        (check.name, bucket)
+        for check in CHECKS
+        for bucket in table.loc[table[check.name] > 0, "time_bucket"]
+    ]
+    earlier = runs(directory, settings.journal_keyspace) if bad else []
+    suite = _suite(len(table), {"facts": facts.as_json(), "since": red_since(bad, now, earlier)})
     context = _context(directory)
     batch = (
         context.data_sources.add_pandas("journal")
@@ -81,7 +91,7 @@ def judge(table: pd.DataFrame, settings: Settings, run_id: str) -> Verdict:
         .add_batch_definition_whole_dataframe("time buckets")
     )
     validation = context.validation_definitions.add(
-        gx.ValidationDefinition(name=SUITE, data=batch, suite=context.suites.add(_suite()))
+        gx.ValidationDefinition(name=SUITE, data=batch, suite=context.suites.add(suite))
     )
     checkpoint = context.checkpoints.add(
         gx.Checkpoint(
@@ -97,22 +107,48 @@ def judge(table: pd.DataFrame, settings: Settings, run_id: str) -> Verdict:
     )
     result = checkpoint.run(
         batch_parameters={"dataframe": table},
-        run_id=RunIdentifier(run_name=_UNSAFE_IN_PATH.sub("_", run_id)),
+        run_id=RunIdentifier(run_name=_UNSAFE_IN_PATH.sub("_", facts.run_id), run_time=now),
     )
-    return Verdict(bool(result.success), directory / "index.html")
+    [identifier] = result.run_results
+    names: tuple[str, ...] = identifier.to_tuple()  # type: ignore[no-untyped-call]
+    page = directory.joinpath(PAGES, *names[:-1], f"{names[-1]}.html")
+    content: dict[str, Any] = result.run_results[identifier].to_json_dict()  # type: ignore[no-untyped-call]
+    judged = JudgedRun(page, content)
+    return Verdict(judged.passed, directory, page)
 
 
-def _suite() -> ExpectationSuite:
+def _suite(time_buckets: int, kept: Mapping[str, Any]) -> ExpectationSuite:
+    """Return the expectations; what is `kept` is stored with the result, for its page."""
     from great_expectations import ExpectationSuite
     from great_expectations.expectations.core.expect_column_values_to_be_in_set import (
         ExpectColumnValuesToBeInSet,
     )
+    from great_expectations.expectations.core.expect_table_row_count_to_equal import (
+        ExpectTableRowCountToEqual,
+    )
+    from great_expectations.expectations.metadata_types import FailureSeverity
 
+    severities = {
+        Severity.BLOCKS: FailureSeverity.CRITICAL,
+        Severity.WARNS: FailureSeverity.WARNING,
+    }
     return ExpectationSuite(
         name=SUITE,
         expectations=[
-            ExpectColumnValuesToBeInSet(column=check.name, value_set=[0], description=check.rule)
-            for check in CHECKS
+            ExpectTableRowCountToEqual(
+                value=time_buckets,
+                description="Every time bucket of the run is judged.",
+                meta=dict(kept),
+            ),
+            *(
+                ExpectColumnValuesToBeInSet(
+                    column=check.name,
+                    value_set=[0],
+                    description=check.rule,
+                    severity=severities[check.severity],
+                )
+                for check in CHECKS
+            ),
         ],
     )
 
@@ -129,7 +165,7 @@ def _context(directory: Path) -> AbstractDataContext:
     defaults = InMemoryStoreBackendDefaults()
     defaults.stores[defaults.validation_results_store_name]["store_backend"] = {
         "class_name": "TupleFilesystemStoreBackend",
-        "base_directory": str(directory / _RESULTS),
+        "base_directory": str(directory / RESULTS),
         "suppress_store_backend_id": True,
     }
     defaults.data_docs_sites = {SUITE: _site(directory)}
@@ -144,15 +180,23 @@ def _context(directory: Path) -> AbstractDataContext:
 
 
 def _site(directory: Path) -> dict[str, Any]:
-    from tidemark.continuity.data_docs import RENDERER, VIEW
-
+    module = "tidemark.continuity.judgement.site"
+    view = {"module_name": module, "class_name": "PageView"}
+    index = {"module_name": module, "class_name": "IndexRenderer", "directory": str(directory)}
     return {
         "class_name": "SiteBuilder",
         "show_how_to_buttons": False,
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", "view": VIEW},
+        "site_index_builder": {
+            "class_name": "DefaultSiteIndexBuilder",
+            "view": view,
+            "renderer": index,
+        },
         "site_section_builders": {
-            "expectations": {"view": VIEW},
-            "validations": {"view": VIEW, "renderer": RENDERER},
+            "expectations": "None",
+            "validations": {
+                "view": view,
+                "renderer": {"module_name": module, "class_name": "RunRenderer"},
+            },
             "profiling": "None",
         },
         "store_backend": {
@@ -164,9 +208,9 @@ def _site(directory: Path) -> dict[str, Any]:
 
 def _drop_old_runs(directory: Path) -> None:
     """Delete all but the newest runs; folders are <results or pages>/<suite>/<run name>/<time>."""
-    times = sorted((directory / _RESULTS).glob("*/*/*"), key=lambda path: path.name, reverse=True)
+    times = sorted((directory / RESULTS).glob("*/*/*"), key=lambda path: path.name, reverse=True)
     for old in times[KEPT_RUNS:]:
-        for part in (_RESULTS, _PAGES):
+        for part in (RESULTS, PAGES):
             shutil.rmtree(
-                directory / part / old.relative_to(directory / _RESULTS), ignore_errors=True
+                directory / part / old.relative_to(directory / RESULTS), ignore_errors=True
             )

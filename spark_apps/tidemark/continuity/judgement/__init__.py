@@ -1,0 +1,1 @@
+"""The verdict of Great Expectations on what validate found, and the pages that show it."""

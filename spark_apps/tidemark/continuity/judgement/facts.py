@@ -1,0 +1,56 @@
+"""What a run of validate tells its page of Data Docs, beside the table that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CheckFacts:
+    """The findings of one check.
+
+    Attributes:
+        findings: their number.
+        persistence_ids: how many persistence ids they are of; 0 if they concern none.
+        examples: the first of them by key; each has time_bucket (epoch ms), persistence_id, tag,
+            number, expected and detail.
+    """
+
+    findings: int
+    persistence_ids: int
+    examples: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What a run looked at and found.
+
+    Attributes:
+        run_id: of the run.
+        first: the first time bucket that was looked at, ISO 8601.
+        last: the last one.
+        bucket_size: of the tag views.
+        looked_at: what was read, in words.
+        events: how many events of the time buckets were checked.
+        tag_rows: how many rows of the tag views.
+        checks: the checks with findings, by name.
+        ways: what puts it right, a command line or an advice each.
+        findings_table: `keyspace.table` that holds every finding.
+    """
+
+    run_id: str
+    first: str
+    last: str
+    bucket_size: str
+    looked_at: str
+    events: int
+    tag_rows: int
+    checks: Mapping[str, CheckFacts] = field(default_factory=dict)
+    ways: Sequence[str] = ()
+    findings_table: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as Great Expectations keeps it with the result of the run."""
+        return asdict(self)

@@ -1,0 +1,214 @@
+"""The findings of a run: counted, with examples, and with what puts them right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+from pyspark.sql import Window as SparkWindow
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.continuity import shapes, store
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.checks import CHECKS, UNWRITABLE_EVENT, Severity
+from tidemark.continuity.judgement.expectations import Verdict
+from tidemark.continuity.judgement.facts import CheckFacts, RunFacts
+from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
+from tidemark.errors import Remedy, ValidationFailed
+from tidemark.ledger import applications
+from tidemark.spark.shapes import shaped
+from tidemark.text import counted
+from tidemark.window import from_millis, iso
+
+EXAMPLES = 20
+IDS_NAMED = 10
+"""Up to so many persistence ids are repaired by name, more with all others."""
+
+
+@dataclass(frozen=True)
+class RunFindings:
+    """The findings of a run and the numbers of rows that it read.
+
+    Attributes:
+        inspection: the inspection that gave the findings.
+        by_check: number of findings that block by time bucket and check.
+        warned: the same of those that warn.
+        checks: the checks with findings of either kind.
+        unwritable: the options that name the first event that cannot be written.
+        ids: the first IDS_NAMED + 1 persistence ids with findings, ascending.
+    """
+
+    inspection: Inspection
+    by_check: Mapping[tuple[int, str], int]
+    warned: Mapping[tuple[int, str], int]
+    checks: Mapping[str, CheckFacts] = field(default_factory=dict)
+    unwritable: Mapping[str, object] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
+
+    def of_bucket(self, bucket: int) -> dict[str, int]:
+        """Return the counts of a time bucket (epoch ms) for the ledger."""
+        checks, warned = (
+            {name: count for (where, name), count in counts.items() if where == bucket}
+            for counts in (self.by_check, self.warned)
+        )
+        read = {name: self.inspection.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
+        return {**read, "findings": sum(checks.values()), **checks, **_warnings(warned)}
+
+    def totals(self) -> dict[str, int]:
+        """Return the counts of the run for the report."""
+        checks = self.per_check()
+        read = {name: sum(self.inspection.read_counts[name].values()) for name in READ_COUNTS}
+        warned: Counter[str] = Counter()
+        for (_, name), count in self.warned.items():
+            warned[name] += count
+        return {**read, "findings": sum(checks.values()), **checks, **_warnings(warned)}
+
+    def per_check(self) -> dict[str, int]:
+        """Return the number of findings of each check that has any."""
+        total: Counter[str] = Counter()
+        for (_, name), count in self.by_check.items():
+            total[name] += count
+        return {check.name: total[check.name] for check in CHECKS if total[check.name]}
+
+    def lines(self) -> list[str]:
+        """Return the first findings by key as lines for people, then the warnings' first."""
+        warns = {check.name: check.severity is Severity.WARNS for check in CHECKS}
+        rows = [
+            (
+                warns[name],
+                row["time_bucket"],
+                name,
+                row["persistence_id"],
+                row["tag"],
+                row["detail"],
+            )
+            for name, check in self.checks.items()
+            for row in check.examples
+        ]
+        return [_line(*row) for row in sorted(rows)[:EXAMPLES]]
+
+    def bad_buckets(self) -> set[int]:
+        """Return the time buckets with findings, epoch ms."""
+        return {bucket for bucket, _ in self.by_check}
+
+
+def _line(
+    warns: bool, time_bucket: int, check: str, persistence_id: str, tag: str, detail: str
+) -> str:
+    words = [persistence_id, f"tag {tag}" if tag else ""]
+    return (
+        f"{'warning: ' if warns else ''}{check}: {' '.join(filter(None, words))}: {detail}"
+        f" in bucket {iso(from_millis(time_bucket))}"
+    )
+
+
+def _warnings(by_check: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts of warnings for the report, which has none where nothing was warned of."""
+    return {"warnings": sum(by_check.values()), **by_check} if by_check else {}
+
+
+def read(
+    inspection: Inspection,
+    by_check: Mapping[tuple[int, str], int],
+    warned: Mapping[tuple[int, str], int],
+) -> RunFindings:
+    """Return the findings of an inspection, counted by time bucket and check before."""
+    checks = _checks(inspection.warnings) if warned else {}
+    if not by_check:
+        return RunFindings(inspection, by_check, warned, checks)
+    return RunFindings(
+        inspection,
+        by_check,
+        warned,
+        {**_checks(inspection.findings), **checks},
+        _first_unwritable(inspection.findings),
+        _first_ids(inspection.findings),
+    )
+
+
+def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> RunFacts:
+    """Return what the page of the run shows, over the time buckets (epoch ms) it looked at."""
+    events, tag_rows = (sum(findings.inspection.read_counts[name].values()) for name in READ_COUNTS)
+    return RunFacts(
+        run.run_id,
+        iso(from_millis(min(looked_at))),
+        iso(from_millis(max(looked_at))),
+        run.settings.bucket_size.value,
+        findings.inspection.line(),
+        events,
+        tag_rows,
+        findings.checks,
+        [str(remedy) for remedy in _remedies(findings)],
+        f"{run.settings.keyspace}.{store.FINDING}",
+    )
+
+
+def failure(
+    run: RunContext, findings: RunFindings, verdict: Verdict, planned: int
+) -> ValidationFailed:
+    """Return the error of a run with findings in some of its `planned` time buckets."""
+    per_check = findings.per_check()
+    kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
+    remedies = _remedies(findings)
+    return ValidationFailed(
+        f"{counted(sum(per_check.values()), 'finding')} in {len(findings.bad_buckets())} of"
+        f" {counted(planned, 'bucket')} ({kinds}); first: {findings.lines()[0]}",
+        where=run.settings.journal_keyspace,
+        do=f"see {verdict.page} and the table {run.settings.keyspace}.{store.FINDING};"
+        f" {'; '.join(map(_advice, remedies))}, then run validate again",
+        remedy=remedies[0],
+    )
+
+
+def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
+    """Return what puts the findings right, what helps most first."""
+    kinds = findings.per_check().keys()
+    ids = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {}
+    repair = Remedy(applications.RECONCILE, "repair", ids)
+    settle = Remedy(applications.RECONCILE, "settle", findings.unwritable)
+    return (
+        *((repair,) if kinds - {UNWRITABLE_EVENT} else ()),
+        *((settle,) if UNWRITABLE_EVENT in kinds else ()),
+    )
+
+
+def _advice(remedy: Remedy) -> str:
+    if remedy.command == "settle":
+        return f"repair each event that cannot be written, or give it up: `{remedy} --reason ...`"
+    return f"run `{remedy} --apply`"
+
+
+@shaped(findings=shapes.FINDINGS)
+def _checks(findings: DataFrame) -> dict[str, CheckFacts]:
+    """Return each check with findings, with its first EXAMPLES by key."""
+    place = F.row_number().over(SparkWindow.partitionBy("check_name").orderBy(*finding.KEY))
+    examples: dict[str, list[dict[str, object]]] = {}
+    for row in findings.withColumn("place", place).where(F.col("place") <= EXAMPLES).collect():
+        fields = row.asDict()
+        fields.pop("place")
+        examples.setdefault(fields.pop("check_name"), []).append(fields)
+    totals = findings.groupBy("check_name").agg(
+        F.count("*").alias("findings"),
+        F.countDistinct(F.nullif("persistence_id", F.lit(""))).alias("persistence_ids"),
+    )
+    return {
+        row["check_name"]: CheckFacts(
+            row["findings"], row["persistence_ids"], examples[row["check_name"]]
+        )
+        for row in totals.orderBy("check_name").collect()
+    }
+
+
+def _first_unwritable(findings: DataFrame) -> dict[str, object]:
+    of_check = findings.where(F.col("check_name") == UNWRITABLE_EVENT)
+    for row in of_check.orderBy(*finding.KEY).limit(1).collect():
+        return {"persistence-id": row["persistence_id"], "sequence-nr": row["number"]}
+    return {}
+
+
+def _first_ids(findings: DataFrame) -> list[str]:
+    ids = findings.select("persistence_id").distinct().orderBy("persistence_id")
+    return [row["persistence_id"] for row in ids.limit(IDS_NAMED + 1).collect()]
