@@ -199,17 +199,17 @@ def test_data_docs_say_what_is_broken_where_since_when_and_what_mends_it(
     for part in (
         "2 findings in 1 of",
         "reconcile.py repair --persistence-id one",
-        "untagged_event Broken: Every event that carries a tag has its row in tag_views",
-        "1 finding of 1 persistence id, red since",
-        "one t 3 2024-03-02 00:00",
-        "one t 4 3 2024-03-02 00:00 expected 3, found 4: 1 missing",
+        "untagged_event Does not hold: Every event that carries a tag has its row in tag_views",
+        "1 finding of 1 persistence id, since",
+        "one t 3 2024-03-02 the event with sequence nr 3",
+        "one t 4 3 2024-03-02 expected 3, found 4: 1 missing",
         "passed sequence_nr_gap",
     ):
         assert part in shown
-    [began] = set(re.findall(r"red since (\S+ \S+);", shown))
+    [began] = set(re.findall(r"persistence id, since (\S+ \S+);", shown))
     assert began.startswith(first.report["details"]["data_docs"].split("/")[-2][:4])
     start_page = (tmp_path / "docs" / "index.html").read_text()
-    assert start_page.count('<span class="state bad">failed</span>') == 2
+    assert start_page.count('<span class="state failed">failed</span>') == 2
 
 
 def test_what_only_warns_passes_and_is_told(
@@ -280,7 +280,7 @@ def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: 
         "`spark_apps/reconcile.py repair",
         "1 sequence_nr_lost_tail, 1 tag_pid_sequence_nr_gap, 1 untagged_event",
         "first: tag_pid_sequence_nr_gap: one tag t: expected 3, found 4: 1 missing",
-        "docs/index.html",
+        "docs/validations/",
         f"{days.own_keyspace}.finding",
         "run validate again",
     ):

@@ -192,7 +192,9 @@ def _checks(findings: DataFrame) -> dict[str, CheckFacts]:
         examples.setdefault(fields.pop("check_name"), []).append(fields)
     totals = findings.groupBy("check_name").agg(
         F.count("*").alias("findings"),
-        F.countDistinct(F.nullif("persistence_id", F.lit(""))).alias("persistence_ids"),
+        F.countDistinct(F.when(F.col("persistence_id") != "", F.col("persistence_id"))).alias(
+            "persistence_ids"
+        ),
     )
     return {
         row["check_name"]: CheckFacts(
