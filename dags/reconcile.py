@@ -1,4 +1,4 @@
-"""Lists, checks, repairs, deletes, rebuilds or re-buckets the tag views, or settles an event.
+"""Lists, checks, repairs, deletes, rebuilds or re-buckets the tag views, or settles findings.
 
 Only by hand: with the form, REST or the command line. `check` and `repair` look at everything
 unless the form narrows it; `delete`, `rebuild` and `propagate-deletes` want to be told what, or
@@ -15,7 +15,7 @@ from tidemark_airflow.operations import RECONCILE, RECONCILE_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
 OPTIONS = ["all", "window_start", "window_end", "to", "table", "drop_old", "thorough"]
-OPTIONS += ["beyond_search_limit", "limit", "sequence_nr", "reason"]
+OPTIONS += ["beyond_search_limit", "limit", "check", "number", "reason"]
 
 with DAG(
     dag_id="reconcile",

@@ -10,6 +10,7 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
+from tidemark.continuity.findings.checks import BLOCKING
 from tidemark_airflow.form import (
     dry_run_param,
     flag_param,
@@ -50,9 +51,7 @@ RECONCILE = {
     "rebucket": Operation(("to", "table", "thorough", "drop_old", "dry_run")),
     "truncate": Operation(("dry_run",)),
     "settle": Operation(
-        ("persistence_ids", "sequence_nr", "reason", "dry_run"),
-        needs=("persistence_ids", "sequence_nr", "reason"),
-        single=("persistence_ids",),
+        ("persistence_ids", "tags", "check", "number", "reason", "dry_run"), needs=("reason",)
     ),
     "tags": Operation(("persistence_ids", "limit")),
 }
@@ -115,8 +114,15 @@ RECONCILE_FORM = with_owners(
             "Also where readers without an offset would fail: more than 5000 numbers go.",
         ),
         "limit": number_param("Show at most this many tags", 1, description="Empty: 100."),
-        "sequence_nr": number_param("Sequence nr", 1, description="Of the event to settle."),
-        "reason": text_param("Reason", "Why nobody needs the event; it is kept."),
+        "check": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *BLOCKING],
+            title="Check",
+            description="Only findings of this check.",
+        ),
+        "number": number_param("Number", 0, description="Only the finding with this number."),
+        "reason": text_param("Reason", "Why nothing is to be done; it is kept."),
     },
     RECONCILE,
 )

@@ -8,7 +8,7 @@ import pytest
 
 from tidemark_airflow.next_step import LONGEST_LINK, NextStepLink, Step, applied, remedy_of
 
-UNWRITABLE = {"persistence-id": "a|1", "sequence-nr": 7}
+UNWRITABLE = {"check": "unwritable_event", "persistence-id": "a|1", "number": 7}
 
 
 def failed(command: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -21,7 +21,12 @@ def test_options_of_a_remedy_become_fields_and_what_only_a_person_knows_is_empty
     fields = {"operation": "repair", "persistence_ids": ["a|1", "b"], "tags": ["red"]}
     assert repair == Step("reconcile", fields)
     settle = remedy_of(failed("settle", UNWRITABLE))
-    given = {"operation": "settle", "persistence_ids": ["a|1"], "sequence_nr": 7}
+    given = {
+        "operation": "settle",
+        "check": "unwritable_event",
+        "persistence_ids": ["a|1"],
+        "number": 7,
+    }
     assert settle == Step("reconcile", {**given, "reason": None})
 
 

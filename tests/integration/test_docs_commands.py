@@ -162,6 +162,8 @@ def test_tag_views(shell: Shell) -> None:
                 unreadable = {**flights.message(flights.first_events(1)[0]), "event": None}
                 key = {"persistence_id": "Order|9", "sequence_nr": 4711}
                 shell.journal.insert("messages", [{**unreadable, **key}])
+                refused = shell.type(f"validate.py {' '.join(WINDOW)} --force")
+                assert refused.status == 3, refused.stderr
             command = re.sub(r"--window-start … --window-end …|--force$", _with_window, command)
             shell.done(command)
 

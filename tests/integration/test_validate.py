@@ -294,6 +294,47 @@ def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: 
     assert states(days) == {0: "done", 1: "done", 2: "done"}
 
 
+def test_a_lost_event_blocks_until_an_operator_has_settled_it(
+    days: Journal, tmp_path: Path
+) -> None:
+    delete(days, MESSAGES, persistence_id="one", partition_nr=0, sequence_nr=3)
+    failed = validate(days)
+    assert findings(days) == {("sequence_nr_gap", "one", "", 4, 3, bucket(1))}
+    (line,) = failed.error_lines
+    which = "--check sequence_nr_gap --persistence-id one --number 4"
+    assert f"or give it up: `spark_apps/reconcile.py settle {which} --reason ...`" in line
+    assert "repair" not in line
+    (found,) = days.own_rows("finding")
+    assert (found["layer"], found["severity"], found["state"]) == ("messages", "blocks", "open")
+    assert found["first_seen"] == found["last_seen"]
+
+    settle = ("settle", *which.split(), "--reason", "lost with the disk of 2 March")
+    planned = days.run("reconcile", *settle)
+    assert (planned.status, days.own_rows("settled_finding")) == (0, [])
+    assert "sequence_nr_gap: one: expected 3, found 4" in " ".join(planned.report["lines"])
+    assert days.run("reconcile", *settle, "--apply").status == 0
+    passed = validate(days)
+
+    assert passed.status == 0, passed.stderr
+    assert passed.report["counts"]["settled_findings"] == 1
+    (now,) = days.own_rows("finding")
+    assert (now["state"], now["reason"]) == ("settled", settle[-1])
+    assert now["first_seen"] == found["first_seen"] < now["last_seen"]
+    page = (tmp_path / "docs" / passed.report["details"]["data_docs"]).read_text()
+    assert "every check passed" in page
+    assert settle[-1] in page.partition("What is settled")[2]
+    checked = days.run("reconcile", "check").report["counts"]
+    assert "sequence_nr_gap" not in checked
+    assert checked["settled_findings"] == 1
+    assert days.run("reconcile", *settle, "--apply").report["state"] == "nothing-to-do"
+
+    # It was settled as it stood: with one more event gone, it is open again.
+    delete(days, MESSAGES, persistence_id="one", partition_nr=0, sequence_nr=2)
+    assert validate(days, "--force").status == 3
+    assert findings(days) == {("sequence_nr_gap", "one", "", 4, 2, bucket(1))}
+    assert days.own_rows("finding")[0]["state"] == "open"
+
+
 def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
     lose_tag_row(days, "one", 3)
     assert "untagged_event" in validate(days).stderr

@@ -115,17 +115,20 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
     assert "1 finding in 1 of 1 bucket (1 unwritable_event)" in line
     assert "p: the event with sequence nr 2" in line
     assert "no payload" in line
-    assert "`spark_apps/reconcile.py settle --persistence-id p --sequence-nr 2" in line
+    which = ("--check", "unwritable_event", "--persistence-id", "p", "--number", "2")
+    assert f"`spark_apps/reconcile.py settle {' '.join(which)} --reason ...`" in line
+    assert "repair --" not in line
     assert "tag_write.py --force" not in line
 
-    settle = ("settle", "--persistence-id", "p", "--sequence-nr", "2")
+    settle = ("settle", *which)
     reason = ("--reason", "written by the import of 2023; nobody needs it")
     assert hours.run("reconcile", *settle).status == 2
     assert hours.run("reconcile", *settle, *reason).report["state"] == "planned"
-    assert hours.own_rows("settled_event") == []
+    assert hours.own_rows("settled_finding") == []
     assert hours.run("reconcile", *settle, *reason, "--apply").status == 0
-    (settled,) = hours.own_rows("settled_event")
-    assert (settled["persistence_id"], settled["sequence_nr"]) == ("p", 2)
+    (settled,) = hours.own_rows("settled_finding")
+    assert (settled["persistence_id"], settled["number"]) == ("p", 2)
+    assert "no payload" in settled["detail"]
     assert settled["reason"] == reason[1]
     audited = [row for row in hours.own_rows("audit") if not row["dry_run"]]
     assert {row["operation"] for row in audited} == {"settle started", "settle"}
@@ -133,7 +136,7 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
 
     passed = hours.run("validate", *window(0, 1))
     assert passed.status == 0, passed.stderr
-    assert findings(hours) == set()
+    assert [row["state"] for row in hours.own_rows("finding")] == ["settled"]
     projected = hours.run("project", *window(0, 1))
     assert projected.status == 0, projected.stderr
     assert {row["sequence_nr"] for row in hours.rows("reds")} == {3}
@@ -142,14 +145,43 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
     assert again.report["state"] == "nothing-to-do"
 
 
-def test_only_an_event_that_nobody_can_read_can_be_settled(hours: Journal) -> None:
-    hours.insert("messages", [message("p", 1, 0.2, {"red"})])
-    for number, reason in ((1, "can be read"), (2, "no such event")):
-        options = ("--persistence-id", "p", "--sequence-nr", str(number), "--reason", "r")
+def test_a_settled_event_does_not_have_everything_read_in_each_run(
+    hours: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
+    hours.index_timestamps()
+    first, later = window(0, 6), window(6, 7)
+    events = [message("p", n, n - 0.5, {"red"}) for n in range(1, 8)]
+    hours.insert("messages", events)
+    for application in ("tag_write", "validate"):
+        assert hours.run(application, *first).status == 0
+    unreadable = message("q", 1, 6.2, {"red"}, event=None)
+    hours.insert("messages", [unreadable])
+    assert hours.run("tag_write", *later).status == 0
+    assert hours.run("validate", *later).status == 3
+    settle = ("settle", "--check", "unwritable_event", "--reason", "nobody needs it", "--apply")
+    assert hours.run("reconcile", *settle).status == 0
+
+    passed = hours.run("validate", *later)
+
+    assert passed.status == 0, passed.stderr
+    assert passed.report["details"]["scope"] == "new", passed.report["details"]
+
+
+def test_what_validate_has_not_found_cannot_be_settled(hours: Journal) -> None:
+    hours.insert("messages", [message("p", 1, 0.2, set())])
+    assert hours.run("validate", *window(0, 1)).status == 0
+    reason = ("--reason", "r")
+    for options, why in (
+        (("--persistence-id", "p", *reason), "validate has no such open finding (p)"),
+        (("--persistence-id", "p", "--reason", " "), "no reason"),
+        (reason, "nothing says which findings"),
+        (("--check", "no_such_check", *reason), "no_such_check"),
+    ):
         result = hours.run("reconcile", "settle", *options, "--apply")
         assert result.status == 2, result.stderr
-        assert reason in result.error_lines[0]
-    assert hours.own_rows("settled_event") == []
+        assert why in result.error_lines[0]
+    assert hours.own_rows("settled_finding") == []
 
 
 PROJECTION = """\

@@ -46,7 +46,6 @@ def end_quietly(world: World) -> None:
         for pid in sorted(world.damaged):
             Appear(pid)(world)
         Mend()(world)
-    Settle()(world)
     for pid in sorted(world.truth.events):
         tags = sorted({tag for event in world.truth.events[pid].values() for tag in event.tags})
         Persist(pid, tuple(tags))(world)
@@ -55,6 +54,7 @@ def end_quietly(world: World) -> None:
     world.advance(timedelta(milliseconds=max(0, last - round(world.now.timestamp() * 1000))))
     while world.last_end <= last:
         _run(world)
+    Settle()(world)
     if world.frozen:
         Accept()(world)
     _run(world)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from tests.live.world import A_START, World, die
+from tidemark.continuity.findings.checks import UNWRITABLE_EVENT
 from tidemark.partitioning import keys
 
 APPLICATIONS = ("tag_write", "validate", "project", "purge")
@@ -248,14 +249,20 @@ class Poison:
 
 @dataclass(frozen=True)
 class Settle:
-    """A settlement, by an operator, of every event that nobody can read."""
+    """A settlement, by an operator, of every event that validate says nobody can read."""
 
     def __call__(self, world: World) -> None:
-        for pid, number in sorted(world.poisoned - world.truth.gone):
-            event = (("persistence_ids", [pid]), ("sequence_nr", number))
+        accused = {
+            (row["persistence_id"], row["number"])
+            for row in world.journal.own_rows("finding")
+            if row["check_name"] == UNWRITABLE_EVENT and row["state"] == "open"
+        }
+        for pid, number in sorted((world.poisoned & accused) - world.truth.gone):
+            event = (("persistence_ids", [pid]), ("check", UNWRITABLE_EVENT), ("number", number))
             how = (("operation", "settle"), ("reason", "poison"), ("dry_run", False))
             ByHand("reconcile", (*how, *event))(world)
-        world.poisoned.clear()
+            world.poisoned.discard((pid, number))
+        world.poisoned -= world.truth.gone
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ Found = tuple[str, str, int, int | None, int]
 class Event:
     """A row of messages; `copy` tells apart events with the same sequence nr.
 
-    An unwritable event has no row in tag_views, and may be settled.
+    An unwritable event has no row in tag_views.
     """
 
     number: int
@@ -32,7 +32,6 @@ class Event:
     tags: tuple[str, ...] = ()
     copy: int = 0
     is_unwritable: bool = False
-    is_settled: bool = False
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
         listed=frame([(pid,) for pid, h in items if h.is_listed]),
         unwritable=frame(
             [
-                (pid, e.number, TIMESTAMP, e.bucket, "no payload", e.is_settled)
+                (pid, e.number, TIMESTAMP, e.bucket, "no payload")
                 for pid, history in items
                 for e in history.events
                 if e.is_unwritable
@@ -291,6 +290,5 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
             "timestamp string",
             "time_bucket bigint",
             "cause string",
-            "is_settled boolean",
         ),
     )

@@ -126,12 +126,12 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         replace(WHOLE.without_events(1, 2).without_rows(1), deleted_to=2).without_rows(3),
         {("tag_pid_sequence_nr_lost_tail", "a", 2, 3, 4), ("untagged_event", "a", 4, None, 4)},
     ),
-    "events that nobody can read, one of them settled": (
+    "an event that nobody can read": (
         History(
             (
                 Event(1, 1, ("a",)),
                 Event(2, 2, ("a", "b"), is_unwritable=True),
-                Event(3, 3, ("a",), is_unwritable=True, is_settled=True),
+                Event(3, 3),
                 Event(4, 4, ("a",)),
             ),
             (Row("a", 1, 1, 1), Row("a", 2, 4, 4)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -123,33 +124,49 @@ def _check(
 ) -> RunFindings:
     with kept_frames() as keep:
         inspection = inspect(run, scope, claimed.pieces, passed, owed, keep)
-        by_check = finding.counts(inspection.findings)
+        is_open = F.col("reason").isNull()
+        by_check = finding.counts(inspection.findings.where(is_open))
+        settled = finding.counts(inspection.findings.where(~is_open))
         bad = {bucket for bucket, _ in by_check}
         reopened = [piece for bucket, piece in passed.items() if bucket in bad]
         claimed.cover(piece.time_bucket for piece in reopened)
         claimed.extend(reopened)
         warned = finding.counts(inspection.warnings)
-        everything = inspection.findings.unionByName(inspection.warnings)
-        _replace(run, claimed, everything if by_check or warned else None)
+        everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
+        _replace(run, claimed, everything, {*by_check, *settled, *warned})
         if inspection.tails is not None:
             claimed.check()
             tails.write(inspection.tails, run.settings)
-        return run_findings.read(inspection, by_check, warned)
+        return run_findings.read(inspection, by_check, warned, settled)
 
 
-def _replace(run: RunContext, claimed: Claim, findings: DataFrame | None) -> None:
-    """Replace the findings of the claimed pieces by the new ones, if there are any."""
+def _replace(
+    run: RunContext, claimed: Claim, findings: DataFrame, present: Collection[tuple[int, str]]
+) -> None:
+    """Replace the findings of the claimed pieces by the new ones.
+
+    Args:
+        run: the context of the run.
+        claimed: the pieces.
+        findings: of shape WEIGHED.
+        present: the time buckets and checks that have any.
+    """
     if not claimed.pieces:
         return
     write_time = plan.write_time(plan.ledger(run), claimed.pieces)
-    claimed.check()
-    if findings is not None:
-        store.write_findings(findings, run.settings, run.run_id, write_time)
     # A bucket that was never taken up has no findings, and needs no tombstone.
     never_checked = (Reason.NEW, Reason.MISSED)
     checked_before = [
         piece.time_bucket for piece in claimed.pieces if piece.reason not in never_checked
     ]
+    claimed.check()
+    # Settled findings of time buckets that have passed are not of these pieces.
+    here = {piece.time_bucket for piece in claimed.pieces} & {bucket for bucket, _ in present}
+    if here:
+        seen_before = sorted(here.intersection(checked_before))
+        store.write_findings(
+            finding.within(findings, here), run.settings, run.run_id, write_time, seen_before
+        )
     claimed.check()
     store.delete_older(run.control, run.settings, checked_before, write_time)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import Window as SparkWindow
@@ -15,7 +16,7 @@ from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import CHECKS, UNWRITABLE_EVENT, Severity
 from tidemark.continuity.judgement.expectations import Verdict
-from tidemark.continuity.judgement.facts import CheckFacts, RunFacts
+from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
 from tidemark.errors import Remedy, ValidationFailed
 from tidemark.ledger import applications
@@ -24,6 +25,7 @@ from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
 EXAMPLES = 20
+REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
 IDS_NAMED = 10
 """Up to so many persistence ids are repaired by name, more with all others."""
 
@@ -36,26 +38,35 @@ class RunFindings:
         inspection: the inspection that gave the findings.
         by_check: number of findings that block by time bucket and check.
         warned: the same of those that warn.
-        checks: the checks with findings of either kind.
-        unwritable: the options that name the first event that cannot be written.
-        ids: the first IDS_NAMED + 1 persistence ids with findings, ascending.
+        settled: the same of those that operators have settled.
+        checks: the checks with findings that block or warn.
+        ids: the first IDS_NAMED + 1 persistence ids with findings that `reconcile repair` puts
+            right, ascending.
+        settled_facts: the findings that are settled; None if none is.
     """
 
     inspection: Inspection
     by_check: Mapping[tuple[int, str], int]
     warned: Mapping[tuple[int, str], int]
+    settled: Mapping[tuple[int, str], int]
     checks: Mapping[str, CheckFacts] = field(default_factory=dict)
-    unwritable: Mapping[str, object] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
+    settled_facts: SettledFacts | None = None
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         """Return the counts of a time bucket (epoch ms) for the ledger."""
-        checks, warned = (
+        checks, warned, settled = (
             {name: count for (where, name), count in counts.items() if where == bucket}
-            for counts in (self.by_check, self.warned)
+            for counts in (self.by_check, self.warned, self.settled)
         )
         read = {name: self.inspection.read_counts[name].get(bucket, 0) for name in READ_COUNTS}
-        return {**read, "findings": sum(checks.values()), **checks, **_warnings(warned)}
+        return {
+            **read,
+            "findings": sum(checks.values()),
+            **checks,
+            **_warnings(warned),
+            **_settled(settled),
+        }
 
     def totals(self) -> dict[str, int]:
         """Return the counts of the run for the report."""
@@ -64,7 +75,13 @@ class RunFindings:
         warned: Counter[str] = Counter()
         for (_, name), count in self.warned.items():
             warned[name] += count
-        return {**read, "findings": sum(checks.values()), **checks, **_warnings(warned)}
+        return {
+            **read,
+            "findings": sum(checks.values()),
+            **checks,
+            **_warnings(warned),
+            **_settled(self.settled),
+        }
 
     def per_check(self) -> dict[str, int]:
         """Return the number of findings of each check that has any."""
@@ -110,23 +127,26 @@ def _warnings(by_check: Mapping[str, int]) -> dict[str, int]:
     return {"warnings": sum(by_check.values()), **by_check} if by_check else {}
 
 
+def _settled(counts: Mapping[Any, int]) -> dict[str, int]:
+    return {"settled_findings": sum(counts.values())} if counts else {}
+
+
 def read(
     inspection: Inspection,
     by_check: Mapping[tuple[int, str], int],
     warned: Mapping[tuple[int, str], int],
+    settled: Mapping[tuple[int, str], int],
 ) -> RunFindings:
     """Return the findings of an inspection, counted by time bucket and check before."""
     checks = _checks(inspection.warnings) if warned else {}
+    is_open = F.col("reason").isNull()
+    settled_facts = _settled_facts(inspection.findings.where(~is_open)) if settled else None
     if not by_check:
-        return RunFindings(inspection, by_check, warned, checks)
-    return RunFindings(
-        inspection,
-        by_check,
-        warned,
-        {**_checks(inspection.findings), **checks},
-        _first_unwritable(inspection.findings),
-        _first_ids(inspection.findings),
-    )
+        return RunFindings(inspection, by_check, warned, settled, checks, [], settled_facts)
+    findings = inspection.findings.where(is_open).drop("reason", "owner")
+    checks = {**_checks(findings), **checks}
+    ids = _first_ids(findings)
+    return RunFindings(inspection, by_check, warned, settled, checks, ids, settled_facts)
 
 
 def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) -> RunFacts:
@@ -143,6 +163,7 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
         findings.checks,
         [str(remedy) for remedy in _remedies(findings)],
         f"{run.settings.keyspace}.{store.FINDING}",
+        findings.settled_facts,
     )
 
 
@@ -153,12 +174,13 @@ def failure(
     per_check = findings.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     remedies = _remedies(findings)
+    ways = "; ".join(map(_advice, remedies))
     return ValidationFailed(
         f"{counted(sum(per_check.values()), 'finding')} in {len(findings.bad_buckets())} of"
         f" {counted(planned, 'bucket')} ({kinds}); first: {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {verdict.page} and the table {run.settings.keyspace}.{store.FINDING};"
-        f" {'; '.join(map(_advice, remedies))}, then run validate again",
+        f" {ways}, then run validate again",
         remedy=remedies[0],
     )
 
@@ -168,17 +190,29 @@ def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     kinds = findings.per_check().keys()
     ids = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {}
     repair = Remedy(applications.RECONCILE, "repair", ids)
-    settle = Remedy(applications.RECONCILE, "settle", findings.unwritable)
+    settled = [name for name in kinds if name not in REPAIRABLE]
     return (
-        *((repair,) if kinds - {UNWRITABLE_EVENT} else ()),
-        *((settle,) if UNWRITABLE_EVENT in kinds else ()),
+        *((repair,) if kinds & REPAIRABLE else ()),
+        *(_settlement(name, findings.checks[name]) for name in settled),
     )
 
 
+def _settlement(check: str, facts: CheckFacts) -> Remedy:
+    """Return the settlement of the one finding of a check, or of all of them."""
+    options: dict[str, object] = {"check": check}
+    if facts.findings == 1:
+        [only] = facts.examples
+        options |= {"persistence-id": only["persistence_id"], "number": only["number"]}
+    return Remedy(applications.RECONCILE, "settle", options)
+
+
 def _advice(remedy: Remedy) -> str:
-    if remedy.command == "settle":
-        return f"repair each event that cannot be written, or give it up: `{remedy} --reason ...`"
-    return f"run `{remedy} --apply`"
+    if remedy.command != "settle":
+        return f"run `{remedy} --apply`"
+    settle = f"`{remedy} --reason ...`"
+    if remedy.options["check"] == UNWRITABLE_EVENT:
+        return f"repair each event that cannot be written, or give it up: {settle}"
+    return f"restore from a backup what no table has any more, or give it up: {settle}"
 
 
 @shaped(findings=shapes.FINDINGS)
@@ -204,13 +238,14 @@ def _checks(findings: DataFrame) -> dict[str, CheckFacts]:
     }
 
 
-def _first_unwritable(findings: DataFrame) -> dict[str, object]:
-    of_check = findings.where(F.col("check_name") == UNWRITABLE_EVENT)
-    for row in of_check.orderBy(*finding.KEY).limit(1).collect():
-        return {"persistence-id": row["persistence_id"], "sequence-nr": row["number"]}
-    return {}
+@shaped(settled=shapes.WEIGHED)
+def _settled_facts(settled: DataFrame) -> SettledFacts:
+    """Return the settled findings, with the first EXAMPLES by key."""
+    first = settled.orderBy(*finding.KEY).limit(EXAMPLES).collect()
+    return SettledFacts(settled.count(), [row.asDict() for row in first])
 
 
 def _first_ids(findings: DataFrame) -> list[str]:
-    ids = findings.select("persistence_id").distinct().orderBy("persistence_id")
+    repairable = findings.where(F.col("check_name").isin(*sorted(REPAIRABLE)))
+    ids = repairable.select("persistence_id").distinct().orderBy("persistence_id")
     return [row["persistence_id"] for row in ids.limit(IDS_NAMED + 1).collect()]

@@ -15,6 +15,18 @@ FINDINGS: Shape = {
     "detail": "string",
 }
 """`tag` is "" where none is concerned, `expected` may be null, `detail` is a clause for reports."""
+SETTLEMENTS: Shape = {
+    "check_name": "string",
+    "persistence_id": "string",
+    "tag": "string",
+    "number": "bigint",
+    "expected": "bigint",
+    "reason": "string",
+    "owner": "string",
+}
+"""Findings that operators have settled; `expected` is null as it is in the finding."""
+WEIGHED: Shape = {**FINDINGS, "reason": "string", "owner": "string"}
+"""Findings with why and by whom they were settled; both are null in those that are open."""
 CHECKED: Shape = {"time_bucket": "bigint", "persistence_id": "string"}
 """Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
 NUMBERED_EVENTS: Shape = {
@@ -38,9 +50,8 @@ UNWRITABLE: Shape = {
     **MESSAGE_KEYS,
     "time_bucket": "bigint",
     "cause": "string",
-    "is_settled": "boolean",
 }
-"""Events that no reader could read, and whether an operator has settled them."""
+"""Events that no reader could read."""
 TAILS: Shape = {
     **MESSAGE_KEYS,
     "tag": "string",

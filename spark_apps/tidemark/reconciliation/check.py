@@ -53,6 +53,9 @@ def describe(comparison: Comparison) -> list[str]:
     if exempt:
         rows = "1 row is missing" if exempt == 1 else f"{exempt:,} rows are missing"
         lines.append(f"{rows} on purpose: purged, expired, or of deleted events")
+    settled = comparison.read["settled_findings"]
+    if settled:
+        lines.append(f"{counted(settled, 'finding')} settled by operators, in settled_finding")
     if not comparison.by_kind:
         return ["the tag views are what the messages say they should be", *lines]
     kinds_found = [
@@ -70,7 +73,10 @@ def _error(run: RunContext, scope: Scope, comparison: Comparison) -> WrongData:
         remedy = Remedy(APPLICATION, "repair", scope.options())
         ways.append(f"run `{remedy} --apply`")
     if lacking:
-        ways.append("no repair brings back what messages have lost: restore them from a backup")
+        ways.append(
+            "no repair brings back what messages have lost: restore it from a backup, or have"
+            " validate name it and settle it (`reconcile.py settle`)"
+        )
     return WrongData(
         f"{counted(sum(comparison.by_kind.values()), 'finding')} ({of_each})",
         where=run.settings.journal_keyspace,

@@ -159,27 +159,31 @@ def rebuild(
 
 
 def settle(
-    persistence_id: Annotated[
-        str, typer.Option(metavar="ID", help="The event's persistence id.", show_default=False)
-    ],
-    sequence_nr: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Its sequence nr.", show_default=False)
-    ],
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why nobody needs it; kept.", show_default=False)
+        str, typer.Option(metavar="TEXT", help="Why it is so; kept.", show_default=False)
     ],
+    persistence_id: cli.PersistenceIds = None,
+    tag: cli.Tags = None,
+    check: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only findings of this check of validate.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Only with this number, as in `finding`.")
+    ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Settle an event that no reader could read, so that validate accuses it no more.
+    """Settle findings of validate, so that they block nothing any more.
 
-    It stays as it is, without a row and without a number, and in quarantine. If its message is
-    ever repaired, it is checked and written like any other.
+    Nothing in the journal changes. For what no run can put right: an event that is lost, or that no
+    reader could read. Give one or more of the options that say which findings are meant. A finding
+    is settled as it stands: if more goes missing there, it is open again.
     """
 
     def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation import settle
 
-        return settle.operation(persistence_id, sequence_nr, reason)
+        which = settle.Which(frozenset(persistence_id or ()), frozenset(tag or ()), check, number)
+        return settle.operation(which, reason)
 
     return _changing(operation, apply)
 
@@ -309,6 +313,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "truncate": ["", "--apply"],
     "propagate-deletes": ["--all", "--persistence-id 'aircraft|N14228' --apply"],
     "rebucket": ["--to Day", "--to Day --apply", "--drop-old tag_views --apply"],
-    "settle": ["--persistence-id 'aircraft|N14228' --sequence-nr 7 --reason 'a test' --apply"],
+    "settle": ["--persistence-id 'aircraft|N14228' --check unwritable_event --reason 'a test'"],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

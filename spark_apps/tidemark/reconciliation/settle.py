@@ -1,107 +1,127 @@
-"""reconcile settle: an event that no reader could read stays as it is, and validate goes on.
+"""reconcile settle: a finding of validate stays as it is, and blocks nothing any more.
 
-Such an event has no row and takes no number, so nothing behind it is wrong; but nobody will ever
-see it. So validate reports it until somebody has stated that this is right, and why.
+What is missing from messages is in no other table, and an event that no reader could read is read
+by none, so validate would stop the line for ever. It goes on when somebody has stated that this is
+how it is, and why.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
-from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.continuity.findings.unwritable import SETTLED
+from tidemark.continuity import store
+from tidemark.continuity.findings.checks import BLOCKING
 from tidemark.errors import InvalidInput
-from tidemark.journal import frames, increments
+from tidemark.ledger import applications
+from tidemark.ledger.pieces import Pieces, State
 from tidemark.reconciliation.operation import Operation
-from tidemark.spark.local_rows import local_rows
-from tidemark.tagging import events, rules
+from tidemark.text import counted
+from tidemark.window import from_millis, iso
 
-
-def operation(persistence_id: str, sequence_nr: int, reason: str) -> Operation:
-    """Settle one event.
-
-    Raises:
-        InvalidInput: the reason is empty. When planning: there is no such event, or it can be
-            read.
-    """
-    if not reason.strip():
-        raise InvalidInput("no reason", where="--reason", do="say why nobody needs this event")
-    settle = _Settle(persistence_id, sequence_nr, reason.strip())
-    return Operation("settle", f"{persistence_id} {sequence_nr}", settle.plan)
+MOST = 10_000
+"""Findings that are settled at once; each of them is somebody's decision."""
+SHOWN = 20
 
 
 @dataclass(frozen=True)
-class _Settle:
-    persistence_id: str
-    sequence_nr: int
-    reason: str
+class Which:
+    """The findings that are meant: those of which all that is given holds.
 
-    def plan(self, run: RunContext) -> Plan:
-        settled = self._settled(run)
-        open_events = [event for event in self._unwritable(run) if event[0] not in settled]
-        counts = {"events_settled": len(open_events)}
-        if not open_events:
-            return Plan(counts, ["it is settled already"], None)
-        lines = [
-            f"settles {self.persistence_id} {self.sequence_nr} at {timestamp} ({cause}):"
-            f" {self.reason}"
-            for timestamp, cause in open_events
-        ]
+    Attributes:
+        persistence_ids: any of them; all if empty.
+        tags: any of them; all if empty.
+        check: name of a check; all if None.
+        number: the finding's number; all if None.
+    """
 
-        def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-            ensure_locked()
-            self._store(run, open_events)
-            return counts
+    persistence_ids: frozenset[str] = field(default_factory=frozenset)
+    tags: frozenset[str] = field(default_factory=frozenset)
+    check: str | None = None
+    number: int | None = None
 
-        return Plan(counts, lines, apply)
-
-    def _store(self, run: RunContext, events_settled: Sequence[tuple[str, str]]) -> None:
-        """Store events as settled, each given by its timestamp (timeuuid text) and cause."""
-        for timestamp, cause in events_settled:
-            run.control.execute(
-                f"INSERT INTO {table(run.settings.keyspace, SETTLED)} (journal_keyspace,"
-                " persistence_id, sequence_nr, timestamp, cause, reason, owner, settled_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (*self._key(run), uuid.UUID(timestamp), cause, self.reason, run.owner, clock.now()),
-            )
-
-    def _key(self, run: RunContext) -> tuple[str, str, int]:
-        return run.settings.journal_keyspace, self.persistence_id, self.sequence_nr
-
-    def _settled(self, run: RunContext) -> set[str]:
-        rows: list[Row] = run.control.execute(
-            f"SELECT timestamp FROM {table(run.settings.keyspace, SETTLED)}"
-            " WHERE journal_keyspace = ? AND persistence_id = ? AND sequence_nr = ?",
-            self._key(run),
+    def holds(self, finding: Row) -> bool:
+        """Return whether a finding is meant."""
+        return (
+            (not self.persistence_ids or finding["persistence_id"] in self.persistence_ids)
+            and (not self.tags or finding["tag"] in self.tags)
+            and self.check in (None, finding["check_name"])
+            and self.number in (None, finding["number"])
         )
-        return {str(row["timestamp"]) for row in rows}
 
-    def _unwritable(self, run: RunContext) -> list[tuple[str, str]]:
-        spark, settings = run.spark, run.settings
-        event = local_rows(
-            spark,
-            [(self.persistence_id, self.sequence_nr)],
-            "persistence_id string, sequence_nr bigint",
+    def __str__(self) -> str:
+        parts = [*sorted(self.persistence_ids), *sorted(self.tags), self.check, self.number]
+        return " ".join(str(part) for part in parts if part is not None)
+
+
+def operation(which: Which, reason: str) -> Operation:
+    """Settle the open findings that are meant.
+
+    Raises:
+        InvalidInput: the reason is empty, there is no such check, or nothing says which findings.
+            When planning: there are no such findings, or more than MOST.
+    """
+    if not reason.strip():
+        raise InvalidInput("no reason", where="--reason", do="say why nothing is to be done")
+    if which.check not in (None, *BLOCKING):
+        raise InvalidInput(
+            f"no check {which.check!r}", where="--check", do=f"choose one of {', '.join(BLOCKING)}"
         )
-        keys = increments.keys_of(event, settings)
-        messages = frames.messages_of(keys, settings, *events.READ).localCheckpoint()
-        if messages.isEmpty():
-            raise self._refused("there is no such event in messages", "check both, see `finding`")
-        tagged = events.tagged(messages, rules.load(settings.tagging_dir))
-        rows = events.unwritable(tagged).collect()
-        if not rows:
-            raise self._refused(
-                "this event can be read, or carries no tag",
-                "nothing is to be settled: a row that it lacks is written by `reconcile.py repair`",
-            )
-        return [(row.timestamp, row.cause) for row in rows]
+    if which == Which():
+        raise InvalidInput(
+            "nothing says which findings",
+            where="settle",
+            do="give --persistence-id, --tag, --check or --number",
+        )
+    return Operation("settle", str(which), lambda run: _plan(run, which, reason.strip()))
 
-    def _refused(self, what: str, do: str) -> InvalidInput:
-        where = f"--persistence-id {self.persistence_id} --sequence-nr {self.sequence_nr}"
-        return InvalidInput(what, where=where, do=do)
+
+def _plan(run: RunContext, which: Which, reason: str) -> Plan:
+    findings: list[Row] = []
+    for finding in filter(which.holds, _open_findings(run)):
+        findings.append(finding)
+        if len(findings) > MOST:
+            raise InvalidInput(
+                f"more than {MOST:,} findings", where=str(which), do="settle fewer at once"
+            )
+    if not findings:
+        if any(map(which.holds, store.settled(run.control, run.settings))):
+            return Plan({"findings_settled": 0}, ["settled already"], None)
+        raise InvalidInput(
+            "validate has no such open finding",
+            where=str(which),
+            do=f"see the table {run.settings.keyspace}.{store.FINDING}; what was damaged since the"
+            " last run of validate is not there",
+        )
+    counts = {"findings_settled": len(findings)}
+    lines = [
+        f"settles {counted(len(findings), 'finding')}: {reason}",
+        *map(_line, findings[:SHOWN]),
+    ]
+    if len(findings) > SHOWN:
+        lines.append(f"and {len(findings) - SHOWN:,} more")
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        ensure_locked()
+        store.settle(run.control, run.settings, findings, reason, run.owner)
+        return counts
+
+    return Plan(counts, [*lines, "validate passes them when it runs again"], apply)
+
+
+def _open_findings(run: RunContext) -> Iterator[Row]:
+    """Yield the open findings of the time buckets that validate has failed."""
+    entries = Pieces.of(run.control, run.settings, applications.VALIDATE).entries()
+    failed = [entry.time_bucket for entry in entries if entry.state is State.FAILED]
+    return store.open_findings(run.control, run.settings, failed)
+
+
+def _line(finding: Row) -> str:
+    words = [finding["persistence_id"], f"tag {finding['tag']}" if finding["tag"] else ""]
+    return (
+        f"{finding['check_name']}: {' '.join(filter(None, words))}: {finding['detail']}"
+        f" in bucket {iso(from_millis(finding['time_bucket']))}"
+    )

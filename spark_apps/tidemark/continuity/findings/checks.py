@@ -45,6 +45,13 @@ TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
 """A partition of the tag views has more rows than is advised for its bucket size."""
 
 
+class Layer(StrEnum):
+    """Which of the journal's tables a finding is about."""
+
+    MESSAGES = "messages"
+    TAG_VIEWS = "tag_views"
+
+
 class Severity(StrEnum):
     """What a finding of a check does to what is downstream."""
 
@@ -54,60 +61,95 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """A check by its name, with its rule in one line for people, and its severity."""
+    """A check by its name, with its rule in one line for people.
+
+    Attributes:
+        name: in findings, reports and Data Docs.
+        rule: what holds where it finds nothing.
+        layer: the tables that a finding is about.
+        severity: what a finding does.
+        is_repairable: whether `reconcile repair` puts a finding right. What is missing from
+            messages is in no other table, so only a backup or an operator's decision helps.
+    """
 
     name: str
     rule: str
+    layer: Layer
     severity: Severity = Severity.BLOCKS
+    is_repairable: bool = True
 
 
 CHECKS = (
-    Check(SEQUENCE_NR_GAP, "No sequence nr is missing between two events of a persistence id."),
+    Check(
+        SEQUENCE_NR_GAP,
+        "No sequence nr is missing between two events of a persistence id.",
+        Layer.MESSAGES,
+        is_repairable=False,
+    ),
     Check(
         SEQUENCE_NR_MISSING_HEAD,
         "The first event of a persistence id has sequence nr 1, or the one after deleted_to.",
+        Layer.MESSAGES,
+        is_repairable=False,
     ),
-    Check(SEQUENCE_NR_DUPLICATE, "No sequence nr of a persistence id belongs to two events."),
+    Check(
+        SEQUENCE_NR_DUPLICATE,
+        "No sequence nr of a persistence id belongs to two events.",
+        Layer.MESSAGES,
+        is_repairable=False,
+    ),
     Check(
         SEQUENCE_NR_LOST_TAIL,
         "messages holds every event that tag_write_progress and tag_scanning know of.",
+        Layer.MESSAGES,
     ),
     Check(
         TAG_PID_SEQUENCE_NR_GAP,
         "No tag pid sequence nr is missing between two rows of a persistence id and tag,"
         " unless it was purged.",
+        Layer.TAG_VIEWS,
     ),
     Check(
         TAG_PID_SEQUENCE_NR_MISSING_HEAD,
         "The first row of a persistence id and tag has tag pid sequence nr 1, unless rows before"
         " it were purged.",
+        Layer.TAG_VIEWS,
     ),
     Check(
         TAG_PID_SEQUENCE_NR_DUPLICATE,
         "No tag pid sequence nr is on two rows of a persistence id and tag, and no event has two.",
+        Layer.TAG_VIEWS,
     ),
     Check(
         TAG_PID_SEQUENCE_NR_LOST_TAIL,
         "tag_views holds the last row that tag_write_progress counts, unless it was purged.",
+        Layer.TAG_VIEWS,
     ),
     Check(
         UNTAGGED_EVENT,
         "Every event that carries a tag has its row in tag_views, unless its bucket was purged.",
+        Layer.TAG_VIEWS,
     ),
     Check(
         UNWRITABLE_EVENT,
-        "Every event that carries a tag can be read, or was settled by an operator.",
+        "Every event that carries a tag can be read.",
+        Layer.MESSAGES,
+        is_repairable=False,
     ),
     Check(
         EVENT_OUT_OF_ORDER,
         "No event of a persistence id is older than the one before it, so that readers need not"
         " search.",
+        Layer.MESSAGES,
         Severity.WARNS,
     ),
     Check(
         TAG_PARTITION_TOO_LARGE,
         "No partition of tag_views has more rows than is advised for the bucket size.",
+        Layer.TAG_VIEWS,
         Severity.WARNS,
     ),
 )
 """All checks, in the order in which they are shown."""
+BLOCKING = tuple(check.name for check in CHECKS if check.severity is Severity.BLOCKS)
+"""The names of those whose findings block, and can be settled."""

@@ -18,6 +18,10 @@ SCHEMA = (
     " expected bigint, detail string"
 )
 KEY = ("time_bucket", "check_name", "persistence_id", "tag", "number")
+SETTLEMENTS_SCHEMA = (
+    "check_name string, persistence_id string, tag string, number bigint, expected bigint,"
+    " reason string, owner string"
+)
 
 
 @dataclass(frozen=True)
@@ -67,13 +71,36 @@ def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
 def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     """Return all findings of the time buckets, one for each KEY."""
     findings = reduce(DataFrame.unionByName, parts)
-    spark = findings.sparkSession
-    wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
     return (
-        findings.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+        within(findings, buckets)
         # Two rules of one check can find the same number.
         .groupBy(*KEY)
         .agg(F.min("expected").alias("expected"), F.min("detail").alias("detail"))
+    )
+
+
+@shaped(findings=shapes.FINDINGS, returns=shapes.FINDINGS)
+def within(findings: DataFrame, buckets: Iterable[int]) -> DataFrame:
+    """Return the findings in the time buckets, epoch ms."""
+    spark = findings.sparkSession
+    wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
+    return findings.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+
+
+@shaped(findings=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.WEIGHED)
+def weighed(findings: DataFrame, settlements: DataFrame) -> DataFrame:
+    """Add why and by whom each finding was settled, null in the others.
+
+    A finding is settled as it stands: if more is missing than somebody has settled, it is open.
+    """
+    same = [
+        F.col(f"f.{name}").eqNullSafe(F.col(f"s.{name}"))
+        for name in ("check_name", "persistence_id", "tag", "number", "expected")
+    ]
+    return (
+        findings.alias("f")
+        .join(F.broadcast(settlements).alias("s"), on=same, how="left")
+        .select("f.*", "s.reason", "s.owner")
     )
 
 

@@ -1,4 +1,4 @@
-"""Tagged events that tag-write cannot write: one finding each, until an operator settles it."""
+"""Tagged events that tag-write cannot write: one finding each."""
 
 from __future__ import annotations
 
@@ -7,30 +7,25 @@ from collections.abc import Collection, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.journal import frames, increments
-from tidemark.journal.shapes import MESSAGE_KEYS
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import events
 from tidemark.tagging import rules as tag_rules
 
-SETTLED = "settled_event"
 _EVENT = ["persistence_id", "sequence_nr", "timestamp"]
 
 
-@shaped(absent=shapes.ABSENT, settled=MESSAGE_KEYS, returns=shapes.UNWRITABLE)
+@shaped(absent=shapes.ABSENT, returns=shapes.UNWRITABLE)
 def unwritable_events(
     absent: DataFrame,
     buckets: Collection[int],
     settings: Settings,
     rules: Sequence[tag_rules.TagRule],
-    settled: DataFrame,
 ) -> DataFrame:
     """Return the absent events that no reader could read; their payloads are read by key.
 
@@ -39,7 +34,6 @@ def unwritable_events(
         buckets: the time buckets of the run, epoch ms.
         settings: where the journal is.
         rules: the tag rules.
-        settled: `settled_events`.
 
     The rows are in memory.
 
@@ -60,20 +54,14 @@ def unwritable_events(
     keys = increments.keys_of(suspects, settings)
     messages = frames.messages_of(keys, settings, *events.READ)
     unwritable = events.unwritable(events.tagged(messages, rules))
-    return (
-        unwritable.select(*_EVENT, "time_bucket", "cause")
-        .join(settled.withColumn("settled", F.lit(True)), on=_EVENT, how="left")
-        .withColumn("is_settled", F.col("settled").isNotNull())
-        .drop("settled")
-        .localCheckpoint()
-    )
+    return unwritable.select(*_EVENT, "time_bucket", "cause").localCheckpoint()
 
 
 @shaped(returns=shapes.UNWRITABLE)
 def none(absent: DataFrame) -> DataFrame:
     """Return an empty frame of the shape of `unwritable_events`."""
     schema = "persistence_id string, sequence_nr bigint, timestamp string, time_bucket bigint"
-    return local_rows(absent.sparkSession, [], f"{schema}, cause string, is_settled boolean")
+    return local_rows(absent.sparkSession, [], f"{schema}, cause string")
 
 
 @shaped(unwritable=shapes.UNWRITABLE, returns=shapes.FINDINGS)
@@ -86,21 +74,6 @@ def unwritable_findings(unwritable: DataFrame) -> DataFrame:
         F.col("cause"),
     )
     rule = FindingRule(
-        checks.UNWRITABLE_EVENT, ~F.col("is_settled"), F.col("sequence_nr"), F.lit(None), detail
+        checks.UNWRITABLE_EVENT, F.lit(True), F.col("sequence_nr"), F.lit(None), detail
     )
     return findings_of(unwritable, [rule])
-
-
-@shaped(returns=MESSAGE_KEYS)
-def settled_events(absent: DataFrame, control: Control, settings: Settings) -> DataFrame:
-    """Read the events that operators have settled; they are few, since each is settled by hand."""
-    rows = control.execute(
-        "SELECT persistence_id, sequence_nr, timestamp FROM"
-        f" {table(settings.keyspace, SETTLED)} WHERE journal_keyspace = ?",
-        (settings.journal_keyspace,),
-    )
-    return local_rows(
-        absent.sparkSession,
-        [(row["persistence_id"], row["sequence_nr"], str(row["timestamp"])) for row in rows],
-        "persistence_id string, sequence_nr bigint, timestamp string",
-    )

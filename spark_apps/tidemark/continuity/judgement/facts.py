@@ -24,6 +24,20 @@ class CheckFacts:
 
 
 @dataclass(frozen=True)
+class SettledFacts:
+    """The findings that operators have settled, which block nothing.
+
+    Attributes:
+        findings: their number.
+        examples: the first of them by key; as in `CheckFacts`, with check_name, and with the reason
+            and the owner of the run that settled it.
+    """
+
+    findings: int
+    examples: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
 class RunFacts:
     """What a run looked at and found.
 
@@ -38,6 +52,7 @@ class RunFacts:
         checks: the checks with findings, by name.
         ways: what puts it right, a command line or an advice each.
         findings_table: `keyspace.table` that holds every finding.
+        settled: the findings that are settled; None if none is.
     """
 
     run_id: str
@@ -50,6 +65,7 @@ class RunFacts:
     checks: Mapping[str, CheckFacts] = field(default_factory=dict)
     ways: Sequence[str] = ()
     findings_table: str = ""
+    settled: SettledFacts | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return it as Great Expectations keeps it with the result of the run."""

@@ -21,10 +21,14 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.continuity import shapes
-from tidemark.continuity.findings import tag_sequence, unwritable
+from tidemark.continuity import shapes, store
+from tidemark.continuity.findings import finding, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, suspicions, warnings
-from tidemark.continuity.findings.checks import TAG_PID_SEQUENCE_NR_DUPLICATE
+from tidemark.continuity.findings.checks import (
+    SEQUENCE_NR_LOST_TAIL,
+    TAG_PID_SEQUENCE_NR_DUPLICATE,
+    UNWRITABLE_EVENT,
+)
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
 from tidemark.journal import frames, increments, tables
@@ -116,7 +120,6 @@ def inspect(
     known = tails.known_of(first, settings).localCheckpoint()
     removed_rows = removed(run.control, settings, to_millis(clock.now()))
     absent = tag_sequence.absent_events(new, rows, removed_rows, owed).localCheckpoint()
-    settled = unwritable.settled_events(absent, run.control, settings)
     keys = JournalKeys(
         around,
         rows.unionByName(_as_they_are(preceding(first, known), removed_rows, settings)),
@@ -124,9 +127,12 @@ def inspect(
         scanning,
         deleted=frames.deleted(spark, settings),
         listed=journal_keys.listed(spark, settings, run.control),
-        unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled),
+        unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules),
     )
-    suspected = suspicions(keys, absent, removed_rows, buckets)
+    suspected = _unsettled(
+        suspicions(keys, absent, removed_rows, buckets),
+        store.settlements(spark, run.control, settings),
+    )
     warned = warnings(around, rows, settings.bucket_size, buckets).localCheckpoint()
     return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
 
@@ -247,6 +253,18 @@ def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) ->
 def _of_buckets(frame: DataFrame, buckets: Collection[int]) -> DataFrame:
     wanted = local_rows(frame.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
     return frame.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+
+
+@shaped(suspected=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.FINDINGS)
+def _unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
+    """Drop what is settled and would be found again in each run, or there would be no news for it.
+
+    The numbers of these two checks do not depend on what was left out, so that they are those of
+    the finding; those of a gap are.
+    """
+    is_exact = F.col("check_name").isin(SEQUENCE_NR_LOST_TAIL, UNWRITABLE_EVENT)
+    weighed = finding.weighed(suspected, settlements)
+    return weighed.where(~is_exact | F.col("reason").isNull()).select(*suspected.columns)
 
 
 def _doubt(suspected: DataFrame, overlaps: DataFrame) -> str:

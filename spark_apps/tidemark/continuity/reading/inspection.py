@@ -12,7 +12,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.continuity import shapes
+from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
 from tidemark.continuity.findings.checks import UNTAGGED_EVENT
@@ -38,8 +38,8 @@ class Inspection:
     Attributes:
         scope: what was looked at.
         why: the reason for looking at everything; empty if only new events were looked at.
-        findings: of shape FINDINGS, of the checks that block.
-        warnings: the same of the checks that warn, in the planned time buckets.
+        findings: of shape WEIGHED, of the checks that block.
+        warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets.
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, of shape TAILS; None if no run would read them.
     """
@@ -109,7 +109,8 @@ def inspect(
         new = incremental.inspect(run, buckets, tag_rules, owed)
         if not new.doubt:
             counts = _counts(new.events, new.rows, buckets)
-            no_findings = local_rows(run.spark, [], finding.SCHEMA)
+            settled = store.settlements(run.spark, run.control, run.settings)
+            no_findings = finding.weighed(local_rows(run.spark, [], finding.SCHEMA), settled)
             moved = tails.last_rows(new.rows, max(buckets))
             return Inspection(ValidationScope.NEW, "", no_findings, new.warnings, counts, moved)
         why = new.doubt
@@ -139,7 +140,6 @@ def _everything(
     run.say("comparing the numbers")
     removed_rows = removed(run.control, settings, to_millis(clock.now()))
     absent = keep(tag_sequence.absent_events(index, rows, removed_rows, owed))
-    settled = unwritable.settled_events(absent, run.control, settings)
     keys = JournalKeys(
         index,
         rows,
@@ -147,9 +147,7 @@ def _everything(
         scanning,
         deleted=frames.deleted(spark, settings),
         listed=journal_keys.listed(spark, settings, run.control),
-        unwritable=keep(
-            unwritable.unwritable_events(absent, buckets, settings, tag_rules, settled)
-        ),
+        unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, tag_rules)),
     )
     findings = all_findings(keys, absent, removed_rows, buckets)
     if passed and owed.since is not None:
@@ -160,6 +158,7 @@ def _everything(
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
     warned = keep(warnings(index, rows, settings.bucket_size, planned))
+    findings = finding.weighed(findings, store.settlements(spark, run.control, settings))
     return Inspection(ValidationScope.ALL, why, keep(findings), warned, counts, moved)
 
 
