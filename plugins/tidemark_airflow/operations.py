@@ -10,7 +10,6 @@ from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
-from tidemark.continuity.findings.checks import BLOCKING
 from tidemark_airflow.form import (
     dry_run_param,
     flag_param,
@@ -114,13 +113,7 @@ RECONCILE_FORM = with_owners(
             "Also where readers without an offset would fail: more than 5000 numbers go.",
         ),
         "limit": number_param("Show at most this many tags", 1, description="Empty: 100."),
-        "check": Param(
-            None,
-            type=["null", "string"],
-            enum=[None, *BLOCKING],
-            title="Check",
-            description="Only findings of this check.",
-        ),
+        "check": text_param("Check", "Only findings of this check of validate."),
         "number": number_param("Number", 0, description="Only the finding with this number."),
         "reason": text_param("Reason", "Why nothing is to be done; it is kept."),
     },

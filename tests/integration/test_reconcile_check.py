@@ -246,6 +246,7 @@ def test_what_the_real_plugin_wrote_and_deleted_is_clean(journal: Journal) -> No
         "removed_ids": 0,
         "rows_of_deleted_events": 6,
         "exempt_rows": 0,
+        "settled_findings": 0,
         "findings": 0,
     }
     for row in journal.rows("tag_views"):

@@ -145,29 +145,6 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
     assert again.report["state"] == "nothing-to-do"
 
 
-def test_a_settled_event_does_not_have_everything_read_in_each_run(
-    hours: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
-    hours.index_timestamps()
-    first, later = window(0, 6), window(6, 7)
-    events = [message("p", n, n - 0.5, {"red"}) for n in range(1, 8)]
-    hours.insert("messages", events)
-    for application in ("tag_write", "validate"):
-        assert hours.run(application, *first).status == 0
-    unreadable = message("q", 1, 6.2, {"red"}, event=None)
-    hours.insert("messages", [unreadable])
-    assert hours.run("tag_write", *later).status == 0
-    assert hours.run("validate", *later).status == 3
-    settle = ("settle", "--check", "unwritable_event", "--reason", "nobody needs it", "--apply")
-    assert hours.run("reconcile", *settle).status == 0
-
-    passed = hours.run("validate", *later)
-
-    assert passed.status == 0, passed.stderr
-    assert passed.report["details"]["scope"] == "new", passed.report["details"]
-
-
 def test_what_validate_has_not_found_cannot_be_settled(hours: Journal) -> None:
     hours.insert("messages", [message("p", 1, 0.2, set())])
     assert hours.run("validate", *window(0, 1)).status == 0

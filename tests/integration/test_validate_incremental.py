@@ -12,6 +12,7 @@ from tests.integration.support import Journal, Result
 from tests.integration.test_validate import (
     DAYS,
     MESSAGES,
+    SCANNING,
     START,
     TAG_VIEWS,
     bucket,
@@ -54,6 +55,24 @@ def days(
     assert first.status == 0, first.stderr
     assert f"{EVERYTHING}time buckets after the first of these have passed, or" in first.stdout
     return journal
+
+
+def test_a_settled_tail_does_not_have_everything_read_in_each_run(days: Journal) -> None:
+    days.insert(SCANNING, [{"persistence_id": "lost", "sequence_nr": 3}])
+    days.insert("all_persistence_ids", [{"persistence_id": "lost"}])
+    assert "sequence_nr_lost_tail: lost" in validate(days, 2, DAYS).stdout
+    which = ("--persistence-id", "lost", "--check", "sequence_nr_lost_tail")
+    assert days.run("reconcile", "settle", *which, "--reason", "r", "--apply").status == 0
+    assert validate(days, 2, DAYS).status == 0
+
+    next_day = validate(days, DAYS, DAYS + 1)
+
+    assert next_day.status == 0, next_day.stderr
+    assert NEWS in next_day.stdout
+
+    # It was settled as it stood.
+    days.insert(SCANNING, [{"persistence_id": "lost", "sequence_nr": 4}])
+    assert validate(days, DAYS + 1, DAYS + 2).status == 3
 
 
 def test_what_is_whole_passes_by_what_is_new(days: Journal) -> None:

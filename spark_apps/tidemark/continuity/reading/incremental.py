@@ -27,7 +27,6 @@ from tidemark.continuity.findings.all_findings import JournalKeys, suspicions, w
 from tidemark.continuity.findings.checks import (
     SEQUENCE_NR_LOST_TAIL,
     TAG_PID_SEQUENCE_NR_DUPLICATE,
-    UNWRITABLE_EVENT,
 )
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
@@ -257,12 +256,12 @@ def _of_buckets(frame: DataFrame, buckets: Collection[int]) -> DataFrame:
 
 @shaped(suspected=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.FINDINGS)
 def _unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
-    """Drop what is settled and would be found again in each run, or there would be no news for it.
+    """Drop lost tails that are settled: each run finds them, and would look at everything.
 
-    The numbers of these two checks do not depend on what was left out, so that they are those of
-    the finding; those of a gap are.
+    Their numbers are those of the finding, since all events of such an id are read (`_around`);
+    those of other suspicions depend on what was left out.
     """
-    is_exact = F.col("check_name").isin(SEQUENCE_NR_LOST_TAIL, UNWRITABLE_EVENT)
+    is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL
     weighed = finding.weighed(suspected, settlements)
     return weighed.where(~is_exact | F.col("reason").isNull()).select(*suspected.columns)
 
