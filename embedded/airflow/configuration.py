@@ -18,9 +18,12 @@ from tidemark.settings import parse_hosts
 
 PARALLELISM = 4
 """Tasks at a time; each is a process, and one of Spark fills two cores."""
-DATABASE_PATIENCE_S = 60
+DATABASE_PATIENCE_S = 30
 """How long a process waits for another that writes into SQLite. Airflow's scheduler ends when it
 can't write, and at the default of 5 s a busy machine is enough for that."""
+CLIENT_PATIENCE_S = 4 * DATABASE_PATIENCE_S
+"""How long a client waits for the API server: longer than the server waits for SQLite, so that a
+writer that keeps the database ends in an answer, not in a client that has left."""
 
 
 def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, str]:
@@ -71,7 +74,7 @@ def _settings(home: Path, port: int) -> dict[str, str]:
             # A busy machine is slow, not broken: the defaults fail DAGs and tasks there.
             "dagbag_import_timeout": 120,
         },
-        "workers": {"execution_api_timeout": 60},
+        "workers": {"execution_api_timeout": CLIENT_PATIENCE_S},
         "database": {
             "sql_alchemy_conn": f"sqlite:///{home / 'airflow.db'}?timeout={DATABASE_PATIENCE_S}"
         },

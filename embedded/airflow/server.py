@@ -115,7 +115,7 @@ class Airflow:
         url = self.url()
         if url is None:
             raise EmbeddedError("Airflow does not run", str(self._home), "start it: make up")
-        return httpx.Client(base_url=f"{url}/api/v2", timeout=60)
+        return httpx.Client(base_url=f"{url}/api/v2", timeout=configuration.CLIENT_PATIENCE_S)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the `airflow` command line for this home."""
