@@ -161,7 +161,7 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
         events,
         tag_rows,
         findings.checks,
-        [str(remedy) for remedy in _remedies(findings)],
+        [(_purpose(remedy), _command(remedy)) for remedy in _remedies(findings)],
         f"{run.settings.keyspace}.{store.FINDING}",
         findings.settled_facts,
     )
@@ -174,7 +174,7 @@ def failure(
     per_check = findings.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     remedies = _remedies(findings)
-    ways = "; ".join(map(_advice, remedies))
+    ways = "; ".join(f"{_purpose(remedy)}: `{_command(remedy)}`" for remedy in remedies)
     return ValidationFailed(
         f"{counted(sum(per_check.values()), 'finding')} in {len(findings.bad_buckets())} of"
         f" {counted(planned, 'bucket')} ({kinds}); first: {findings.lines()[0]}",
@@ -206,13 +206,16 @@ def _settlement(check: str, facts: CheckFacts) -> Remedy:
     return Remedy(applications.RECONCILE, "settle", options)
 
 
-def _advice(remedy: Remedy) -> str:
+def _purpose(remedy: Remedy) -> str:
     if remedy.command != "settle":
-        return f"run `{remedy} --apply`"
-    settle = f"`{remedy} --reason ...`"
+        return "put right what the journal tells"
     if remedy.options["check"] == UNWRITABLE_EVENT:
-        return f"repair each event that cannot be written, or give it up: {settle}"
-    return f"restore from a backup what no table has any more, or give it up: {settle}"
+        return "repair each event that cannot be written, or give it up"
+    return "restore from a backup what no table has any more, or give it up"
+
+
+def _command(remedy: Remedy) -> str:
+    return f"{remedy} {'--reason ...' if remedy.command == 'settle' else '--apply'}"
 
 
 @shaped(findings=shapes.FINDINGS)

@@ -50,7 +50,7 @@ class RunFacts:
         events: how many events of the time buckets were checked.
         tag_rows: how many rows of the tag views.
         checks: the checks with findings, by name.
-        ways: what puts it right, a command line or an advice each.
+        ways: what puts it right: its purpose and its command line.
         findings_table: `keyspace.table` that holds every finding.
         settled: the findings that are settled; None if none is.
     """
@@ -63,7 +63,7 @@ class RunFacts:
     events: int
     tag_rows: int
     checks: Mapping[str, CheckFacts] = field(default_factory=dict)
-    ways: Sequence[str] = ()
+    ways: Sequence[tuple[str, str]] = ()
     findings_table: str = ""
     settled: SettledFacts | None = None
 
