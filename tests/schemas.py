@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from tidemark.continuity.user_checks.definition import CheckHeader
 from tidemark.headed_files.form import Form
 from tidemark.projection.definition.header import ProjectionHeader
 from tidemark.settings import REPOSITORY
@@ -16,6 +17,7 @@ from tidemark.tagging.rules import RuleHeader
 
 DIRECTORY = REPOSITORY / "include" / "schemas"
 FORMS: Mapping[str, type[Form]] = {
+    "check.schema.json": CheckHeader,
     "projection.schema.json": ProjectionHeader,
     "tag_rule.schema.json": RuleHeader,
 }

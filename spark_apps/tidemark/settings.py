@@ -109,9 +109,7 @@ class Settings(BaseSettings):
         " it to the table's default, where Pekko keeps `events-by-tag.time-to-live`.",
     )
     target_partition_size: int = Field(
-        500_000,
-        gt=0,
-        description="`journal.target-partition-size`.",
+        500_000, gt=0, description="`journal.target-partition-size`."
     )
     tag_write_look_back: int = Field(
         86_400,
@@ -170,6 +168,9 @@ class Settings(BaseSettings):
     )
     tagging_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."
+    )
+    checks_dir: Path = Field(
+        REPOSITORY / "include" / "sql" / "checks", description="Your own checks of validate."
     )
     projections_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "projections", description="The projection files."

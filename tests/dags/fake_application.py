@@ -77,6 +77,7 @@ def _failure(year: str) -> dict[str, Any]:
 
 def build_data_docs(arguments: list[str]) -> str:
     """Build the data docs as `validate` does, and return the path of the run's page in them."""
+    from tidemark.continuity.findings.checks import CHECKS
     from tidemark.continuity.judgement.expectations import counts_table, judge
     from tidemark.continuity.judgement.facts import RunFacts
     from tidemark.settings import Settings
@@ -85,7 +86,8 @@ def build_data_docs(arguments: list[str]) -> str:
     bucket = datetime.fromisoformat(option(arguments, "--window-start") or "")
     run_id = option(arguments, "--run-id") or ""
     facts = RunFacts(run_id, bucket.isoformat(), bucket.isoformat(), "Day", "everything", 1, 1)
-    verdict = judge(counts_table([to_millis(bucket)], {}), Settings(), facts)
+    table = counts_table(CHECKS, [to_millis(bucket)], {})
+    verdict = judge(table, CHECKS, Settings(), facts)
     return str(verdict.page.relative_to(verdict.data_docs))
 
 

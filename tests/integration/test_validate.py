@@ -335,6 +335,26 @@ def test_a_lost_event_blocks_until_an_operator_has_settled_it(
     assert days.own_rows("finding")[0]["state"] == "open"
 
 
+def test_an_event_where_no_reader_looks_is_found_by_validate_and_check(days: Journal) -> None:
+    key = {"persistence_id": "two", "sequence_nr": 6}
+    [event] = [row for row in days.rows(MESSAGES) if row.items() >= key.items()]
+    delete(days, MESSAGES, persistence_id="two", partition_nr=0, sequence_nr=6)
+    days.insert(MESSAGES, [{**event, "partition_nr": 2}])
+
+    result = validate(days)
+
+    assert result.status == 3, result.stderr
+    assert findings(days) == {("wrong_partition_nr", "two", "", 6, None, bucket(2))}
+    assert "wrong_partition_nr: two: in partition 2, not 0 or 1" in result.stdout
+    assert "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events" in result.error_lines[0]
+    checked = days.run("reconcile", "check")
+    assert checked.report["counts"]["wrong_partition_nr"] == 1
+    # What may be there as a write group is written is no finding.
+    delete(days, MESSAGES, persistence_id="two", partition_nr=2, sequence_nr=6)
+    days.insert(MESSAGES, [{**event, "partition_nr": 1}])
+    assert validate(days).status == 0
+
+
 def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
     lose_tag_row(days, "one", 3)
     assert "untagged_event" in validate(days).stderr

@@ -25,7 +25,7 @@ from tests.integration.test_validate import (
     warnings,
     write_out_of_order,
 )
-from tidemark.cassandra.schema import create_own_tables
+from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.ledger.pieces import Pieces, State
 
 PAYLOAD = {"ser_id": 20, "ser_manifest": "", "event_manifest": "", "event": b"e"}
@@ -113,6 +113,23 @@ def test_what_warns_in_a_new_bucket_is_told_by_what_is_new(
         ("event_out_of_order", "late", "", 2, bucket(2)),
         ("tag_partition_too_large", "", "t", 12, bucket(2)),
     }
+
+
+def test_the_last_event_in_a_wrong_partition_is_found_by_what_is_new(days: Journal) -> None:
+    [event] = [
+        row
+        for row in days.rows(MESSAGES)
+        if (row["persistence_id"], row["sequence_nr"]) == ("two", 6)
+    ]
+    delete(days, MESSAGES, persistence_id="two", partition_nr=0, sequence_nr=6)
+    days.insert(MESSAGES, [{**event, "partition_nr": 2}])
+    # Nobody has said that there is such an event.
+    days.control.execute(f"TRUNCATE {table(days.keyspace, SCANNING)}")
+
+    result = validate(days, 2, DAYS)
+
+    assert result.status == 3, result.stderr
+    assert findings(days) == {("wrong_partition_nr", "two", "", 6, None, bucket(2))}
 
 
 def test_what_is_damaged_in_a_new_bucket_is_found(days: Journal) -> None:

@@ -16,6 +16,7 @@ from tidemark.ledger.purged import Removed
 from tidemark.spark.local_rows import local_rows
 
 TIMESTAMP = "t"
+TARGET_PARTITION_SIZE = 2
 Found = tuple[str, str, int, int | None, int]
 """(check, tag, number, expected number, time bucket)."""
 
@@ -24,7 +25,7 @@ Found = tuple[str, str, int, int | None, int]
 class Event:
     """A row of messages; `copy` tells apart events with the same sequence nr.
 
-    An unwritable event has no row in tag_views.
+    An unwritable event has no row in tag_views. A misplaced one lies in a wrong partition.
     """
 
     number: int
@@ -32,6 +33,7 @@ class Event:
     tags: tuple[str, ...] = ()
     copy: int = 0
     is_unwritable: bool = False
+    is_misplaced: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ def expected_findings(
     """
     every = [
         *_sequence(history),
+        *_misplaced(history),
         *_lost_tail(history, last),
         *_untagged(history, removed),
         *(
@@ -127,6 +130,12 @@ def _sequence(history: History) -> Iterable[Found]:
         if event.number == before:
             yield "sequence_nr_duplicate", "", event.number, event.number, event.bucket
         before = event.number
+
+
+def _misplaced(history: History) -> Iterable[Found]:
+    for event in history.events:
+        if event.is_misplaced and event.number > (history.deleted_to or 0):
+            yield "wrong_partition_nr", "", event.number, None, event.bucket
 
 
 def _lost_tail(history: History, last: int) -> Iterable[Found]:
@@ -208,7 +217,8 @@ def found_by_spark(
     keys = keys_of(spark, histories)
     absent = absent_events(keys.index, keys.rows, removed, owed)
     findings: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
-    for row in all_findings(keys, absent, removed, sorted(buckets)).collect():
+    found = all_findings(keys, absent, removed, sorted(buckets), TARGET_PARTITION_SIZE)
+    for row in found.collect():
         finding = (row.check_name, row.tag, row.number, row.expected, row.time_bucket)
         findings[row.persistence_id].add(finding)
     return findings
@@ -225,19 +235,26 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
         schema = ", ".join(["persistence_id string", *columns])
         return local_rows(spark, rows, schema)
 
+    index = frame(
+        [
+            (
+                *(pid, e.number, TIMESTAMP, e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None),
+                # The first row of a pair is in its own partition, the second in the next one.
+                (e.number - 1) // 2 + (-1 if e.is_misplaced else (e.number - 1) % 2),
+            )
+            for pid, history in items
+            for e in history.events
+        ],
+        "sequence_nr bigint",
+        "timestamp string",
+        "ticks bigint",
+        "time_bucket bigint",
+        "tags array<string>",
+        "partition_nr bigint",
+    )
     return JournalKeys(
-        index=frame(
-            [
-                (pid, e.number, TIMESTAMP, e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None)
-                for pid, history in items
-                for e in history.events
-            ],
-            "sequence_nr bigint",
-            "timestamp string",
-            "ticks bigint",
-            "time_bucket bigint",
-            "tags array<string>",
-        ),
+        index=index,
+        placed=index,
         rows=frame(
             [
                 (

@@ -31,6 +31,7 @@ BOUNDS = Bounds(
     keys.epoch_ms_ticks(NOW_MS - 60_000),
     BucketSize.HOUR,
     keys.time_bucket(NOW_MS, BucketSize.HOUR),
+    target_partition_size=3,
 )
 START_MS = NOW_MS - NOW_MS % HOUR - 100 * HOUR
 
@@ -83,6 +84,8 @@ class History:
     scanned_to: int | None = None
     deleted_to: int | None = None
     is_listed: bool = False
+    misplaced: frozenset[int] = frozenset()
+    """Sequence nrs whose events lie in a wrong partition of messages."""
 
     @classmethod
     def whole(cls, *events: tuple[float, str], first: int = 1) -> History:
@@ -129,9 +132,12 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
         _frame(
             spark,
             "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
-            " time_bucket bigint, tags array<string>, cause string",
+            " time_bucket bigint, tags array<string>, cause string, partition_nr bigint",
             (
-                (pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause)
+                (
+                    *(pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause),
+                    99 if e.number in history.misplaced else (e.number - 1) // 3 + e.number % 2,
+                )
                 for pid, history in items
                 for e in history.events
             ),
@@ -193,6 +199,7 @@ def validated(
     absent = tag_sequence.absent_events(keys.index, keys.rows, bounds.removed, Owed())
     read = JournalKeys(
         index=keys.index,
+        placed=keys.index,
         rows=keys.rows,
         progress=placed(keys.progress, bounds.bucket_size),
         scanning=keys.scanning,
@@ -200,7 +207,9 @@ def validated(
         listed=keys.listed,
         unwritable=unwritable.none(absent),
     )
-    findings = all_validate_findings(read, absent, bounds.removed, buckets)
+    findings = all_validate_findings(
+        read, absent, bounds.removed, buckets, bounds.target_partition_size
+    )
     return {row["persistence_id"] for row in findings.select("persistence_id").collect()}
 
 

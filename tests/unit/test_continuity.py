@@ -140,6 +140,18 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         ),
         {("unwritable_event", "", 2, None, 2)},
     ),
+    "an event in a wrong partition": (
+        replace(WHOLE, events=tuple(replace(e, is_misplaced=e.number == 3) for e in WHOLE.events)),
+        {("wrong_partition_nr", "", 3, None, 3)},
+    ),
+    "an event in a wrong partition that is deleted": (
+        replace(
+            WHOLE,
+            events=tuple(replace(e, is_misplaced=e.number == 3) for e in WHOLE.events),
+            deleted_to=3,
+        ),
+        set(),
+    ),
     "progress that lags": (
         replace(WHOLE, progress={"a": (1, 1, 1)}, scanned_to=None),
         set(),
@@ -276,9 +288,11 @@ def damaged(draw: st.DrawFn, history: History) -> History:
         for row in copies
     ]
     doubled = draw(st.lists(st.sampled_from(history.events), max_size=1)) if history.events else []
+    events = (*history.events, *(replace(e, bucket=draw(days), copy=1) for e in doubled))
+    misplaced = draw(st.none() | st.integers(1, 6))
     return replace(
         history,
-        events=(*history.events, *(replace(e, bucket=draw(days), copy=1) for e in doubled)),
+        events=tuple(replace(event, is_misplaced=event.number == misplaced) for event in events),
         rows=(*history.rows, *changed),
         scanned_to=draw(st.none() | st.integers(1, 8)),
         deleted_to=draw(st.none() | st.integers(1, 5)),

@@ -39,7 +39,7 @@ def pieces(*days: int) -> Sequence[Piece]:
 def test_counts_table_has_a_row_for_every_bucket_and_a_column_for_every_check() -> None:
     counts = {(DAY_MS, checks.UNTAGGED_EVENT): 3}
 
-    table = expectations.counts_table([DAY_MS, 0], counts)
+    table = expectations.counts_table(checks.CHECKS, [DAY_MS, 0], counts)
 
     assert list(table.columns) == ["time_bucket", *(check.name for check in checks.CHECKS)]
     assert list(table["time_bucket"]) == ["1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"]
@@ -54,10 +54,13 @@ def facts(run_id: str, **checks: CheckFacts) -> RunFacts:
 def test_page_escapes_what_comes_from_the_journal(tmp_path: Path) -> None:
     key = {"time_bucket": 0, "persistence_id": "<b>&", "tag": "<i>", "number": 2, "expected": 1}
     told = CheckFacts(30, 4, [{**key, "detail": "expected 1, found 2"}])
-    table = expectations.counts_table([0], {(0, checks.TAG_PID_SEQUENCE_NR_GAP): 30})
+    table = expectations.counts_table(checks.CHECKS, [0], {(0, checks.TAG_PID_SEQUENCE_NR_GAP): 30})
 
     verdict = expectations.judge(
-        table, Settings(data_docs_dir=tmp_path), facts("r", tag_pid_sequence_nr_gap=told)
+        table,
+        checks.CHECKS,
+        Settings(data_docs_dir=tmp_path),
+        facts("r", tag_pid_sequence_nr_gap=told),
     )
 
     page = verdict.page.read_text()
@@ -109,9 +112,8 @@ def test_data_docs_keep_the_newest_runs(tmp_path: Path, monkeypatch: pytest.Monk
     settings = Settings(data_docs_dir=tmp_path)
 
     for run_id in ("one", "two", "three", "four"):
-        assert expectations.judge(
-            expectations.counts_table([0], {}), settings, facts(run_id)
-        ).passed
+        table = expectations.counts_table(checks.CHECKS, [0], {})
+        assert expectations.judge(table, checks.CHECKS, settings, facts(run_id)).passed
 
     # A run applies the bound before it adds its own page.
     pages = {page.parents[1].name for page in (tmp_path / "validations").rglob("*.html")}

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.continuity_model import Event, History, Row, expected_findings, keys_of
+from tests.unit.continuity_model import (
+    TARGET_PARTITION_SIZE,
+    Event,
+    History,
+    Row,
+    expected_findings,
+    keys_of,
+)
 from tests.unit.test_continuity import PURGED, WHOLE, damaged, whole
 from tidemark.continuity.findings.all_findings import suspicions
 from tidemark.continuity.findings.tag_sequence import absent_events, with_is_removed
@@ -46,9 +53,10 @@ def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE)
     read = replace(
         keys,
         index=around.localCheckpoint(),
+        placed=new,
         rows=rows.unionByName(_as_they_are(before_it, keys.rows, gone)).localCheckpoint(),
     )
-    suspects = suspicions(read, absent, gone, NEW).select("persistence_id")
+    suspects = suspicions(read, absent, gone, NEW, TARGET_PARTITION_SIZE).select("persistence_id")
     overlaps = incremental.overlapping(first, last_rows).select("persistence_id")
     return {row.persistence_id for row in suspects.unionByName(overlaps).collect()}
 
@@ -90,6 +98,9 @@ def test_only_what_is_damaged_is_suspected(spark: SparkSession) -> None:
             History.whole((1, ""), (2, "")).without_events(2), is_listed=False
         ),
         "second writer": replace(WHOLE, events=(*WHOLE.events, Event(2, 5, copy=1))),
+        "wrong partition": replace(
+            WHOLE, events=tuple(replace(e, is_misplaced=e.number == 4) for e in WHOLE.events)
+        ),
         "lost row": WHOLE.without_rows(3),
         "row twice": replace(WHOLE, rows=(*WHOLE.rows, Row("a", 2, 9, 6))),
         "first number again": replace(WHOLE, rows=(*WHOLE.rows, Row("a", 1, 1, 6))),

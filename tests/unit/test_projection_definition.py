@@ -11,7 +11,6 @@ from tidemark.journal.series import NO_TAG
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.file import read
 from tidemark.projection.definition.model import Mode
-from tidemark.projection.definition.query import Select
 from tidemark.projection.definition.source import (
     KafkaJournal,
     Messages,
@@ -20,6 +19,7 @@ from tidemark.projection.definition.source import (
     Tags,
 )
 from tidemark.settings import REPOSITORY
+from tidemark.user_sql.statement import Select
 
 GOOD = """\
 /*---

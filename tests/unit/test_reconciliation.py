@@ -374,6 +374,7 @@ def broken_history(draw: st.DrawFn) -> History:
         events=frozenset(events | {event._replace(hour=event.hour + 0.5) for event in copied}),
         deleted_to=draw(st.sampled_from([history.deleted_to, None, 1, 3])),
         is_listed=draw(st.booleans()),
+        misplaced=draw(st.frozensets(st.integers(1, 8), max_size=1)),
     )
 
 

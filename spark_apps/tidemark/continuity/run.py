@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,11 +11,14 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.checks import Check
 from tidemark.continuity.judgement import expectations
 from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.reading import tails
 from tidemark.continuity.reading.inspection import inspect, kept_frames
 from tidemark.continuity.run_findings import RunFindings
+from tidemark.continuity.user_checks import definition
+from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
@@ -46,12 +49,14 @@ def run_window(
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
+        DefinitionError: a tag rule or a user's check cannot be used.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
         LockHeld: another run validates one of the days.
     """
     settings = run.settings
     preflight.check(run, window)
+    user_checks = definition.load(settings.checks_dir)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     is_asked = scope is ValidationScope.ALL
@@ -85,12 +90,15 @@ def run_window(
         pieces,
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
     ) as claimed:
-        findings = _check(run, claimed, scope, passed, owed)
+        findings = _check(run, claimed, scope, passed, owed, user_checks)
         run.say("judging the findings")
         planned = {piece.time_bucket for piece in pieces}
         looked_at = planned | (passed.keys() if scope is ValidationScope.ALL else set())
         verdict = expectations.judge(
-            expectations.counts_table(looked_at, {**findings.by_check, **findings.warned}),
+            expectations.counts_table(
+                findings.known, looked_at, {**findings.by_check, **findings.warned}
+            ),
+            findings.known,
             settings,
             run_findings.facts(run, findings, looked_at),
         )
@@ -121,9 +129,10 @@ def _check(
     scope: ValidationScope,
     passed: Mapping[int, Piece],
     owed: plan.Owed,
+    user_checks: Sequence[UserCheck],
 ) -> RunFindings:
     with kept_frames() as keep:
-        inspection = inspect(run, scope, claimed.pieces, passed, owed, keep)
+        inspection = inspect(run, scope, claimed.pieces, passed, owed, user_checks, keep)
         is_open = F.col("reason").isNull()
         by_check = finding.counts(inspection.findings.where(is_open))
         settled = finding.counts(inspection.findings.where(~is_open))
@@ -133,7 +142,8 @@ def _check(
         claimed.extend(reopened)
         warned = finding.counts(inspection.warnings)
         everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
-        _replace(run, claimed, everything, {*by_check, *settled, *warned})
+        present = {*by_check, *settled, *warned}
+        _replace(run, claimed, everything, inspection.checks, present)
         if inspection.tails is not None:
             claimed.check()
             tails.write(inspection.tails, run.settings)
@@ -141,7 +151,11 @@ def _check(
 
 
 def _replace(
-    run: RunContext, claimed: Claim, findings: DataFrame, present: Collection[tuple[int, str]]
+    run: RunContext,
+    claimed: Claim,
+    findings: DataFrame,
+    checks: Sequence[Check],
+    present: Collection[tuple[int, str]],
 ) -> None:
     """Replace the findings of the claimed pieces by the new ones.
 
@@ -149,6 +163,7 @@ def _replace(
         run: the context of the run.
         claimed: the pieces.
         findings: of shape WEIGHED.
+        checks: all checks.
         present: the time buckets and checks that have any.
     """
     if not claimed.pieces:
@@ -165,7 +180,12 @@ def _replace(
     if here:
         seen_before = sorted(here.intersection(checked_before))
         store.write_findings(
-            finding.within(findings, here), run.settings, run.run_id, write_time, seen_before
+            finding.within(findings, here),
+            checks,
+            run.settings,
+            run.run_id,
+            write_time,
+            seen_before,
         )
     claimed.check()
     store.delete_older(run.control, run.settings, checked_before, write_time)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,13 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import CHECKS, UNWRITABLE_EVENT, Severity
+from tidemark.continuity.findings.checks import (
+    CHECKS,
+    UNWRITABLE_EVENT,
+    WRONG_PARTITION_NR,
+    Check,
+    Severity,
+)
 from tidemark.continuity.judgement.expectations import Verdict
 from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
@@ -26,6 +32,7 @@ from tidemark.window import from_millis, iso
 
 EXAMPLES = 20
 REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
+_OF_TIDEMARK = frozenset(check.name for check in CHECKS)
 IDS_NAMED = 10
 """Up to so many persistence ids are repaired by name, more with all others."""
 
@@ -52,6 +59,11 @@ class RunFindings:
     checks: Mapping[str, CheckFacts] = field(default_factory=dict)
     ids: list[str] = field(default_factory=list)
     settled_facts: SettledFacts | None = None
+
+    @property
+    def known(self) -> Sequence[Check]:
+        """All checks, those of users last."""
+        return self.inspection.checks
 
     def of_bucket(self, bucket: int) -> dict[str, int]:
         """Return the counts of a time bucket (epoch ms) for the ledger."""
@@ -88,11 +100,11 @@ class RunFindings:
         total: Counter[str] = Counter()
         for (_, name), count in self.by_check.items():
             total[name] += count
-        return {check.name: total[check.name] for check in CHECKS if total[check.name]}
+        return {check.name: total[check.name] for check in self.known if total[check.name]}
 
     def lines(self) -> list[str]:
         """Return the first findings by key as lines for people, then the warnings' first."""
-        warns = {check.name: check.severity is Severity.WARNS for check in CHECKS}
+        warns = {check.name: check.severity is Severity.WARNS for check in self.known}
         rows = [
             (
                 warns[name],
@@ -209,7 +221,12 @@ def _settlement(check: str, facts: CheckFacts) -> Remedy:
 def _purpose(remedy: Remedy) -> str:
     if remedy.command != "settle":
         return "put right what the journal tells"
-    if remedy.options["check"] == UNWRITABLE_EVENT:
+    check = remedy.options["check"]
+    if check not in _OF_TIDEMARK:
+        return f"put right what your check {check} finds, or give it up"
+    if check == WRONG_PARTITION_NR:
+        return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events, or give it up"
+    if check == UNWRITABLE_EVENT:
         return "repair each event that cannot be written, or give it up"
     return "restore from a backup what no table has any more, or give it up"
 

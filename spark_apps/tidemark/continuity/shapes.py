@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.journal.shapes import ID, MESSAGE_KEYS
+from tidemark.journal.shapes import ID, MESSAGE_KEYS, PARTITIONED_EVENTS
 from tidemark.spark.shapes import Shape
 
 FINDINGS: Shape = {
@@ -27,7 +27,9 @@ SETTLEMENTS: Shape = {
 """Findings that operators have settled; `expected` is null as it is in the finding."""
 WEIGHED: Shape = {**FINDINGS, "reason": "string", "owner": "string"}
 """Findings with why and by whom they were settled; both are null in those that are open."""
-CHECKED: Shape = {"time_bucket": "bigint", "persistence_id": "string"}
+PLACED: Shape = {"time_bucket": "bigint"}
+"""Rows of any kind; `time_bucket` in epoch ms."""
+CHECKED: Shape = {**PLACED, "persistence_id": "string"}
 """Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
 NUMBERED_EVENTS: Shape = {
     **ID,
@@ -35,6 +37,7 @@ NUMBERED_EVENTS: Shape = {
     "ticks": "bigint",
     "time_bucket": "bigint",
 }
+PARTITIONED: Shape = {**PARTITIONED_EVENTS, "time_bucket": "bigint"}
 ABSENT: Shape = {
     **MESSAGE_KEYS,
     "tag": "string",

@@ -19,7 +19,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import BLOCKING, CHECKS, Check
+from tidemark.continuity.findings.checks import Check, Severity
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -33,6 +33,7 @@ _NOTHING_EXPECTED = 0
 @shaped(findings=shapes.WEIGHED)
 def write_findings(
     findings: DataFrame,
+    checks: Sequence[Check],
     settings: Settings,
     run_id: str,
     write_time: int,
@@ -42,6 +43,7 @@ def write_findings(
 
     Args:
         findings: `finding.weighed`.
+        checks: all checks.
         settings: the settings.
         run_id: of the run.
         write_time: microseconds since the epoch.
@@ -52,8 +54,8 @@ def write_findings(
     rows = _with_first_seen(findings, settings, seen_before).withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
-            "layer": _of_check(lambda check: check.layer),
-            "severity": _of_check(lambda check: check.severity),
+            "layer": _of_check(checks, lambda check: check.layer),
+            "severity": _of_check(checks, lambda check: check.severity),
             "state": F.when(F.col("reason").isNull(), "open").otherwise("settled"),
             "first_seen": F.coalesce("first_seen", now),
             "last_seen": now,
@@ -80,12 +82,12 @@ def open_findings(control: Control, settings: Settings, buckets: Iterable[int]) 
     closed = {_key(row) for row in settled(control, settings)}
     for bucket in buckets:
         for row in control.stream(
-            "SELECT time_bucket, check_name, persistence_id, tag, number, expected, detail"
-            f" FROM {table(settings.keyspace, FINDING)}"
+            "SELECT time_bucket, check_name, persistence_id, tag, number, expected, detail,"
+            f" severity FROM {table(settings.keyspace, FINDING)}"
             " WHERE journal_keyspace = ? AND time_bucket = ?",
             (settings.journal_keyspace, bucket),
         ):
-            if row["check_name"] in BLOCKING and _key(row) not in closed:
+            if row["severity"] != Severity.WARNS and _key(row) not in closed:
                 yield row
 
 
@@ -156,8 +158,8 @@ def _with_first_seen(
     return findings.join(known, on=[*finding.KEY], how="left")
 
 
-def _of_check(value: Callable[[Check], str]) -> Column:
+def _of_check(checks: Sequence[Check], value: Callable[[Check], str]) -> Column:
     column = F.lit(None).cast("string")
-    for check in CHECKS:
+    for check in checks:
         column = F.when(F.col("check_name") == check.name, str(value(check))).otherwise(column)
     return column

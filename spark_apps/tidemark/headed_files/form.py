@@ -68,6 +68,7 @@ DIFFERENT = (
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
 )
 """The annotations of a tuple of texts that must not be empty and must not repeat a text."""
+Texts = Annotated[tuple[Text, ...], *DIFFERENT]
 
 
 class Form(BaseModel):

@@ -14,6 +14,7 @@ from tidemark.partitioning.keys import BucketSize
 _UINT32_MASK = 2**32 - 1
 _INT32_LIMIT = 2**31
 _CLOCK_SEQUENCE_VARIANT = 0x8000
+_TICKS_PER_MICROSECOND = 10
 
 
 def java_hash(text: Column) -> Column:
@@ -77,6 +78,12 @@ def ticks_epoch_ms(ticks: Column) -> Column:
     """Return the time (bigint, epoch ms, floored) of ticks (100 ns since 1582-10-15)."""
     # Ticks are never negative, so this division floors although Spark's truncates.
     return F.call_function("div", ticks, F.lit(keys.TICKS_PER_MS)) + F.lit(keys.MIN_EPOCH_MS)
+
+
+def ticks_timestamp(ticks: Column) -> Column:
+    """Return the time (timestamp, microseconds, floored) of ticks (100 ns since 1582-10-15)."""
+    microseconds = F.call_function("div", ticks, F.lit(_TICKS_PER_MICROSECOND))
+    return F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
 
 
 def epoch_ms_ticks(epoch_ms: Column) -> Column:

@@ -14,7 +14,8 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.continuity import store
-from tidemark.continuity.findings.checks import BLOCKING
+from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.user_checks import definition
 from tidemark.errors import InvalidInput
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces, State
@@ -61,15 +62,11 @@ def operation(which: Which, reason: str) -> Operation:
     """Settle the open findings that are meant.
 
     Raises:
-        InvalidInput: the reason is empty, there is no such check, or nothing says which findings.
-            When planning: there are no such findings, or more than MOST.
+        InvalidInput: the reason is empty, or nothing says which findings. When planning: there is
+            no such check, there are no such findings, or more than MOST.
     """
     if not reason.strip():
         raise InvalidInput("no reason", where="--reason", do="say why nothing is to be done")
-    if which.check not in (None, *BLOCKING):
-        raise InvalidInput(
-            f"no check {which.check!r}", where="--check", do=f"choose one of {', '.join(BLOCKING)}"
-        )
     if which == Which():
         raise InvalidInput(
             "nothing says which findings",
@@ -88,6 +85,7 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
                 f"more than {MOST:,} findings", where=str(which), do="settle fewer at once"
             )
     if not findings:
+        _require_known(run, which.check)
         if any(map(which.holds, store.settled(run.control, run.settings))):
             return Plan({"findings_settled": 0}, ["settled already"], None)
         raise InvalidInput(
@@ -110,6 +108,15 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
         return counts
 
     return Plan(counts, [*lines, "validate passes them when it runs again"], apply)
+
+
+def _require_known(run: RunContext, name: str | None) -> None:
+    checks = [*CHECKS, *(user.check for user in definition.load(run.settings.checks_dir))]
+    blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
+    if name not in (None, *blocking):
+        raise InvalidInput(
+            f"no check {name!r}", where="--check", do=f"choose one of {', '.join(blocking)}"
+        )
 
 
 def _open_findings(run: RunContext) -> Iterator[Row]:

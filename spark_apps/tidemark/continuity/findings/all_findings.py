@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import (
     finding,
+    partition_nr,
     partition_size,
     sequence,
     tag_sequence,
@@ -28,6 +29,7 @@ class JournalKeys:
 
     Attributes:
         index: `journal.frames.message_index`.
+        placed: of it, with partition_nr, the events of the time buckets at least.
         rows: `journal.frames.tag_view_keys`.
         progress: `journal.frames.placed_progress`.
         scanning: `journal.frames.scanning`.
@@ -37,6 +39,7 @@ class JournalKeys:
     """
 
     index: DataFrame
+    placed: DataFrame
     rows: DataFrame
     progress: DataFrame
     scanning: DataFrame
@@ -47,32 +50,42 @@ class JournalKeys:
 
 @shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
 def all_findings(
-    keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
+    keys: JournalKeys,
+    absent: DataFrame,
+    removed: Removed,
+    buckets: Sequence[int],
+    target_partition_size: int,
 ) -> DataFrame:
     """Return every finding in the time buckets (epoch ms), one for each KEY.
 
     `keys` must cover the whole history: an event's predecessor may lie in any time bucket.
     """
     numbers = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
-    return finding.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+    others = _others(keys, absent, removed, max(buckets), target_partition_size)
+    return finding.of_buckets([numbers, *others], buckets)
 
 
 @shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
 def suspicions(
-    keys: JournalKeys, absent: DataFrame, removed: Removed, buckets: Sequence[int]
+    keys: JournalKeys,
+    absent: DataFrame,
+    removed: Removed,
+    buckets: Sequence[int],
+    target_partition_size: int,
 ) -> DataFrame:
     """Return a superset of the findings in the time buckets, from what `incremental` has read.
 
     It has whatever `all_findings` would find by the whole history, and may have more. Nothing
     excuses a missing row here, since the rows and events that could are not read.
 
-    `keys` holds the new events and their neighbours.
+    `keys` holds the new events, and in `index` their neighbours.
     """
     none = F.lit(False)
     numbers = tag_sequence.tag_sequence_findings(
         keys.rows, absent.where(none), keys.deleted.where(none), Removed()
     )
-    return finding.of_buckets([numbers, *_others(keys, absent, removed, max(buckets))], buckets)
+    others = _others(keys, absent, removed, max(buckets), target_partition_size)
+    return finding.of_buckets([numbers, *others], buckets)
 
 
 @shaped(index=shapes.NUMBERED_EVENTS, rows=TAG_ROWS, returns=shapes.FINDINGS)
@@ -87,9 +100,12 @@ def warnings(
     return finding.of_buckets(parts, buckets)
 
 
-def _others(keys: JournalKeys, absent: DataFrame, removed: Removed, last: int) -> list[DataFrame]:
+def _others(
+    keys: JournalKeys, absent: DataFrame, removed: Removed, last: int, target_partition_size: int
+) -> list[DataFrame]:
     return [
         sequence.sequence_findings(keys.index, keys.deleted),
+        partition_nr.misplaced_events(keys.placed, keys.deleted, target_partition_size),
         sequence.lost_tails(
             keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, last
         ),

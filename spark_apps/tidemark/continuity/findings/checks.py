@@ -20,6 +20,9 @@ SEQUENCE_NR_DUPLICATE = "sequence_nr_duplicate"
 SEQUENCE_NR_LOST_TAIL = "sequence_nr_lost_tail"
 """tag_write_progress or tag_scanning, which may lag but never lead, is ahead of messages."""
 
+WRONG_PARTITION_NR = "wrong_partition_nr"
+"""An event lies in a partition of messages where no reader looks for its sequence nr."""
+
 TAG_PID_SEQUENCE_NR_GAP = "tag_pid_sequence_nr_gap"
 """Numbers are missing between two rows of a (persistence id, tag): a reader fails there."""
 
@@ -46,10 +49,12 @@ TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
 
 
 class Layer(StrEnum):
-    """Which of the journal's tables a finding is about."""
+    """What a finding is about."""
 
     MESSAGES = "messages"
     TAG_VIEWS = "tag_views"
+    USER = "user"
+    """What the SELECT of a user's check reads."""
 
 
 class Severity(StrEnum):
@@ -104,6 +109,13 @@ CHECKS = (
         Layer.MESSAGES,
     ),
     Check(
+        WRONG_PARTITION_NR,
+        "Every event lies in the partition of its sequence nr (TIDEMARK_TARGET_PARTITION_SIZE), or,"
+        " as a write group may, in the next one.",
+        Layer.MESSAGES,
+        is_repairable=False,
+    ),
+    Check(
         TAG_PID_SEQUENCE_NR_GAP,
         "No tag pid sequence nr is missing between two rows of a persistence id and tag,"
         " unless it was purged.",
@@ -150,6 +162,4 @@ CHECKS = (
         Severity.WARNS,
     ),
 )
-"""All checks, in the order in which they are shown."""
-BLOCKING = tuple(check.name for check in CHECKS if check.severity is Severity.BLOCKS)
-"""The names of those whose findings block, and can be settled."""
+"""All checks but those of users, in the order in which they are shown."""

@@ -79,12 +79,12 @@ def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     )
 
 
-@shaped(findings=shapes.FINDINGS, returns=shapes.FINDINGS)
-def within(findings: DataFrame, buckets: Iterable[int]) -> DataFrame:
-    """Return the findings in the time buckets, epoch ms."""
-    spark = findings.sparkSession
+@shaped(rows=shapes.PLACED, returns=shapes.PLACED)
+def within(rows: DataFrame, buckets: Iterable[int]) -> DataFrame:
+    """Return the rows in the time buckets, epoch ms, with their columns."""
+    spark = rows.sparkSession
     wanted = local_rows(spark, [(bucket,) for bucket in sorted(buckets)], "time_bucket bigint")
-    return findings.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
+    return rows.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
 
 
 @shaped(findings=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.WEIGHED)

@@ -10,7 +10,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from tidemark import clock
-from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.findings.checks import Check, Severity
 from tidemark.continuity.judgement.facts import RunFacts
 from tidemark.continuity.judgement.history import PAGES, RESULTS, JudgedRun, red_since, runs
 from tidemark.settings import Settings
@@ -44,7 +44,9 @@ class Verdict:
     page: Path
 
 
-def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) -> pd.DataFrame:
+def counts_table(
+    checks: Iterable[Check], buckets: Iterable[int], counts: Mapping[tuple[int, str], int]
+) -> pd.DataFrame:
     """Make a table of the findings: a row for each time bucket, a column for each check.
 
     Columns out: time_bucket (ISO 8601 text, UTC, for people), and one int64 by each check's name.
@@ -53,14 +55,16 @@ def counts_table(buckets: Iterable[int], counts: Mapping[tuple[int, str], int]) 
         [
             {
                 "time_bucket": iso(from_millis(bucket)),
-                **{check.name: counts.get((bucket, check.name), 0) for check in CHECKS},
+                **{check.name: counts.get((bucket, check.name), 0) for check in checks},
             }
             for bucket in sorted(buckets)
         ]
     )
 
 
-def judge(table: pd.DataFrame, settings: Settings, facts: RunFacts) -> Verdict:
+def judge(
+    table: pd.DataFrame, checks: Sequence[Check], settings: Settings, facts: RunFacts
+) -> Verdict:
     """Validate `counts_table` and build its page of the Data Docs under `data_docs_dir`.
 
     The pages of the last KEPT_RUNS runs are kept. Great Expectations is imported here, since that
@@ -79,11 +83,12 @@ def judge(table: pd.DataFrame, settings: Settings, facts: RunFacts) -> Verdict:
     now = clock.now()
     bad = [
         (check.name, bucket)
-        for check in CHECKS
+        for check in checks
         for bucket in table.loc[table[check.name] > 0, "time_bucket"]
     ]
     earlier = runs(directory, settings.journal_keyspace) if bad else []
-    suite = _suite(len(table), {"facts": facts.as_json(), "since": red_since(bad, now, earlier)})
+    kept = {"facts": facts.as_json(), "since": red_since(bad, now, earlier)}
+    suite = _suite(len(table), checks, kept)
     context = _context(directory)
     batch = (
         context.data_sources.add_pandas("journal")
@@ -117,7 +122,7 @@ def judge(table: pd.DataFrame, settings: Settings, facts: RunFacts) -> Verdict:
     return Verdict(judged.passed, directory, page)
 
 
-def _suite(time_buckets: int, kept: Mapping[str, Any]) -> ExpectationSuite:
+def _suite(time_buckets: int, checks: Sequence[Check], kept: Mapping[str, Any]) -> ExpectationSuite:
     """Return the expectations; what is `kept` is stored with the result, for its page."""
     from great_expectations import ExpectationSuite
     from great_expectations.expectations.core.expect_column_values_to_be_in_set import (
@@ -147,7 +152,7 @@ def _suite(time_buckets: int, kept: Mapping[str, Any]) -> ExpectationSuite:
                     description=check.rule,
                     severity=severities[check.severity],
                 )
-                for check in CHECKS
+                for check in checks
             ),
         ],
     )

@@ -10,11 +10,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tidemark.continuity.findings.checks import Severity
+
 RESULTS = "results"
 PAGES = "validations"
 WARNING = "warning"
 """The severity in Great Expectations of a check that warns."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class JudgedCheck:
+    """A check as it was when a run was judged; users' checks come and go.
+
+    Attributes:
+        name: in findings.
+        rule: what holds where it finds nothing.
+        severity: of `findings.checks.Severity`.
+    """
+
+    name: str
+    rule: str
+    severity: Severity
 
 
 @dataclass(frozen=True)
@@ -93,6 +110,19 @@ class JudgedRun:
             name = check["expectation_config"]["kwargs"]["column"]
             for place in check["result"].get("unexpected_index_list", ()):
                 yield name, place["time_bucket"], place[name]
+
+    @property
+    def checks(self) -> list[JudgedCheck]:
+        """The checks of the run, in the order in which they are shown."""
+        configured = [check["expectation_config"] for check in self._of_checks()]
+        return [
+            JudgedCheck(
+                config["kwargs"]["column"],
+                config["description"],
+                Severity.WARNS if config["severity"] == WARNING else Severity.BLOCKS,
+            )
+            for config in configured
+        ]
 
     @property
     def _kept(self) -> Mapping[str, Any]:

@@ -19,7 +19,6 @@ from great_expectations.core.expectation_validation_result import (
 )
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from tidemark.continuity.findings.checks import CHECKS
 from tidemark.continuity.judgement import history
 from tidemark.continuity.judgement.history import JudgedRun
 from tidemark.settings import REPOSITORY
@@ -68,8 +67,8 @@ class RunRenderer:
         by_check: dict[str, list[tuple[str, int]]] = {}
         for check, bucket, number in run.by_time_bucket():
             by_check.setdefault(check, []).append((bucket, number))
-        broken = [check for check in CHECKS if check.name in by_check]
-        passed = [check for check in CHECKS if check.name not in by_check]
+        broken = [check for check in run.checks if check.name in by_check]
+        passed = [check for check in run.checks if check.name not in by_check]
         return Page(
             "run.html",
             {

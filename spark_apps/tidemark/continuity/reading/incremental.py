@@ -121,6 +121,7 @@ def inspect(
     absent = tag_sequence.absent_events(new, rows, removed_rows, owed).localCheckpoint()
     keys = JournalKeys(
         around,
+        new,
         rows.unionByName(_as_they_are(preceding(first, known), removed_rows, settings)),
         progress,
         scanning,
@@ -129,7 +130,7 @@ def inspect(
         unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules),
     )
     suspected = _unsettled(
-        suspicions(keys, absent, removed_rows, buckets),
+        suspicions(keys, absent, removed_rows, buckets, settings.target_partition_size),
         store.settlements(spark, run.control, settings),
     )
     warned = warnings(around, rows, settings.bucket_size, buckets).localCheckpoint()
@@ -139,7 +140,7 @@ def inspect(
 @shaped(progress=PLACED_PROGRESS, scanning=SCANNING, returns=EVENT)
 def told_of(progress: DataFrame, scanning: DataFrame, buckets: Collection[int]) -> DataFrame:
     """Return the events that scanning, and progress in the time buckets, name."""
-    counts = _of_buckets(progress.withColumnRenamed("progress_bucket", "time_bucket"), buckets)
+    counts = finding.within(progress.withColumnRenamed("progress_bucket", "time_bucket"), buckets)
     return counts.select(
         "persistence_id", F.col("progress_sequence_nr").alias("sequence_nr")
     ).unionByName(scanning.select("persistence_id", F.col("scanned_to").alias("sequence_nr")))
@@ -210,8 +211,10 @@ def _events(
     settings = run.settings
     end = max(buckets) + settings.bucket_size.milliseconds
     payload = events.READ if tag_rules else ()
-    messages = frames.indexed_between(run.spark, settings, min(buckets), end, *payload)
-    new = _of_buckets(messages, buckets)
+    messages = frames.indexed_between(
+        run.spark, settings, min(buckets), end, "partition_nr", *payload
+    )
+    new = finding.within(messages, buckets)
     return journal_keys.with_rule_tags(run, new, tag_rules) if tag_rules else new
 
 
@@ -247,11 +250,6 @@ def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) ->
     present = frames.tag_view_keys_of(keys, settings)
     excused = marked.where("is_removed").select(*present.columns)
     return present.unionByName(excused).localCheckpoint()
-
-
-def _of_buckets(frame: DataFrame, buckets: Collection[int]) -> DataFrame:
-    wanted = local_rows(frame.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
-    return frame.join(F.broadcast(wanted), on="time_bucket", how="left_semi")
 
 
 @shaped(suspected=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.FINDINGS)

@@ -15,16 +15,19 @@ from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
-from tidemark.continuity.findings.checks import UNTAGGED_EVENT
+from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, Check, Severity
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
+from tidemark.continuity.user_checks.definition import UserCheck
+from tidemark.continuity.user_checks.evaluate import failures, require_usable
 from tidemark.journal import frames, tables
-from tidemark.journal.shapes import SCANNING
+from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
+from tidemark.text import counted
 from tidemark.window import to_millis
 
 READ_COUNTS = ("messages_checked", "tag_rows_checked")
@@ -38,6 +41,7 @@ class Inspection:
     Attributes:
         scope: what was looked at.
         why: the reason for looking at everything; empty if only new events were looked at.
+        checks: all checks, those of users last.
         findings: of shape WEIGHED, of the checks that block.
         warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets.
         read_counts: number of rows by READ_COUNTS and time bucket.
@@ -46,6 +50,7 @@ class Inspection:
 
     scope: ValidationScope
     why: str
+    checks: Sequence[Check]
     findings: DataFrame
     warnings: DataFrame
     read_counts: Mapping[str, Mapping[int, int]]
@@ -59,6 +64,22 @@ class Inspection:
     def details(self) -> dict[str, str]:
         """Return what was looked at, as fields for programs."""
         return {"scope": self.scope, "scope_reason": self.why}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What an inspection is to look at."""
+
+    run: RunContext
+    planned: Sequence[int]
+    tag_rules: Sequence[rules.TagRule]
+    owed: Owed
+    user_checks: Sequence[UserCheck]
+    keep: Keep
+
+    @property
+    def checks(self) -> Sequence[Check]:
+        return (*CHECKS, *(check.check for check in self.user_checks))
 
 
 @contextmanager
@@ -83,6 +104,7 @@ def inspect(
     pieces: Sequence[Piece],
     passed: Collection[int],
     owed: Owed,
+    user_checks: Sequence[UserCheck],
     keep: Keep,
 ) -> Inspection:
     """Inspect the time buckets of the pieces; with ValidationScope.ALL also those that have passed.
@@ -93,40 +115,43 @@ def inspect(
         pieces: the planned pieces, ascending.
         passed: the time buckets that have passed and are not planned, epoch ms.
         owed: the time buckets that tag-write owes.
+        user_checks: the checks of users.
         keep: the function that `kept_frames` yields.
 
     Raises:
-        DefinitionError: a tag rule cannot be used.
+        DefinitionError: a tag rule or a user's check cannot be used.
     """
     tag_rules = rules.load(run.settings.tagging_dir)
     rules.check(run.spark, tag_rules)
-    buckets = [piece.time_bucket for piece in pieces]
+    require_usable(run.spark, user_checks)
+    asked = _Asked(run, [piece.time_bucket for piece in pieces], tag_rules, owed, user_checks, keep)
     if scope is ValidationScope.ALL:
-        return _everything(run, buckets, passed, tag_rules, owed, keep, "it was asked for")
+        return _everything(asked, passed, "it was asked for")
     why = incremental.reason_for_everything(run, pieces, passed)
     if not why:
         run.say("reading what is new")
-        new = incremental.inspect(run, buckets, tag_rules, owed)
+        new = incremental.inspect(run, asked.planned, tag_rules, owed)
         if not new.doubt:
-            counts = _counts(new.events, new.rows, buckets)
-            settled = store.settlements(run.spark, run.control, run.settings)
-            no_findings = finding.weighed(local_rows(run.spark, [], finding.SCHEMA), settled)
-            moved = tails.last_rows(new.rows, max(buckets))
-            return Inspection(ValidationScope.NEW, "", no_findings, new.warnings, counts, moved)
+            none = finding.weighed(local_rows(run.spark, [], finding.SCHEMA), _settlements(run))
+            findings, warned = _with_user_checks(
+                asked, asked.planned, new.events, new.rows, none, new.warnings
+            )
+            return Inspection(
+                ValidationScope.NEW,
+                "",
+                asked.checks,
+                findings,
+                warned,
+                _counts(new.events, new.rows, asked.planned),
+                tails.last_rows(new.rows, max(asked.planned)),
+            )
         why = new.doubt
-    return _everything(run, buckets, (), tag_rules, owed, keep, why)
+    return _everything(asked, (), why)
 
 
-def _everything(
-    run: RunContext,
-    planned: Sequence[int],
-    passed: Collection[int],
-    tag_rules: Sequence[rules.TagRule],
-    owed: Owed,
-    keep: Keep,
-    why: str,
-) -> Inspection:
+def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     """Check the planned and passed time buckets against the whole history."""
+    run, planned, keep, owed = asked.run, asked.planned, asked.keep, asked.owed
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
@@ -134,7 +159,7 @@ def _everything(
     scanning = keep(frames.scanning(spark, settings))
     progress.count()
     scanning.count()
-    index = keep(journal_keys.index(run, tag_rules))
+    index = keep(journal_keys.index(run, asked.tag_rules))
     rows = keep(frames.tag_view_keys(spark, settings))
     counts = _counts(index, rows, buckets)
     run.say("comparing the numbers")
@@ -142,14 +167,15 @@ def _everything(
     absent = keep(tag_sequence.absent_events(index, rows, removed_rows, owed))
     keys = JournalKeys(
         index,
+        index,
         rows,
         progress,
         scanning,
         deleted=frames.deleted(spark, settings),
         listed=journal_keys.listed(spark, settings, run.control),
-        unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, tag_rules)),
+        unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, asked.tag_rules)),
     )
-    findings = all_findings(keys, absent, removed_rows, buckets)
+    findings = all_findings(keys, absent, removed_rows, buckets, settings.target_partition_size)
     if passed and owed.since is not None:
         findings = _without_late(findings, scanning, passed)
     moved = None
@@ -158,8 +184,40 @@ def _everything(
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
     warned = keep(warnings(index, rows, settings.bucket_size, planned))
-    findings = finding.weighed(findings, store.settlements(spark, run.control, settings))
-    return Inspection(ValidationScope.ALL, why, keep(findings), warned, counts, moved)
+    findings = keep(finding.weighed(findings, _settlements(run)))
+    findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
+    return Inspection(ValidationScope.ALL, why, asked.checks, findings, warned, counts, moved)
+
+
+def _settlements(run: RunContext) -> DataFrame:
+    return store.settlements(run.spark, run.control, run.settings)
+
+
+@shaped(events=MESSAGES, rows=TAG_ROWS, findings=shapes.WEIGHED, warnings=shapes.FINDINGS)
+def _with_user_checks(
+    asked: _Asked,
+    buckets: Collection[int],
+    events: DataFrame,
+    rows: DataFrame,
+    findings: DataFrame,
+    warnings: DataFrame,
+) -> tuple[DataFrame, DataFrame]:
+    """Add what users' checks find in the time buckets to the findings and to the warnings."""
+    if not asked.user_checks:
+        return findings, warnings
+    asked.run.say(f"making {counted(len(asked.user_checks), 'check')} of your own")
+    open_findings = findings.where(F.col("reason").isNull()).select(*warnings.columns)
+    present = open_findings.unionByName(warnings)
+    failed = failures(events, rows, present, asked.user_checks, buckets, asked.keep)
+    warns = F.col("check_name").isin(
+        [check.name for check in asked.checks if check.severity is Severity.WARNS]
+    )
+    blocking = finding.weighed(failed.where(~warns), _settlements(asked.run))
+    # Those that warn are told of the planned time buckets only, as Tidemark's own are.
+    return (
+        findings.unionByName(blocking),
+        warnings.unionByName(finding.within(failed.where(warns), asked.planned)),
+    )
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)

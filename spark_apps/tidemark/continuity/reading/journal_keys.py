@@ -36,12 +36,12 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
-@shaped(returns=MESSAGES)
+@shaped(returns={**MESSAGES, "partition_nr": "bigint"})
 def index(run: RunContext, tag_rules: Sequence[rules.TagRule]) -> DataFrame:
     """Read every message with the tags under which it should have rows, see `with_rule_tags`."""
     if not tag_rules:
-        return frames.message_index(run.spark, run.settings)
-    messages = frames.message_index(run.spark, run.settings, *events.READ)
+        return frames.message_index(run.spark, run.settings, "partition_nr")
+    messages = frames.message_index(run.spark, run.settings, "partition_nr", *events.READ)
     return with_rule_tags(run, messages, tag_rules)
 
 
@@ -51,7 +51,7 @@ def with_rule_tags(
 ) -> DataFrame:
     """Add the tags of the rules where tag-write has applied these rules; elsewhere keep the stored.
 
-    The payload columns that the rules read are dropped.
+    The payload columns that the rules read are dropped, other columns are kept.
     """
     settings = run.settings
     ledger = Pieces.of(

@@ -13,13 +13,11 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
-from tidemark.errors import DefinitionError
 from tidemark.projection.analysis import user_code
-from tidemark.projection.analysis.spark_errors import POSITION, sentence
 from tidemark.projection.decoding.prepare import Decoders, prepare
 from tidemark.projection.definition.decoder import is_plain_json
 from tidemark.projection.definition.model import Definition
-from tidemark.projection.definition.query import Function, Select
+from tidemark.projection.definition.query import Function
 from tidemark.projection.envelope import (
     ENVELOPE,
     IS_SNAPSHOT,
@@ -29,8 +27,11 @@ from tidemark.projection.envelope import (
 )
 from tidemark.spark import gateway
 from tidemark.spark.determinism import unrepeatable
+from tidemark.user_sql.refusal import refused, unresolved
+from tidemark.user_sql.statement import Select
 
 EVENTS = "events"
+ONLY_EVENTS = f"the only table is {EVENTS}"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
 
 _COMBINING = {
@@ -38,9 +39,6 @@ _COMBINING = {
     "GlobalLimit", "Join", "MapInPandas", "Offset", "PythonMapInArrow", "Sample", "Window",
     "WindowInPandas",
 }  # fmt: skip
-
-_UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
-_UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def _fields(
     try:
         struct = gateway.named(spark, "org.apache.spark.sql.types.StructType").fromDDL(ddl)
     except PySparkException as error:
-        raise refused(definition, f"the {key}'s fields", error, remedy, line) from None
+        raise refused(definition.file, f"the {key}'s fields", error, remedy, line) from None
     fields = T.StructType.fromJson(json.loads(struct.json()))
     names = [name.lower() for name in fields.names]
     reserved_names = sorted(reserved.intersection(names))
@@ -153,30 +151,9 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
         gateway.session_of(spark).sessionState().sqlParser().parsePlan(body.sql)
         return apply(definition, spark.createDataFrame([], schema))
     except ParseException as error:
-        raise refused(definition, "the SQL", error, "correct it", line) from None
+        raise refused(definition.file, "the SQL", error, "correct it", line) from None
     except AnalysisException as error:
-        raise unresolved(definition, "the SQL", columns, error, line) from None
-
-
-def unresolved(
-    definition: Definition,
-    what: str,
-    columns: str,
-    error: AnalysisException,
-    line: int,
-    column: int | None = None,
-) -> DefinitionError:
-    """Return the analyzer's refusal of `what`; `columns` names the columns that it may use."""
-    cause = error.getErrorClass() or ""
-    parameters = error.getMessageParameters() or {}
-    if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
-        name = parameters["objectName"].replace("`", "")
-        return _located(definition, f"unknown column {name}", columns, error, line, column)
-    if cause == _UNKNOWN_TABLE:
-        name = parameters["relationName"].replace("`", "")
-        remedy = f"the only table is {EVENTS}"
-        return _located(definition, f"unknown table {name}", remedy, error, line, column)
-    return refused(definition, what, error, columns, line, column)
+        raise unresolved(definition.file, "the SQL", columns, ONLY_EVENTS, error, line) from None
 
 
 def _combining(frame: DataFrame) -> tuple[str, ...]:
@@ -186,31 +163,3 @@ def _combining(frame: DataFrame) -> tuple[str, ...]:
         node_names.add(str(plan.nodeName()))
         plans += gateway.each(plan.children())
     return tuple(sorted(node_names & _COMBINING))
-
-
-def refused(
-    definition: Definition,
-    what: str,
-    error: PySparkException,
-    do: str,
-    line: int,
-    column: int | None = None,
-) -> DefinitionError:
-    """Return Spark's refusal of `what` in a line, at the place that Spark names or at this one."""
-    text = f"Spark refuses {what}: {sentence(error)}"
-    return _located(definition, text, do, error, line, column)
-
-
-def _located(
-    definition: Definition,
-    what: str,
-    do: str,
-    error: PySparkException,
-    line: int,
-    column: int | None,
-) -> DefinitionError:
-    position = POSITION.search(str(error))
-    if position is None:
-        return definition.error(what, do, line, column)
-    found_line, found_position = (int(part) for part in position.groups() if part is not None)
-    return definition.error(what, do, found_line, found_position + 1)

@@ -10,10 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.errors import DefinitionError
-from tidemark.projection.analysis.spark_errors import sentence
 from tidemark.projection.decoding.ship_library import ship_library
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.query import Function
+from tidemark.user_sql.refusal import sentence
 
 
 def require_loadable(spark: SparkSession, definition: Definition) -> None:

@@ -18,14 +18,10 @@ from tidemark.headed_files.header import Header
 from tidemark.headed_files.python_file import PythonFile, read_python_file
 from tidemark.headed_files.sql_file import SqlFile, read_sql_file
 from tidemark.projection.definition import query
-from tidemark.projection.definition.checks import ResultCheck
 from tidemark.projection.definition.decoder import MODULES_DIR, DecoderRule, Kind
 from tidemark.projection.definition.fitting import require_fitting, target_of
 from tidemark.projection.definition.header import (
-    AnyCheck,
     AnyRule,
-    BlockingCheck,
-    CheckForm,
     ProjectionHeader,
     Retry,
     SourceForm,
@@ -39,6 +35,7 @@ from tidemark.projection.definition.source import (
     Source,
     Tags,
 )
+from tidemark.user_sql.row_check import read_checks
 
 _BESIDE = {"checks", "release", "look_back", "key", "from_"}
 """What of a header does not change the result."""
@@ -77,7 +74,7 @@ def read(file: Path) -> Definition:
         decoders=decoders,
         on_error=_on_error(form.on_error),
         state=header.node("state").padded,
-        checks=_checks(header, form.checks),
+        checks=read_checks(header, "checks", form.checks),
         key=_key(header, form.key),
         body=query.of(parts, is_fold=form.mode is Mode.FOLD),
         fingerprint=f"{form.version}-{_hash(parts, form, decoders)}",
@@ -184,27 +181,3 @@ def _missing(rule: DecoderRule, path: Path) -> DefinitionError:
         remedy = f"put the module beside the definition or into {MODULES_DIR}"
         return rule.error(f"there is no module {rule.function[0]}", remedy)
     return rule.error(f"there is no file {path}", "name it relative to the definition's own file")
-
-
-def _checks(header: Header, forms: Sequence[AnyCheck]) -> tuple[ResultCheck, ...]:
-    """Return the checks in their order."""
-    return tuple(_check(header, form, "checks", number) for number, form in enumerate(forms))
-
-
-def _check(
-    header: Header, form: str | BlockingCheck, *path: str | int, is_blocking: bool = True
-) -> ResultCheck:
-    if isinstance(form, CheckForm) and form.warn:
-        return _check(header, form.warn, *path, "warn", is_blocking=False)
-    node = header.node(*path)
-    if isinstance(form, str):
-        text, sql, is_unique = form, node.padded, False
-    elif form.not_null:
-        text, is_unique = f"not null {form.not_null}", False
-        sql = f"{header.node(*path, 'not-null').padded} IS NOT NULL"
-    else:
-        columns = ", ".join(form.unique)
-        text, is_unique = f"unique ({columns})", True
-        line, column = header.node(*path, "unique").place
-        sql = "\n" * (line - 1) + " " * (column - 1) + f"({columns})"
-    return ResultCheck(" ".join(text.split()), sql, is_unique, is_blocking, *node.place)

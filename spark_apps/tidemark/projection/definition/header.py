@@ -12,8 +12,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidemark.cassandra.schema import identifier
 from tidemark.errors import InvalidInput
-from tidemark.headed_files.form import BY_SHAPE, DIFFERENT, Form, OneKey, Text, refusal
+from tidemark.headed_files.form import BY_SHAPE, DIFFERENT, Form, OneKey, Text, Texts, refusal
 from tidemark.projection.definition.model import MAX_VERSION, Mode, Release, Start
+from tidemark.user_sql.row_check import AnyCheck
 
 _WORD = "[A-Za-z_][A-Za-z0-9_]*"
 MAX_LOOK_BACK = 10_000
@@ -35,7 +36,6 @@ Name = Annotated[
 ]
 """A name that Cassandra accepts without quotes."""
 EntityType = Annotated[Text, StringConstraints(pattern=r"^[^|]+$")]
-Texts = Annotated[tuple[Text, ...], *DIFFERENT]
 MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?Z)?$"
 """A day, or a time in UTC."""
 
@@ -135,28 +135,6 @@ class Retry(Form):
     retry_delay: Annotated[str, StringConstraints(pattern=r"^[0-9]{1,6} ?(ms|s|min)$")] = Field(
         examples=["200 ms"]
     )
-
-
-class BlockingCheck(OneKey):
-    """A check by its name."""
-
-    not_null: Text = Field("", description="the column that must not be null")
-    unique: Texts = Field((), description="the columns that no two rows may have alike")
-
-
-Requirement = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[BlockingCheck, Tag("mapping")], BY_SHAPE
-]
-"""A boolean expression over a row of the result, or a check by its name."""
-
-
-class CheckForm(BlockingCheck):
-    """A check by its name, or one that only warns."""
-
-    warn: Requirement = Field("", description="the check that does not stop the projection")
-
-
-AnyCheck = Annotated[Annotated[Text, Tag("text")] | Annotated[CheckForm, Tag("mapping")], BY_SHAPE]
 
 
 class ProjectionHeader(Form):

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from tidemark.errors import DefinitionError
 from tidemark.headed_files.header import error_in
-from tidemark.projection.definition.checks import ResultCheck
 from tidemark.projection.definition.decoder import DecoderRule
 from tidemark.projection.definition.on_error import OnError
 from tidemark.projection.definition.query import Body
 from tidemark.projection.definition.source import Source
+from tidemark.user_sql.row_check import RowCheck
 
 MAX_VERSION = 999
 """Three decimal digits: `transform.newest` keeps the version in the write timestamp."""
@@ -136,7 +136,7 @@ class Definition:
     decoders: tuple[DecoderRule, ...]
     on_error: OnError
     state: str
-    checks: tuple[ResultCheck, ...]
+    checks: tuple[RowCheck, ...]
     key: Key | None
     body: Body
     fingerprint: str

@@ -7,28 +7,8 @@ from dataclasses import dataclass
 from tidemark.headed_files.header import error_in
 from tidemark.headed_files.python_file import PythonFile
 from tidemark.headed_files.sql_file import SqlFile
-from tidemark.projection.definition.statement import StatementError, single_select
 from tidemark.projection.definition.user_modules import ModuleTexts, sources_in
-
-
-@dataclass(frozen=True)
-class Select:
-    """A SELECT.
-
-    Attributes:
-        sql: padded to its place in the file, without a semicolon at its end.
-    """
-
-    sql: str
-
-    @property
-    def line(self) -> int:
-        """The line of the file in which it starts."""
-        return self.sql.count("\n", 0, len(self.sql) - len(self.sql.lstrip())) + 1
-
-    def __str__(self) -> str:
-        """Return the text for reports."""
-        return "the SELECT"
+from tidemark.user_sql.statement import Select, read_select
 
 
 @dataclass(frozen=True)
@@ -63,17 +43,10 @@ def of(parts: SqlFile | PythonFile, *, is_fold: bool) -> Body:
     """
     if isinstance(parts, PythonFile):
         return _function(parts, is_fold)
-    text = parts.body
     if is_fold:
         remedy = "write it in Python, see docs/projections.md"
         raise parts.header.error("mode fold is a function", remedy, "mode")
-    try:
-        return Select(single_select(text))
-    except StatementError as error:
-        line = text.count("\n", 0, error.offset) + 1
-        column = error.offset - text.rfind("\n", 0, error.offset)
-        remedy = "write one SELECT over the table events"
-        raise error_in(parts.header.file, error.what, remedy, line, column) from None
+    return read_select(parts, "write one SELECT over the table events")
 
 
 def _function(parts: PythonFile, is_fold: bool) -> Function:

@@ -6,21 +6,10 @@ event whose predecessor was not consumed is held back by the rules of acceptance
 
 from __future__ import annotations
 
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    PythonException,
-    SparkRuntimeException,
-)
 
 from tidemark.context import RunContext
 from tidemark.errors import (
@@ -39,6 +28,7 @@ from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.planning.plan import ProjectionPlan
 from tidemark.projection.running.outcome import BatchOutcome, BatchSize, ProjectionOutcome
+from tidemark.spark.row_errors import is_of_rows
 from tidemark.text import counted
 from tidemark.window import from_millis
 
@@ -56,21 +46,6 @@ _SHOWN = 5
 _FORESEEN = (TidemarkError, WrongData, DefinitionError)
 """What an event, a result or a function of the user's is refused with; their subclasses say that a
 lock, Cassandra, a table or the history is missing, which no half has."""
-_SPARKS = (
-    ArithmeticException,
-    ArrayIndexOutOfBoundsException,
-    DateTimeException,
-    NumberFormatException,
-    PythonException,
-    SparkRuntimeException,
-)
-_JVMS = re.compile(
-    r"org\.apache\.spark\.api\.python\.PythonException"
-    r"|org\.apache\.spark\.Spark(Arithmetic|ArrayIndexOutOfBounds|DateTime|NumberFormat|Runtime)"
-    r"Exception"
-    r"|java\.lang\.(Arithmetic|NumberFormat|Runtime)Exception|java\.time\.[.\w]*Exception"
-)
-"""Of a failed Spark job, the JVM's own cause: Python of the user's, `raise_error`, arithmetic."""
 
 
 RunBatch = Callable[[Batch, set[int]], BatchOutcome]
@@ -223,12 +198,7 @@ def is_of_events(error: Exception) -> bool:
     """Return whether its events may have made a batch fail, so that a part of them may succeed."""
     if isinstance(error, TidemarkError):
         return type(error) in _FORESEEN
-    if isinstance(error, Py4JJavaError):
-        cause = error.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        return _JVMS.fullmatch(cause.getClass().getName()) is not None
-    return isinstance(error, _SPARKS)
+    return is_of_rows(error)
 
 
 def require_done(plan: ProjectionPlan, outcome: ProjectionOutcome) -> None:

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.errors import WrongData
-from tidemark.projection.analysis.analyze import AnalyzedDefinition, refused, unresolved
-from tidemark.projection.definition.checks import ResultCheck
+from tidemark.projection.analysis.analyze import ONLY_EVENTS, AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
-from tidemark.spark import gateway
+from tidemark.user_sql.evaluate import (
+    SHOWN_CHARACTERS,
+    fails,
+    named_columns,
+    require_evaluable,
+)
+from tidemark.user_sql.row_check import RowCheck
 
 _FAILS, _ROW = "_fails_{}", "_row"
-_WIDTH = 40
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Finding:
         example: of one such row, `column=value` of its key and of what the check names.
     """
 
-    check: ResultCheck
+    check: RowCheck
     failing: int
     rows: int
     example: str
@@ -56,21 +59,11 @@ def analyze(spark: SparkSession, checked: AnalyzedDefinition) -> None:
     if not definition.checks:
         return
     empty = spark.createDataFrame([], checked.result)
-    columns = f"the columns of the result are {', '.join(checked.result.names)}"
     for check in definition.checks:
-        what, place = f"the check {check.text}", (check.line, check.column)
-        try:
-            if not check.is_unique:
-                # An aggregate or a window would look at other rows, which only `unique` does.
-                empty.where(F.expr(check.sql))
-            empty.select(_fails(check))
-        except ParseException as error:
-            raise refused(definition, what, error, "correct it", *place) from None
-        except AnalysisException as error:
-            raise unresolved(definition, what, columns, error, *place) from None
+        require_evaluable(empty, check, definition.file, ONLY_EVENTS)
 
 
-def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) -> list[Finding]:
+def examine(rows: DataFrame, checks: Sequence[RowCheck], key: Sequence[str]) -> list[Finding]:
     """Find the checks that fail, in one job.
 
     Args:
@@ -82,9 +75,9 @@ def examine(rows: DataFrame, checks: Sequence[ResultCheck], key: Sequence[str]) 
         return []
     marks = [_FAILS.format(number) for number in range(len(checks))]
     marked = rows.select(
-        "*", *[_fails(check).alias(mark) for check, mark in zip(checks, marks, strict=True)]
+        "*", *[fails(check).alias(mark) for check, mark in zip(checks, marks, strict=True)]
     )
-    named = [_named(rows, check, key) for check in checks]
+    named = [named_columns(rows, check, key) for check in checks]
     aggregates = marked.agg(
         F.count(F.lit(1)).alias("rows"),
         *[F.count_if(mark).alias(f"{mark}_n") for mark in marks],
@@ -122,27 +115,10 @@ def require(definition: Definition, findings: Sequence[Finding]) -> list[Finding
     return [finding for finding in findings if not finding.check.is_blocking]
 
 
-def _fails(check: ResultCheck) -> Column:
-    if check.is_unique:
-        alike = Window.partitionBy(F.expr(check.sql))
-        return F.count(F.lit(1)).over(alike) > 1
-    return ~F.coalesce(F.expr(check.sql), F.lit(True))
-
-
-def _named(rows: DataFrame, check: ResultCheck, key: Sequence[str]) -> list[str]:
-    """Return the columns of an example: the key's and the check's; Spark orders no maps."""
-    plan = gateway.analyzed_plan(rows.select(F.expr(check.sql)))
-    used = [str(attribute.name()) for attribute in gateway.each(plan.references().toSeq())]
-    ordered = {
-        field.name
-        for field in rows.schema.fields
-        if not any(kind in field.dataType.simpleString() for kind in ("map<", "interval", "void"))
-    }
-    return [name for name in dict.fromkeys([*key, *sorted(used)]) if name in ordered]
-
-
 def _shown(aggregates: T.Row, name: str) -> str:
     example = aggregates.asDict().get(name)
     if example is None:
         return ""
-    return ", ".join(f"{key}={str(value)[:_WIDTH]}" for key, value in example.asDict().items())
+    return ", ".join(
+        f"{key}={str(value)[:SHOWN_CHARACTERS]}" for key, value in example.asDict().items()
+    )

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.partitioning import columns, keys
+from tidemark.partitioning import columns
 from tidemark.projection import shapes
 from tidemark.projection.decoding.decode import with_parsed
 from tidemark.projection.decoding.prepare import Decoders
@@ -16,7 +16,6 @@ from tidemark.spark.shapes import shaped
 
 WRITE_TIME = "tidemark_write_time"
 _RANK = "_rank"
-_TICKS_PER_MICROSECOND = 10
 
 
 @shaped(rows=shapes.EVENT, returns=shapes.DISTINCT_EVENTS)
@@ -58,8 +57,6 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
     parsed, mark = with_parsed(events, fields, decoders), _mark(events)
     if mark:
         parsed = parsed.withColumn("cause", _cause_with_snapshots())
-    microseconds = F.call_function("div", F.col("ticks"), F.lit(_TICKS_PER_MICROSECOND))
-    event_time = F.timestamp_micros(microseconds - keys.UUID_EPOCH_TICKS // _TICKS_PER_MICROSECOND)
     source = F.struct(
         F.col("event_timeuuid").alias("timeuuid"),
         "ser_id",
@@ -72,7 +69,7 @@ def decode(events: DataFrame, fields: T.StructType, decoders: Decoders | None = 
     return parsed.select(
         "persistence_id",
         "sequence_nr",
-        event_time.alias("timestamp"),
+        columns.ticks_timestamp(F.col("ticks")).alias("timestamp"),
         "time_bucket",
         "tags",
         *mark,

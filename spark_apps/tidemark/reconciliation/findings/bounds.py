@@ -31,6 +31,7 @@ class Bounds:
         settled_before: the progress of events before it must have been written.
         bucket_size: the bucket size of the tag views.
         last_bucket: the newest time bucket (epoch ms) that is compared.
+        target_partition_size: of messages, in events.
         removed: the time buckets whose rows purge or a TTL may have removed, as validate sees them.
         emptied_buckets: time buckets (epoch ms) that purge removed and tag-write did not refill.
         window: only rows in these time buckets are compared; all when None.
@@ -40,6 +41,7 @@ class Bounds:
     settled_before: int
     bucket_size: BucketSize
     last_bucket: int
+    target_partition_size: int
     removed: Removed = field(default_factory=Removed)
     emptied_buckets: frozenset[int] = frozenset()
     window: Window | None = None
@@ -56,6 +58,7 @@ class Bounds:
             keys.epoch_ms_ticks(now - max(delay, PROGRESS_GRACE_MS)),
             size,
             keys.time_bucket(last, size),
+            settings.target_partition_size,
             removed(run.control, settings, now),
             emptied_buckets(run.control, settings),
             window,

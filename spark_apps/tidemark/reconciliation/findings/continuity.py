@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import sequence, tag_sequence, unwritable
+from tidemark.continuity.findings import partition_nr, sequence, tag_sequence, unwritable
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.shapes import ABSENT, FINDINGS
 from tidemark.journal import frames
@@ -77,9 +77,12 @@ def further_findings(
             keys.index, progress, keys.scanning, deleted, keys.listed, bounds.last_bucket
         )
         ids = accused.select("persistence_id").distinct()
-        findings = findings.unionByName(
-            sequence.sequence_findings(keys.index, deleted)
-        ).unionByName(ends.join(ids, on="persistence_id", how="left_anti"))
+        of_messages = [
+            sequence.sequence_findings(keys.index, deleted),
+            partition_nr.misplaced_events(keys.index, deleted, bounds.target_partition_size),
+            ends.join(ids, on="persistence_id", how="left_anti"),
+        ]
+        findings = reduce(DataFrame.unionByName, of_messages, findings)
     # Progress that names no event has no time bucket; the comparison has accused it.
     is_placed = F.col("time_bucket").isNotNull() & bounds.holds("time_bucket")
     return _as_findings(findings.where(is_placed))

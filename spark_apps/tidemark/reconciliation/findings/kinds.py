@@ -35,6 +35,7 @@ MEANINGS = {
     checks.SEQUENCE_NR_GAP: "events are missing from messages before this one",
     checks.SEQUENCE_NR_MISSING_HEAD: "the first events are missing from messages",
     checks.SEQUENCE_NR_DUPLICATE: "one sequence nr belongs to two events: two writers",
+    checks.WRONG_PARTITION_NR: "an event where no reader looks for it",
     checks.SEQUENCE_NR_LOST_TAIL: "the last events are missing from messages",
     checks.TAG_PID_SEQUENCE_NR_GAP: "rows of events that are deleted are missing before this one",
     checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD: "the first rows are missing, and so are their events",

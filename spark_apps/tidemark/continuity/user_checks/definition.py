@@ -1,0 +1,106 @@
+"""The file that defines a check: a header in YAML, then one SELECT whose rows are checked.
+
+Nothing here needs Spark; `user_checks.evaluate` checks the SQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from tidemark.continuity.findings.checks import CHECKS, Check, Layer, Severity
+from tidemark.errors import InvalidInput
+from tidemark.headed_files.form import Form, Text
+from tidemark.headed_files.header import error_in
+from tidemark.headed_files.sql_file import read_sql_file
+from tidemark.user_sql.row_check import AnyCheck, RowCheck, read_check
+from tidemark.user_sql.statement import Select, read_select
+
+FRAMES = ("messages", "tag_rows", "findings")
+"""The tables that a SELECT may read."""
+_TAKEN = {
+    "time_bucket",
+    "findings",
+    "warnings",
+    "settled_findings",
+    "messages_checked",
+    "tag_rows_checked",
+}
+"""Names that stand beside those of checks in the judged table and in reports."""
+
+
+class CheckHeader(Form):
+    """The header of a check of validate."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = Field(
+        description="unique among the checks; findings have it", examples=["one_tag_per_flight"]
+    )
+    check: AnyCheck = Field(
+        description="what must be true of each row of the SELECT",
+        examples=["tags <= 1", {"not-null": "tag"}, {"unique": ["tag"]}, {"warn": "tags <= 1"}],
+    )
+    rule: Text = Field(
+        "",
+        description="the same in one line for people",
+        examples=["No flight has more than one tag."],
+    )
+
+
+@dataclass(frozen=True)
+class UserCheck:
+    """A check that a user has written.
+
+    Attributes:
+        file: the file that defines it.
+        check: its name, rule and severity.
+        condition: what must be true of each row of the SELECT.
+        select: the rows.
+    """
+
+    file: Path
+    check: Check
+    condition: RowCheck
+    select: Select
+
+
+def load(directory: Path) -> list[UserCheck]:
+    """Read every check of a directory, sorted by name.
+
+    Raises:
+        InvalidInput: there is no such directory.
+        DefinitionError: a file cannot be used, or its name is taken.
+    """
+    if not directory.is_dir():
+        raise InvalidInput(
+            "there is no such directory",
+            where=str(directory),
+            do="set TIDEMARK_CHECKS_DIR to the directory of your checks",
+        )
+    taken = {**dict.fromkeys(_TAKEN, "Tidemark"), **{check.name: "Tidemark" for check in CHECKS}}
+    checks = []
+    for file in sorted(directory.glob("*.sql")):
+        check = _read(file)
+        if by := taken.get(check.check.name):
+            what = f"the name {check.check.name} is taken by {by}"
+            raise error_in(file, what, "choose another name", 1)
+        taken[check.check.name] = file.name
+        checks.append(check)
+    return sorted(checks, key=lambda check: check.check.name)
+
+
+def _read(file: Path) -> UserCheck:
+    parts = read_sql_file(file)
+    header = parts.header.checked(CheckHeader)
+    condition = read_check(parts.header, header.check, "check")
+    select = read_select(parts, f"write one SELECT over the tables {', '.join(FRAMES)}")
+    check = Check(
+        header.name,
+        header.rule or condition.text,
+        Layer.USER,
+        Severity.BLOCKS if condition.is_blocking else Severity.WARNS,
+        is_repairable=False,
+    )
+    return UserCheck(file, check, condition, select)

@@ -1,0 +1,202 @@
+"""Users' checks, evaluated by Spark over what a run of validate has read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.continuity import shapes
+from tidemark.continuity.findings import finding
+from tidemark.continuity.user_checks.definition import FRAMES, UserCheck
+from tidemark.errors import root_cause
+from tidemark.headed_files.header import error_in
+from tidemark.journal.shapes import MESSAGES, TAG_ROWS
+from tidemark.partitioning import columns
+from tidemark.spark import gateway
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.row_errors import is_of_rows
+from tidemark.spark.shapes import shaped
+from tidemark.user_sql.evaluate import SHOWN_CHARACTERS, fails, named_columns, require_evaluable
+from tidemark.user_sql.refusal import refused, unresolved
+
+_TABLES = f"the tables are {', '.join(FRAMES)}"
+_KEY = {"time_bucket": "bigint", "persistence_id": "string", "tag": "string", "number": "bigint"}
+"""The columns of a result that become the key of a finding; only the first is required."""
+_SCHEMAS = {
+    "messages": "persistence_id string, sequence_nr bigint, timestamp timestamp,"
+    " time_bucket bigint, tags array<string>",
+    "tag_rows": "tag string, time_bucket bigint, timestamp timestamp, persistence_id string,"
+    " sequence_nr bigint, tag_pid_sequence_nr bigint",
+    "findings": finding.SCHEMA,
+}
+
+
+def require_usable(spark: SparkSession, checks: Sequence[UserCheck]) -> None:
+    """Parse and analyze each check against empty tables; nothing is read.
+
+    Raises:
+        DefinitionError: Spark refuses a check, or its result has no time bucket; naming file, line,
+            column and what would be right.
+    """
+    if not checks:
+        return
+    with _views({name: spark.createDataFrame([], ddl) for name, ddl in _SCHEMAS.items()}):
+        for check in checks:
+            rows = _selected(spark, check)
+            _require_key(check, rows)
+            require_evaluable(rows, check.condition, check.file, _TABLES)
+
+
+@shaped(messages=MESSAGES, tag_rows=TAG_ROWS, findings=shapes.FINDINGS, returns=shapes.FINDINGS)
+def failures(
+    messages: DataFrame,
+    tag_rows: DataFrame,
+    findings: DataFrame,
+    checks: Sequence[UserCheck],
+    buckets: Collection[int],
+    keep: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    """Return a finding for each key of rows that fail a check, computed.
+
+    Args:
+        messages: events; those of the time buckets are checked.
+        tag_rows: rows of the tag views; the same.
+        findings: of the checks that are not users'.
+        checks: those that `require_usable` has accepted.
+        buckets: the time buckets (epoch ms).
+        keep: keeps a frame in memory.
+
+    Raises:
+        DefinitionError: a check cannot be computed, or a row that fails it has another time bucket.
+    """
+    spark = messages.sparkSession
+    timed = {
+        name: finding.within(frame, buckets)
+        .withColumn("timestamp", columns.ticks_timestamp(F.col("ticks")))
+        .select(*_names(name))
+        for name, frame in (("messages", messages), ("tag_rows", tag_rows))
+    }
+    none = local_rows(spark, [], finding.SCHEMA)
+    with _views({**timed, "findings": findings.select(*_names("findings"))}):
+        parts = [_computed(spark, check, buckets, keep) for check in checks]
+    return reduce(DataFrame.unionByName, parts, none)
+
+
+def _names(frame: str) -> list[str]:
+    return [column.split()[0] for column in _SCHEMAS[frame].split(",")]
+
+
+@contextmanager
+def _views(frames: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Make the frames tables of the session for the block."""
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    try:
+        yield
+    finally:
+        for name, frame in frames.items():
+            frame.sparkSession.catalog.dropTempView(name)
+
+
+def _selected(spark: SparkSession, check: UserCheck) -> DataFrame:
+    line = check.select.line
+    columns_of = "; ".join(f"of {name}: {', '.join(_names(name))}" for name in FRAMES)
+    try:
+        # By itself first: in parentheses a syntax error would be described by them.
+        gateway.session_of(spark).sessionState().sqlParser().parsePlan(check.select.sql)
+        # In parentheses nothing but a query is possible.
+        return spark.sql(f"SELECT * FROM ({check.select.sql}\n)")
+    except ParseException as error:
+        raise refused(check.file, "the SQL", error, "correct it", line) from None
+    except AnalysisException as error:
+        raise unresolved(
+            check.file, "the SQL", f"the columns are {columns_of}", _TABLES, error, line
+        ) from None
+
+
+def _require_key(check: UserCheck, rows: DataFrame) -> None:
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    if len(types) < len(rows.columns):
+        what = "the result has a column twice"
+        raise error_in(check.file, what, "name each of them once, with AS", check.select.line)
+    if "time_bucket" not in types:
+        raise error_in(
+            check.file,
+            "the result has no time_bucket",
+            "select it: a finding belongs to the time bucket whose run found it",
+            check.select.line,
+        )
+    for name, kind in _KEY.items():
+        if types.get(name, kind) != kind:
+            what = f"{name} is {types[name]}, not {kind}"
+            raise error_in(check.file, what, "cast it, or name it otherwise", check.select.line)
+
+
+def _computed(
+    spark: SparkSession,
+    check: UserCheck,
+    buckets: Collection[int],
+    keep: Callable[[DataFrame], DataFrame],
+) -> DataFrame:
+    failed = keep(_failed(_selected(spark, check), check))
+    wanted = local_rows(spark, [(bucket,) for bucket in buckets], "time_bucket bigint")
+    elsewhere = failed.join(F.broadcast(wanted), on="time_bucket", how="left_anti")
+    line = check.select.line
+    try:
+        # An aggregate, since a limit would leave rows uncomputed.
+        [strays] = elsewhere.agg(F.count(F.lit(1)), F.min("time_bucket")).collect()
+    except Exception as error:
+        if not is_of_rows(error):
+            raise
+        what = f"the check cannot be computed: {root_cause(error)}"
+        raise error_in(check.file, what, "correct it", line) from None
+    if strays[0]:
+        what = f"a row that fails is of time bucket {strays[1]}, which is not validated"
+        raise error_in(check.file, what, "select the time_bucket of the tables", line)
+    return failed
+
+
+@shaped(returns=shapes.FINDINGS)
+def _failed(rows: DataFrame, check: UserCheck) -> DataFrame:
+    """Return a finding for each key of the rows that fail a check."""
+    condition = check.condition
+    evidence = [name for name in named_columns(rows, condition, ()) if name not in _KEY]
+    marked = rows.withColumn("_fails", fails(condition)).where("_fails")
+    absent = {"persistence_id": F.lit(""), "tag": F.lit(""), "number": F.lit(0).cast("bigint")}
+    key = [
+        F.coalesce(F.col(name), absent[name]).alias(name) if name in rows.columns
+        else absent[name].alias(name)
+        for name in absent
+    ]  # fmt: skip
+    more = F.count(F.lit(1)) - 1
+    return (
+        marked.select("time_bucket", *key, _detail(condition.text, evidence).alias("detail"))
+        .groupBy("time_bucket", *absent)
+        .agg(F.min("detail").alias("detail"), more.alias("more"))
+        .select(
+            *("time_bucket", "persistence_id", "tag"),
+            F.lit(check.check.name).alias("check_name"),
+            "number",
+            F.lit(None).cast("bigint").alias("expected"),
+            F.when(F.col("more") == 0, F.col("detail"))
+            .otherwise(F.concat("detail", F.format_string(" and %,d more rows", "more")))
+            .alias("detail"),
+        )
+    )
+
+
+def _detail(text: str, evidence: Sequence[str]) -> Column:
+    """Return the check and the values that it names, in a clause."""
+    values = [
+        F.concat(
+            F.lit(f"{name}="),
+            F.coalesce(F.substring(F.col(name).cast("string"), 1, SHOWN_CHARACTERS), F.lit("null")),
+        )
+        for name in evidence
+    ]
+    return F.concat_ws(": ", F.lit(text), *([F.concat_ws(", ", *values)] if values else []))

@@ -1,0 +1,41 @@
+"""Failures of Spark jobs that the rows or the user's query have caused, and not the cluster."""
+
+from __future__ import annotations
+
+import re
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    PythonException,
+    SparkRuntimeException,
+)
+
+_SPARKS = (
+    ArithmeticException,
+    ArrayIndexOutOfBoundsException,
+    DateTimeException,
+    NumberFormatException,
+    PythonException,
+    SparkRuntimeException,
+)
+_JVMS = re.compile(
+    r"org\.apache\.spark\.api\.python\.PythonException"
+    r"|org\.apache\.spark\.Spark(Arithmetic|ArrayIndexOutOfBounds|DateTime|NumberFormat|Runtime)"
+    r"Exception"
+    r"|java\.lang\.(Arithmetic|NumberFormat|Runtime)Exception|java\.time\.[.\w]*Exception"
+)
+"""Of a failed Spark job, the JVM's own cause: Python of the user's, `raise_error`, arithmetic."""
+
+
+def is_of_rows(error: Exception) -> bool:
+    """Return whether a Spark job would not fail with other rows, or another query."""
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return _JVMS.fullmatch(cause.getClass().getName()) is not None
+    return isinstance(error, _SPARKS)

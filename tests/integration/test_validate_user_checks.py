@@ -1,0 +1,141 @@
+"""Checks that users write: they block or warn, can be settled, and are refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.integration.support import Journal
+from tests.integration.test_validate import bucket, days, fill, findings, states, validate
+from tests.integration.test_validate_incremental import NEWS
+from tests.integration.test_validate_incremental import validate as validate_days
+from tidemark.cassandra.schema import create_own_tables
+
+pytestmark = pytest.mark.usefixtures("production")
+
+__all__ = ["days"]
+
+FEW = """\
+/*---
+name: few_events
+rule: No persistence id has more than two events a day.
+check: {check}
+---*/
+
+SELECT time_bucket, persistence_id, count(*) AS events
+FROM messages GROUP BY time_bucket, persistence_id
+"""
+
+
+@pytest.fixture
+def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory of checks, without any yet."""
+    directory = tmp_path / "checks"
+    directory.mkdir()
+    monkeypatch.setenv("TIDEMARK_CHECKS_DIR", str(directory))
+    return directory
+
+
+def test_a_check_blocks_until_it_holds_or_is_settled(
+    days: Journal, checks: Path, tmp_path: Path
+) -> None:
+    (checks / "few.sql").write_text(FEW.replace("{check}", "events < 2 OR persistence_id = 'two'"))
+
+    failed = validate(days)
+
+    assert failed.status == 3, failed.stderr
+    assert states(days) == dict.fromkeys(range(3), "failed")
+    assert findings(days) == {("few_events", "one", "", 0, None, bucket(day)) for day in range(3)}
+    assert {(row["layer"], row["severity"], row["detail"]) for row in days.own_rows("finding")} == {
+        ("user", "blocks", "events < 2 OR persistence_id = 'two': events=2")
+    }
+    assert failed.report["counts"]["few_events"] == 3
+    (line,) = failed.error_lines
+    settle = ("settle", "--check", "few_events", "--reason", "the load test")
+    assert (
+        "put right what your check few_events finds, or give it up:"
+        " `spark_apps/reconcile.py settle --check few_events --reason ...`"
+    ) in line
+    page = (tmp_path / "docs" / failed.report["details"]["data_docs"]).read_text()
+    assert "Does not hold: No persistence id has more than two events a day." in page
+
+    assert days.run("reconcile", *settle, "--apply").report["counts"] == {"findings_settled": 3}
+    passed = validate(days)
+    assert passed.status == 0, passed.stderr
+    assert passed.report["counts"]["settled_findings"] == 3
+    assert states(days) == dict.fromkeys(range(3), "done")
+
+
+def test_a_check_that_warns_passes_and_is_told(days: Journal, checks: Path, tmp_path: Path) -> None:
+    (checks / "few.sql").write_text(FEW.replace("{check}", "{warn: events < 2}"))
+
+    result = validate(days)
+
+    assert result.status == 0, result.stderr
+    assert states(days) == dict.fromkeys(range(3), "done")
+    assert {row["severity"] for row in days.own_rows("finding")} == {"warns"}
+    counts = {"findings": 0, "warnings": 6, "few_events": 6}
+    assert result.report["counts"].items() >= counts.items()
+    assert "warning: few_events: one: events < 2: events=2 in bucket" in result.stdout
+    refused = days.run("reconcile", "settle", "--check", "few_events", "--reason", "r")
+    assert refused.status == 2
+    assert "no check 'few_events'" in refused.error_lines[0]
+
+    # Without its file nobody makes it any more; earlier pages still show it.
+    page = tmp_path / "docs" / result.report["details"]["data_docs"]
+    (checks / "few.sql").unlink()
+    assert validate(days, "--force").report["counts"].keys().isdisjoint({"warnings", "few_events"})
+    assert days.own_rows("finding") == []
+    assert "few_events" in page.read_text()
+
+
+def test_a_check_is_made_of_what_is_new(
+    make_journal: Callable[..., Journal], checks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidemark.continuity.reading.incremental.FEW_EVENTS", 0)
+    monkeypatch.setattr("tidemark.continuity.reading.incremental.NEWS_SHARE", 0)
+    journal = make_journal(BUCKET_SIZE="Day", DATA_DOCS_DIR=str(checks.parent / "docs"))
+    journal.index_timestamps()
+    fill(journal, "one")
+    create_own_tables(journal.control, journal.settings())
+    assert validate_days(journal, 0, 2).status == 0
+    (checks / "few.sql").write_text(FEW.replace("{check}", "events < 2"))
+    (checks / "rows.sql").write_text(
+        "/*---\nname: odd_rows\ncheck: {warn: number % 2 = 1}\n---*/\n"
+        "SELECT time_bucket, persistence_id, tag, tag_pid_sequence_nr AS number FROM tag_rows"
+    )
+
+    new = validate_days(journal, 2, 3)
+
+    assert new.status == 3, new.stderr
+    assert NEWS in new.stdout
+    assert findings(journal) == {
+        ("few_events", "one", "", 0, None, bucket(2)),
+        ("odd_rows", "one", "t", 6, None, bucket(2)),
+    }
+    assert states(journal) == {0: "done", 1: "done", 2: "failed"}
+    # What has passed is looked at when somebody asks for it.
+    (checks / "rows.sql").unlink()
+    assert validate_days(journal, 2, 3, "--scope", "all").status == 3
+    assert states(journal) == dict.fromkeys(range(3), "failed")
+
+
+def test_a_check_that_cannot_be_used_is_refused_before_anything_is_written(
+    days: Journal, checks: Path
+) -> None:
+    file = checks / "few.sql"
+    for text, why in (
+        ("SELECT 1", "there is no front matter"),
+        (FEW.replace("{check}", "event < 2"), "unknown column event"),
+        (FEW.replace("{check}", "events < 2").replace("messages", "message"), "unknown table"),
+        (FEW.replace("{check}", "events < raise_error('no')"), "RuntimeException: no"),
+    ):
+        file.write_text(text)
+        result = validate(days)
+        assert result.status == 2, result.stderr
+        (line,) = result.error_lines
+        assert why in line
+        assert f"{file}:" in line
+        assert days.own_rows("finding") == []
