@@ -245,6 +245,7 @@ def test_what_the_real_plugin_wrote_and_deleted_is_clean(journal: Journal) -> No
         "tag_rows_checked": 18,
         "removed_ids": 0,
         "rows_of_deleted_events": 6,
+        "rows_of_lost_events": 0,
         "exempt_rows": 0,
         "settled_findings": 0,
         "findings": 0,

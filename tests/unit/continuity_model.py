@@ -38,13 +38,14 @@ class Event:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of tag_views."""
+    """A row of tag_views; one that is held elsewhere lies in another time bucket than `bucket`."""
 
     tag: str
     number: int
     event: int
     bucket: int
     copy: int = 0
+    held_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,8 @@ def _tag_sequence(
             yield f"tag_pid_sequence_nr_{kind}", tag, row.number, lowest, row.bucket
         if before and before.number == row.number:
             yield "tag_pid_sequence_nr_duplicate", tag, row.number, row.number, row.bucket
+        if before and before.number < row.number and before.event > row.event:
+            yield "tag_pid_sequence_nr_out_of_order", tag, row.number, None, row.bucket
         before = row
     by_event = sorted(rows, key=lambda row: (row.event, row.number, row.bucket, row.copy))
     for earlier, other in pairwise(by_event):
@@ -307,5 +310,20 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
             "timestamp string",
             "time_bucket bigint",
             "cause string",
+        ),
+        misplaced=frame(
+            [
+                (pid, r.tag, r.event, r.number, "", 0, r.bucket, r.held_in)
+                for pid, history in items
+                for r in history.rows
+                if r.held_in is not None
+            ],
+            "tag string",
+            "sequence_nr bigint",
+            "tag_pid_sequence_nr bigint",
+            "timestamp string",
+            "ticks bigint",
+            "time_bucket bigint",
+            "held_in bigint",
         ),
     )

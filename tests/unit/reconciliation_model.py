@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import tag_sequence, unwritable
+from tidemark.continuity.findings import row_place, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys
 from tidemark.continuity.findings.all_findings import all_findings as all_validate_findings
 from tidemark.continuity.plan import Owed
@@ -20,7 +20,7 @@ from tidemark.reconciliation.findings import continuity, kinds
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.expected import REMOVED
 from tidemark.reconciliation.findings.read import ScopedKeys
-from tidemark.reconciliation.findings.rows import all_findings
+from tidemark.reconciliation.findings.rows import KeptRows, all_findings
 from tidemark.reconciliation.repair.run import ACTIONS
 from tidemark.spark.local_rows import local_rows
 
@@ -183,7 +183,8 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
     """Return the findings of `check`."""
     keys = keys_of(spark, journal)
-    own = all_findings(keys, bounds, keep=lambda frame: frame.cache()).localCheckpoint()
+    kept = KeptRows.of(keys, DataFrame.cache)
+    own = all_findings(keys, kept, bounds, keep=DataFrame.cache).localCheckpoint()
     absent = continuity.absent_events(keys, bounds)
     further = continuity.further_findings(keys, own, absent, bounds, of_ids=True)
     rows = [row.asDict() for row in own.unionByName(further).collect()]
@@ -206,6 +207,7 @@ def validated(
         deleted=deleted,
         listed=keys.listed,
         unwritable=unwritable.none(absent),
+        misplaced=row_place.misplaced_rows(keys.rows, bounds.bucket_size),
     )
     findings = all_validate_findings(
         read, absent, bounds.removed, buckets, bounds.target_partition_size

@@ -93,11 +93,38 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
     ),
     "one number on two rows": (
         replace(WHOLE, rows=(*WHOLE.rows, Row("a", 2, 9, 6))),
-        {("tag_pid_sequence_nr_duplicate", "a", 2, 2, 6)},
+        {
+            ("tag_pid_sequence_nr_duplicate", "a", 2, 2, 6),
+            ("tag_pid_sequence_nr_out_of_order", "a", 3, None, 4),
+        },
     ),
     "one event with two numbers": (
         replace(WHOLE, rows=(*WHOLE.rows, Row("a", 4, 4, 4, copy=1))),
         {("tag_pid_sequence_nr_duplicate", "a", 4, 3, 4)},
+    ),
+    "numbers that are swapped": (
+        replace(
+            WHOLE,
+            rows=(
+                *(row for row in WHOLE.rows if row.tag != "a"),
+                *(Row("a", 1, 1, 1), Row("a", 3, 2, 2), Row("a", 2, 4, 4)),
+            ),
+        ),
+        {("tag_pid_sequence_nr_out_of_order", "a", 3, None, 2)},
+    ),
+    "a row in another time bucket": (
+        replace(
+            WHOLE, rows=tuple(replace(r, held_in=9 if r.event == 4 else None) for r in WHOLE.rows)
+        ),
+        {("wrong_time_bucket", "a", 3, None, 4)},
+    ),
+    "a row of a deleted event in another time bucket": (
+        replace(
+            WHOLE,
+            rows=tuple(replace(r, held_in=9 if r.event == 4 else None) for r in WHOLE.rows),
+            deleted_to=4,
+        ),
+        set(),
     ),
     "tag tail": (
         replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row.event != 4)),

@@ -283,6 +283,42 @@ def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) 
     }
 
 
+def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> None:
+    whole = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, ""))
+
+    def without(history: History, *numbers: int) -> History:
+        left = frozenset(event for event in history.events if event.number not in numbers)
+        return replace(history, events=left)
+
+    journal = {
+        "middle": without(whole, 2),
+        "first": without(whole, 1),
+        "the last of its tag": without(whole, 4),
+        "above a deletion": without(whole.deleted(1), 2),
+        "with a row less": without(whole, 2).without_rows(whole.row("a", 2)),
+        "behind the last": without(whole, 4, 5),
+        "deleted": whole.deleted(2),
+    }
+
+    found = findings_of(spark, journal)
+
+    kinds = {(row["persistence_id"], row["kind"], row["tag"], row["sequence_nr"]) for row in found}
+    assert kinds == {
+        ("middle", "sequence_nr_gap", "", 3),
+        ("first", "sequence_nr_missing_head", "", 2),
+        ("the last of its tag", "sequence_nr_gap", "", 5),
+        ("above a deletion", "sequence_nr_missing_head", "", 3),
+        # What has no row any more leaves no number behind.
+        ("with a row less", "sequence_nr_gap", "", 3),
+        ("with a row less", "wrong_number", "a", 4),
+        ("with a row less", "progress_ahead", "a", 4),
+        # There may never have been such an event.
+        ("behind the last", "extra_row", "a", 4),
+        ("behind the last", "progress_ahead", "a", 4),
+        ("behind the last", "scanning_ahead", "", 5),
+    }
+
+
 def test_rows_that_need_not_be_there_are_told_apart_from_the_findings(spark: SparkSession) -> None:
     keys = keys_of(spark, {"p": replace(WHOLE, rows=frozenset())})
     expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))

@@ -228,7 +228,7 @@ def _purpose(remedy: Remedy) -> str:
         return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events, or give it up"
     if check == UNWRITABLE_EVENT:
         return "repair each event that cannot be written, or give it up"
-    return "restore from a backup what no table has any more, or give it up"
+    return "restore what is lost from a backup or its tag views, or give it up"
 
 
 def _command(remedy: Remedy) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.journal.shapes import ID, MESSAGE_KEYS, PARTITIONED_EVENTS
+from tidemark.journal.shapes import ID, MESSAGE_KEYS, PARTITIONED_EVENTS, TAG_ROWS
 from tidemark.spark.shapes import Shape
 
 FINDINGS: Shape = {
@@ -55,6 +55,8 @@ UNWRITABLE: Shape = {
     "cause": "string",
 }
 """Events that no reader could read."""
+MISPLACED: Shape = {**TAG_ROWS, "held_in": "bigint"}
+"""Rows of the tag views; `time_bucket` is their event's, `held_in` that of their partition."""
 TAILS: Shape = {
     **MESSAGE_KEYS,
     "tag": "string",

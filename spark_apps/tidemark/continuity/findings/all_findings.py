@@ -13,6 +13,7 @@ from tidemark.continuity.findings import (
     finding,
     partition_nr,
     partition_size,
+    row_place,
     sequence,
     tag_sequence,
     unwritable,
@@ -36,6 +37,7 @@ class JournalKeys:
         deleted: `journal.frames.deleted`.
         listed: `journal_keys.listed`.
         unwritable: `unwritable.unwritable_events`.
+        misplaced: `row_place.misplaced_rows`.
     """
 
     index: DataFrame
@@ -46,6 +48,7 @@ class JournalKeys:
     deleted: DataFrame
     listed: DataFrame
     unwritable: DataFrame
+    misplaced: DataFrame
 
 
 @shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
@@ -112,4 +115,5 @@ def _others(
         tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
         tag_sequence.untagged_events(absent, keys.unwritable),
         unwritable.unwritable_findings(keys.unwritable),
+        row_place.misplaced_findings(keys.misplaced, keys.deleted),
     ]

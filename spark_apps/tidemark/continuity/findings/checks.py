@@ -35,6 +35,12 @@ TAG_PID_SEQUENCE_NR_DUPLICATE = "tag_pid_sequence_nr_duplicate"
 TAG_PID_SEQUENCE_NR_LOST_TAIL = "tag_pid_sequence_nr_lost_tail"
 """tag_write_progress counts more rows than the highest number in tag_views."""
 
+TAG_PID_SEQUENCE_NR_OUT_OF_ORDER = "tag_pid_sequence_nr_out_of_order"
+"""A row has a higher number than that of a later event: a reader meets a gap there."""
+
+WRONG_TIME_BUCKET = "wrong_time_bucket"
+"""A row lies in another time bucket than its event: no reader looks for it there."""
+
 UNTAGGED_EVENT = "untagged_event"
 """An event that carries a tag has no row under it: no reader of that tag ever sees it."""
 
@@ -135,6 +141,16 @@ CHECKS = (
     Check(
         TAG_PID_SEQUENCE_NR_LOST_TAIL,
         "tag_views holds the last row that tag_write_progress counts, unless it was purged.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
+        "The rows of a persistence id and tag are numbered in the order of their events.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        WRONG_TIME_BUCKET,
+        "Every row of tag_views lies in the time bucket of its event.",
         Layer.TAG_VIEWS,
     ),
     Check(

@@ -64,10 +64,11 @@ def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
 def tag_sequence_findings(
     rows: DataFrame, absent: DataFrame, deleted: DataFrame, removed: Removed
 ) -> DataFrame:
-    """Find gaps, missing heads and duplicates, each in the time bucket of the row that shows it.
+    """Find gaps, missing heads, duplicates and numbers that are not in the order of the events.
 
-    In a finding, number is the tag pid sequence nr found, expected the lowest one missing (in a
-    duplicate: the same, or the event's other number).
+    Each is in the time bucket of the row that shows it. In a finding, number is the tag pid
+    sequence nr found, expected the lowest one missing; in a duplicate the same, or the event's
+    other number; of what is out of order null.
     """
     number, expected, previous = (
         F.col("tag_pid_sequence_nr"),
@@ -86,10 +87,17 @@ def tag_sequence_findings(
     renumbered = F.format_string(
         "the event with sequence nr %d has the numbers %d and %d", event, number_before, number
     )
-    gap, head, duplicate = (
+    event_of_previous = F.col("previous_sequence_nr")
+    is_out_of_order = (number > previous) & (event < event_of_previous)
+    swapped = F.format_string(
+        "%d is of the event with sequence nr %d, %d of the later one with %d",
+        *(number, event, previous, event_of_previous),
+    )
+    gap, head, duplicate, out_of_order = (
         checks.TAG_PID_SEQUENCE_NR_GAP,
         checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD,
         checks.TAG_PID_SEQUENCE_NR_DUPLICATE,
+        checks.TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
     )
     return findings_of(
         followed,
@@ -98,6 +106,7 @@ def tag_sequence_findings(
             FindingRule(head, is_behind & is_first, number, expected, missing),
             FindingRule(duplicate, number == previous, number, number, repeated),
             FindingRule(duplicate, is_renumbered, number, number_before, renumbered),
+            FindingRule(out_of_order, is_out_of_order, number, F.lit(None), swapped),
         ],
     )
 

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import finding, tag_sequence, unwritable
+from tidemark.continuity.findings import finding, row_place, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, suspicions, warnings
 from tidemark.continuity.findings.checks import (
     SEQUENCE_NR_LOST_TAIL,
@@ -128,6 +128,7 @@ def inspect(
         deleted=frames.deleted(spark, settings),
         listed=journal_keys.listed(spark, settings, run.control),
         unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules),
+        misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
     )
     suspected = _unsettled(
         suspicions(keys, absent, removed_rows, buckets, settings.target_partition_size),

@@ -13,7 +13,7 @@ from pyspark.storagelevel import StorageLevel
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import finding, tag_sequence, unwritable
+from tidemark.continuity.findings import finding, row_place, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
 from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, Check, Severity
 from tidemark.continuity.plan import Owed, ValidationScope
@@ -174,6 +174,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         deleted=frames.deleted(spark, settings),
         listed=journal_keys.listed(spark, settings, run.control),
         unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, asked.tag_rules)),
+        misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
     )
     findings = all_findings(keys, absent, removed_rows, buckets, settings.target_partition_size)
     if passed and owed.since is not None:

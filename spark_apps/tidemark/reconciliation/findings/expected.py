@@ -8,6 +8,9 @@ tag_write_progress tells; and never lower than the highest number of a deleted e
 no number is given twice. Source: docs/real-systems.md, "What an actor writes" and "How an actor
 recovers".
 
+An event that is lost from messages, and still has its row, counts as if it were there: readers must
+find every number, and the row may be the only copy of the event.
+
 The base does not change when the rows that it disagrees with are put right, so what repair makes
 is what check expects.
 """
@@ -31,21 +34,27 @@ REMOVED = 2**63 - 1
 
 
 @shaped(
-    index=MESSAGES, rows=TAG_ROWS, progress=WRITE_PROGRESS, gone=TAG_ROWS, returns=shapes.EXPECTED
+    index=MESSAGES,
+    rows=TAG_ROWS,
+    progress=WRITE_PROGRESS,
+    gone=TAG_ROWS,
+    lost=TAG_ROWS,
+    returns=shapes.RANKED,
 )
 def expected_rows(
-    index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame
+    index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame, lost: DataFrame
 ) -> DataFrame:
-    """Return one row for each (event, tag) of messages."""
+    """Return one row for each (event, tag) of messages, and of `rows_of_lost_events`."""
     order = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
-    ranked = index.select(
-        "persistence_id",
-        "sequence_nr",
-        "timestamp",
-        "ticks",
+    event = (
+        *("persistence_id", "sequence_nr", "timestamp", "ticks"),
         F.col("time_bucket").alias("expected_time_bucket"),
-        F.explode("tags").alias("tag"),
-    ).withColumn("rank", F.row_number().over(order).cast("bigint"))
+    )
+    tagged = index.select(*event, F.explode("tags").alias("tag"), F.lit(False).alias("is_lost"))
+    only_rows = lost.select(*event, "tag", F.lit(True).alias("is_lost"))
+    ranked = tagged.unionByName(only_rows.dropDuplicates(TAGGED_EVENT)).withColumn(
+        "rank", F.row_number().over(order).cast("bigint")
+    )
     headless = sequence_ends(index).where(F.col("lowest_sequence_nr") > 1)
     bases = _bases(
         ranked.join(headless, on="persistence_id", how="left_semi"), rows, progress, gone
@@ -55,6 +64,7 @@ def expected_rows(
         "ticks",
         "expected_time_bucket",
         (F.coalesce("base", F.lit(0)) + F.col("rank")).alias("expected_number"),
+        "is_lost",
     )
 
 
@@ -96,6 +106,35 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
         .where(F.col("sequence_nr") <= F.col("deleted_to"))
         .join(sequence_ends(index), on="persistence_id", how="left")
         .where(is_before_messages)
+        .select(*rows.columns)
+    )
+
+
+@shaped(rows=TAG_ROWS, index=EVENT, deleted=DELETED, returns=TAG_ROWS)
+def rows_of_lost_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return the tag-view rows whose events are missing from messages before others of their id.
+
+    Nobody deletes in the middle, so they have been lost. Behind the last event it cannot be told:
+    there may never have been one.
+    """
+    deleted_to = F.coalesce("deleted_to", F.lit(0))
+    holes = (
+        index.join(deleted, on="persistence_id", how="left")
+        .where(F.col("sequence_nr") > deleted_to)
+        .groupBy("persistence_id", deleted_to.alias("before_first"))
+        .agg(F.max("sequence_nr").alias("last"), F.count_distinct("sequence_nr").alias("events"))
+        .where(F.col("events") < F.col("last") - F.col("before_first"))
+    )
+    return (
+        rows.join(holes, on="persistence_id", how="inner")
+        .where(
+            (F.col("sequence_nr") > F.col("before_first")) & (F.col("sequence_nr") < F.col("last"))
+        )
+        .join(
+            index.select("persistence_id", "sequence_nr"),
+            on=["persistence_id", "sequence_nr"],
+            how="left_anti",
+        )
         .select(*rows.columns)
     )
 

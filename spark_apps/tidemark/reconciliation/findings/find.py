@@ -13,7 +13,6 @@ from tidemark.continuity.shapes import SETTLEMENTS
 from tidemark.reconciliation.findings import continuity, kinds
 from tidemark.reconciliation.findings import rows as compare
 from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.expected import rows_of_deleted_events
 from tidemark.reconciliation.findings.read import at_once, once, read_keys
 from tidemark.reconciliation.findings.scope import Scope
 from tidemark.spark.shapes import shaped
@@ -26,9 +25,9 @@ class Comparison:
     Attributes:
         findings: `kinds.COLUMNS`, in memory.
         by_kind: how many of each kind, in the order of `kinds.MEANINGS`, without zeros.
-        read: messages_checked, tag_rows_checked, rows_of_deleted_events; exempt_rows: rows that
-            are missing and need not be there; settled_findings: what would be a finding, had nobody
-            settled it.
+        read: messages_checked, tag_rows_checked, rows_of_deleted_events, rows_of_lost_events;
+            exempt_rows: rows that are missing and need not be there; settled_findings: what would
+            be a finding, had nobody settled it.
     """
 
     findings: DataFrame
@@ -46,10 +45,10 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")
     keys, read = read_keys(run, scope)
-    gone = rows_of_deleted_events(keys.rows, keys.index, keys.deleted).count()
     run.say("comparing")
+    kept = compare.KeptRows.of(keys, once)
     of_ids = scope.tags is None
-    own, _ = at_once(compare.all_findings(keys, bounds, of_ids=of_ids, keep=once))
+    own, _ = at_once(compare.all_findings(keys, kept, bounds, of_ids=of_ids, keep=once))
     absent, _ = at_once(continuity.absent_events(keys, bounds))
     further = continuity.further_findings(keys, own, absent, bounds, of_ids=of_ids)
     everything, total = at_once(own.unionByName(further))
@@ -59,7 +58,8 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     by_kind = {kind: counted[kind] for kind in kinds.MEANINGS if kind in counted}
     exempt = continuity.count_exempt(absent, keys.deleted, bounds)
     read |= {
-        "rows_of_deleted_events": gone,
+        "rows_of_deleted_events": kept.of_deleted_events.count(),
+        "rows_of_lost_events": kept.of_lost_events.count(),
         "exempt_rows": exempt,
         "settled_findings": total - still_open,
     }

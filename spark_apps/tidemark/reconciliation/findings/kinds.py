@@ -22,7 +22,7 @@ SCANNING_AHEAD = "scanning_ahead"
 
 MEANINGS = {
     MISSING_ROW: "an event carries the tag and has no row",
-    EXTRA_ROW: "a row whose event does not exist or does not carry the tag",
+    EXTRA_ROW: "a row whose event does not carry the tag, or lies behind the last one there is",
     DOUBLED_ROW: "one more row of an event that has its row",
     WRONG_NUMBER: "a row with another tag pid sequence nr than its event's",
     WRONG_TIME_BUCKET: "a row in another time bucket than its event's",
@@ -40,6 +40,7 @@ MEANINGS = {
     checks.TAG_PID_SEQUENCE_NR_GAP: "rows of events that are deleted are missing before this one",
     checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD: "the first rows are missing, and so are their events",
     checks.TAG_PID_SEQUENCE_NR_DUPLICATE: "two rows of deleted events have one number",
+    checks.TAG_PID_SEQUENCE_NR_OUT_OF_ORDER: "rows of deleted events are not in their order",
     checks.TAG_PID_SEQUENCE_NR_LOST_TAIL: "the last rows are missing, and so are their events",
     checks.UNTAGGED_EVENT: "a deleted event that is still in messages has no row",
 }
@@ -51,8 +52,8 @@ lack is in no table, so a backup or an operator's decision is needed.
 OF_CONTINUITY = tuple(
     check.name
     for check in checks.CHECKS
-    # Both have it under one name; the comparison finds it by itself.
-    if check.name in MEANINGS and check.name != UNWRITABLE_EVENT
+    # Both have these under one name; the comparison finds them by itself.
+    if check.name in MEANINGS and check.name not in (UNWRITABLE_EVENT, WRONG_TIME_BUCKET)
 )
 
 NEED_A_WRITE = (MISSING_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -16,15 +17,38 @@ from tidemark.reconciliation.findings.expected import (
     TAGGED_EVENT,
     expected_rows,
     rows_of_deleted_events,
+    rows_of_lost_events,
 )
 from tidemark.reconciliation.findings.read import ScopedKeys
 from tidemark.spark.shapes import shaped
 from tidemark.tagging.shapes import INDEX
 
 
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows of tag views without an event in messages that are no findings.
+
+    Attributes:
+        of_deleted_events: `rows_of_deleted_events`.
+        of_lost_events: `rows_of_lost_events`.
+    """
+
+    of_deleted_events: DataFrame
+    of_lost_events: DataFrame
+
+    @classmethod
+    def of(cls, keys: ScopedKeys, keep: Callable[[DataFrame], DataFrame]) -> KeptRows:
+        """Find them, and keep the frames in memory."""
+        return cls(
+            keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted)),
+            keep(rows_of_lost_events(keys.rows, keys.index, keys.deleted)),
+        )
+
+
 @shaped(returns=kinds.COLUMNS)
 def all_findings(
     keys: ScopedKeys,
+    kept: KeptRows,
     bounds: Bounds,
     *,
     of_ids: bool = True,
@@ -36,12 +60,13 @@ def all_findings(
 
     Args:
         keys: the keys in messages and tag views.
+        kept: the rows without an event that stay.
         bounds: the events and rows to compare; with a window, progress and scanning are left out.
         of_ids: also compare tag_scanning, which belongs to a persistence id and not to a tag.
         keep: function that keeps a frame in memory that is used more than once.
     """
-    gone = keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted))
-    expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone))
+    gone = kept.of_deleted_events
+    expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone, kept.of_lost_events))
     of_rows = keep(row_findings(expected, keys.rows, keys.deleted, bounds))
     of_events = unwritable_findings(keys.index, bounds)
     parts = [of_rows, of_events]
@@ -56,7 +81,7 @@ def all_findings(
     return reduce(DataFrame.unionByName, parts)
 
 
-@shaped(expected=shapes.EXPECTED, rows=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
+@shaped(expected=shapes.RANKED, rows=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
 def row_findings(
     expected: DataFrame, rows: DataFrame, deleted: DataFrame, bounds: Bounds
 ) -> DataFrame:
@@ -64,12 +89,14 @@ def row_findings(
 
     A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
     without a right one, the first (by time bucket and number) is wrong and the others are doubled.
+    Rows of lost events are as they are.
     """
     required = bounds.mark_required(expected, deleted)
     events = required.select(
         *TAGGED_EVENT,
         "ticks",
         F.struct("expected_time_bucket", "expected_number", "is_required").alias("event"),
+        "is_lost",
     )
     stored = rows.select(
         *TAGGED_EVENT,
@@ -83,8 +110,10 @@ def row_findings(
             F.first("ticks").alias("ticks"),
             F.first("event", ignorenulls=True).alias("event"),
             F.sort_array(F.collect_list("row")).alias("rows"),
+            F.max("is_lost").alias("is_lost"),
         )
         .where(F.col("ticks") < bounds.written_before)
+        .where(~F.coalesce("is_lost", F.lit(False)))
     )
     right = F.struct(
         F.col("event.expected_time_bucket").alias("time_bucket"),

@@ -14,6 +14,8 @@ EXPECTED: Shape = {
     "expected_number": "bigint",
 }
 """The rows that the tag views should hold; `expected_number` is 1 or more."""
+RANKED: Shape = {**EXPECTED, "is_lost": "boolean"}
+"""EXPECTED, and whether the event is only there as a row, which stays what it is."""
 REQUIRED: Shape = {**EXPECTED, "is_required": "boolean", "deleted_to": "bigint"}
 """EXPECTED, and whether the row must be there."""
 SEQUENCE_ENDS: Shape = {**ID, "lowest_sequence_nr": "bigint", "highest_sequence_nr": "bigint"}

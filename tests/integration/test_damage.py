@@ -1,0 +1,447 @@
+"""A healthy journal, broken in every named way at once: each is found where it is, and only there.
+
+One persistence id for each way; validate and `reconcile check` look at all of them together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.integration.pekko_journals import (
+    HOUR_MS,
+    delete_message,
+    delete_messages,
+    write_as_pekko,
+)
+from tests.integration.support import Journal
+from tests.integration.test_reconcile_check import delete_row, view_row
+from tests.integration.test_tag_write import START, message, window
+from tidemark.window import to_millis
+
+pytestmark = pytest.mark.usefixtures("production")
+
+PARTITION_SIZE = 5
+HOURS = 4
+EVENTS = range(1, 2 * HOURS + 1)
+RED, BLUE = (1, 2, 4, 5, 7, 8), (2, 3, 5, 6, 8)
+"""The sequence nrs of the events with these tags, in the order of their tag pid sequence nrs."""
+
+
+Way = Callable[[Journal, str], None]
+Found = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A way to break a persistence id, and what is found then.
+
+    Attributes:
+        way: breaks it.
+        validate: what validate finds: (check, tag, number, expected, hour).
+        check: what `reconcile check` finds: (kind, tag, sequence nr, tag pid sequence nr).
+        tags: further tags of events, by sequence nr.
+        only_warns: whether nothing blocks.
+    """
+
+    way: Way
+    validate: set[Found] = field(default_factory=set)
+    check: set[Found] = field(default_factory=set)
+    tags: Mapping[int, str] = field(default_factory=dict)
+    only_warns: bool = False
+
+
+def events_of(pid: str, tags: Mapping[int, str]) -> list[dict[str, Any]]:
+    """Return two events an hour."""
+    return [
+        message(
+            pid,
+            number,
+            hours=number * 0.5 - 0.25,
+            tags={tag for tag, of in (("red", RED), ("blue", BLUE)) if number in of}
+            | ({tags[number]} if number in tags else set()),
+            partition_nr=(number - 1) // PARTITION_SIZE,
+        )
+        for number in EVENTS
+    ]
+
+
+def stored(journal: Journal, pid: str, number: int) -> dict[str, Any]:
+    """Return an event as messages has it."""
+    key = {"persistence_id": pid, "sequence_nr": number}
+    [row] = [row for row in journal.rows("messages") if row.items() >= key.items()]
+    return row
+
+
+def lost_events(*numbers: int) -> Way:
+    def damage(journal: Journal, pid: str) -> None:
+        for number in numbers:
+            delete_message(journal, stored(journal, pid, number))
+
+    return damage
+
+
+def lost_rows(tag: str, *numbers: int) -> Way:
+    def damage(journal: Journal, pid: str) -> None:
+        for number in numbers:
+            delete_row(journal, view_row(journal, pid, tag, number))
+
+    return damage
+
+
+def changed_row(tag: str, number: int, **values: Any) -> Way:
+    def damage(journal: Journal, pid: str) -> None:
+        row = view_row(journal, pid, tag, number)
+        delete_row(journal, row)
+        journal.insert("tag_views", [{**row, **values}])
+
+    return damage
+
+
+def further_row(tag: str, number: int, **values: Any) -> Way:
+    def damage(journal: Journal, pid: str) -> None:
+        journal.insert("tag_views", [{**view_row(journal, pid, tag, number), **values}])
+
+    return damage
+
+
+def together(*ways: Way) -> Way:
+    def damage(journal: Journal, pid: str) -> None:
+        for way in ways:
+            way(journal, pid)
+
+    return damage
+
+
+def second_writer(journal: Journal, pid: str) -> None:
+    event = stored(journal, pid, 4)
+    other = message(pid, 4, 1.9, set())["timestamp"]
+    journal.insert("messages", [{**event, "timestamp": other, "tags": None, "writer_uuid": "v"}])
+
+
+def wrong_partition(journal: Journal, pid: str) -> None:
+    event = stored(journal, pid, 4)
+    delete_message(journal, event)
+    journal.insert("messages", [{**event, "partition_nr": 3}])
+
+
+def no_payload(journal: Journal, pid: str) -> None:
+    row = stored(journal, pid, 8)
+    journal.control.execute(
+        f"UPDATE {journal.keyspace}.messages SET event = null WHERE persistence_id = ?"
+        " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?",
+        [row[name] for name in ("persistence_id", "partition_nr", "sequence_nr", "timestamp")],
+    )
+    together(lost_rows("red", 6), lost_rows("blue", 5))(journal, pid)
+    set_progress(journal, pid, "red", 7, 5)
+    set_progress(journal, pid, "blue", 6, 4)
+
+
+def clock_that_went_back(journal: Journal, pid: str) -> None:
+    delete_message(journal, stored(journal, pid, 6))
+    lost_rows("blue", 4)(journal, pid)
+    event = message(pid, 6, 2.2, {"blue"}, partition_nr=1)
+    journal.insert("messages", [event])
+    row = {key: event[key] for key in event.keys() - {"tags", "timebucket", "partition_nr"}}
+    place = {"tag_name": "blue", "timebucket": hour(2), "tag_pid_sequence_nr": 4}
+    journal.insert("tag_views", [{**row, **place}])
+
+
+def lost_above_a_deletion(journal: Journal, pid: str) -> None:
+    delete_messages(journal, pid, 2)
+    lost_events(3)(journal, pid)
+
+
+def swapped_numbers(journal: Journal, pid: str) -> None:
+    rows = [view_row(journal, pid, "red", number) for number in (3, 4)]
+    for row, number in zip(rows, (4, 3), strict=True):
+        delete_row(journal, row)
+        journal.insert("tag_views", [{**row, "tag_pid_sequence_nr": number}])
+
+
+def shifted(journal: Journal, pid: str) -> None:
+    for number in (6, 5, 4):
+        changed_row("red", number, tag_pid_sequence_nr=number + 1)(journal, pid)
+
+
+def row_of_no_event(journal: Journal, pid: str) -> None:
+    at = message(pid, 9, 3.9, set())["timestamp"]
+    further_row("red", 6, timestamp=at, sequence_nr=9, tag_pid_sequence_nr=7)(journal, pid)
+
+
+def set_progress(
+    journal: Journal, pid: str, tag: str, sequence_nr: int, number: int, at: int | None = None
+) -> None:
+    """Set progress to an event's sequence nr, a number, and the time of that event or another."""
+    times = {event["sequence_nr"]: event["timestamp"] for event in events_of(pid, {})}
+    row = {"sequence_nr": sequence_nr, "tag_pid_sequence_nr": number}
+    offset = times.get(at or sequence_nr, times[EVENTS[-1]])
+    key = {"persistence_id": pid, "tag": tag}
+    journal.insert("tag_write_progress", [{**key, **row, "offset": offset}])
+
+
+def progress(sequence_nr: int, number: int, at: int | None = None) -> Way:
+    return lambda journal, pid: set_progress(journal, pid, "red", sequence_nr, number, at)
+
+
+def no_progress(journal: Journal, pid: str) -> None:
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.tag_write_progress WHERE persistence_id = ?", (pid,)
+    )
+
+
+def scanning_ahead(journal: Journal, pid: str) -> None:
+    journal.insert("tag_scanning", [{"persistence_id": pid, "sequence_nr": 12}])
+
+
+def nothing(journal: Journal, pid: str) -> None:
+    pass
+
+
+def hour(number: int) -> int:
+    """Return the time bucket of an hour since START."""
+    return to_millis(START) + number * HOUR_MS
+
+
+DAMAGES = {
+    # Of what is lost from messages, rows in tag views are the only copy: they are no findings.
+    "an event is lost": Damage(
+        lost_events(4), {("sequence_nr_gap", "", 5, 4, 2)}, {("sequence_nr_gap", "", 5, 0)}
+    ),
+    "the first event is lost": Damage(
+        lost_events(1),
+        {("sequence_nr_missing_head", "", 2, 1, 0)},
+        {("sequence_nr_missing_head", "", 2, 0)},
+    ),
+    "the last events are lost": Damage(
+        lost_events(7, 8),
+        {("sequence_nr_lost_tail", "", 6, 8, 3)},
+        {
+            ("extra_row", "red", 7, 5),
+            ("extra_row", "red", 8, 6),
+            ("extra_row", "blue", 8, 5),
+            ("progress_ahead", "red", 8, 6),
+            ("progress_ahead", "blue", 8, 5),
+            ("scanning_ahead", "", 8, 0),
+        },
+    ),
+    "all events are lost": Damage(
+        lost_events(*EVENTS),
+        {("sequence_nr_lost_tail", "", 0, 8, 3)},
+        {("sequence_nr_lost_tail", "", 0, 0)},
+    ),
+    "the event above a deletion is lost": Damage(
+        lost_above_a_deletion,
+        {("sequence_nr_missing_head", "", 4, 3, 1)},
+        {("sequence_nr_missing_head", "", 4, 0)},
+    ),
+    "an event and its rows are lost": Damage(
+        together(lost_events(5), lost_rows("red", 4), lost_rows("blue", 3)),
+        {
+            ("sequence_nr_gap", "", 6, 5, 2),
+            ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
+            ("tag_pid_sequence_nr_gap", "blue", 4, 3, 2),
+        },
+        {
+            ("sequence_nr_gap", "", 6, 0),
+            *(("wrong_number", "red", event, number) for event, number in ((7, 5), (8, 6))),
+            *(("wrong_number", "blue", event, number) for event, number in ((6, 4), (8, 5))),
+            ("progress_ahead", "red", 8, 6),
+            ("progress_ahead", "blue", 8, 5),
+        },
+    ),
+    "two writers": Damage(
+        second_writer,
+        {("sequence_nr_duplicate", "", 4, 4, 1)},
+        {("sequence_nr_duplicate", "", 4, 0)},
+    ),
+    "an event in a wrong partition": Damage(
+        wrong_partition,
+        {("wrong_partition_nr", "", 4, None, 1)},
+        {("wrong_partition_nr", "", 4, 0)},
+    ),
+    "an event without payload": Damage(
+        no_payload, {("unwritable_event", "", 8, None, 3)}, {("unwritable_event", "", 8, 0)}
+    ),
+    "a clock that went back": Damage(
+        clock_that_went_back, {("event_out_of_order", "", 6, None, 2)}, only_warns=True
+    ),
+    "a row is lost": Damage(
+        lost_rows("red", 3),
+        {("untagged_event", "red", 4, None, 1), ("tag_pid_sequence_nr_gap", "red", 4, 3, 2)},
+        {("missing_row", "red", 4, 3)},
+    ),
+    "the first row is lost": Damage(
+        lost_rows("red", 1),
+        {
+            ("untagged_event", "red", 1, None, 0),
+            ("tag_pid_sequence_nr_missing_head", "red", 2, 1, 0),
+        },
+        {("missing_row", "red", 1, 1)},
+    ),
+    "the last row is lost": Damage(
+        lost_rows("red", 6),
+        {("untagged_event", "red", 8, None, 3), ("tag_pid_sequence_nr_lost_tail", "red", 5, 6, 3)},
+        {("missing_row", "red", 8, 6)},
+    ),
+    "rows of all tags of an event are lost": Damage(
+        together(lost_rows("red", 4), lost_rows("blue", 3)),
+        {
+            ("untagged_event", "red", 5, None, 2),
+            ("untagged_event", "blue", 5, None, 2),
+            ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
+            ("tag_pid_sequence_nr_gap", "blue", 4, 3, 2),
+        },
+        {("missing_row", "red", 5, 4), ("missing_row", "blue", 5, 3)},
+    ),
+    "a time bucket of a tag is lost": Damage(
+        lost_rows("own", 2, 3),
+        {
+            ("untagged_event", "own", 3, None, 1),
+            ("untagged_event", "own", 4, None, 1),
+            ("tag_pid_sequence_nr_gap", "own", 4, 2, 2),
+        },
+        {("missing_row", "own", 3, 2), ("missing_row", "own", 4, 3)},
+        tags={1: "own", 3: "own", 4: "own", 5: "own"},
+    ),
+    "a row twice": Damage(
+        further_row("red", 3, tag_pid_sequence_nr=9),
+        {
+            ("tag_pid_sequence_nr_duplicate", "red", 9, 3, 1),
+            ("tag_pid_sequence_nr_gap", "red", 9, 7, 1),
+            ("tag_pid_sequence_nr_out_of_order", "red", 9, None, 1),
+        },
+        {("doubled_row", "red", 4, 9)},
+    ),
+    "one number twice": Damage(
+        changed_row("red", 4, tag_pid_sequence_nr=3),
+        {
+            ("tag_pid_sequence_nr_duplicate", "red", 3, 3, 2),
+            ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
+        },
+        {("wrong_number", "red", 5, 3)},
+    ),
+    "a row with another number": Damage(
+        changed_row("red", 3, tag_pid_sequence_nr=9),
+        {
+            ("tag_pid_sequence_nr_gap", "red", 4, 3, 2),
+            ("tag_pid_sequence_nr_gap", "red", 9, 7, 1),
+            ("tag_pid_sequence_nr_out_of_order", "red", 9, None, 1),
+        },
+        {("wrong_number", "red", 4, 9)},
+    ),
+    "two numbers are swapped": Damage(
+        swapped_numbers,
+        {("tag_pid_sequence_nr_out_of_order", "red", 4, None, 1)},
+        {("wrong_number", "red", 4, 4), ("wrong_number", "red", 5, 3)},
+    ),
+    "numbers are shifted": Damage(
+        shifted,
+        {("tag_pid_sequence_nr_gap", "red", 5, 4, 2)},
+        {("wrong_number", "red", event, number) for event, number in ((5, 5), (7, 6), (8, 7))},
+    ),
+    "a row in another time bucket": Damage(
+        changed_row("red", 3, timebucket=hour(2)),
+        {("wrong_time_bucket", "red", 3, None, 1)},
+        {("wrong_time_bucket", "red", 4, 3)},
+    ),
+    # Whether there ever was such an event, and whether progress lags, only the comparison asks.
+    "a row of an event that never was": Damage(row_of_no_event, check={("extra_row", "red", 9, 7)}),
+    "a row under a tag that its event has not": Damage(
+        further_row("red", 3, tag_name="alien"),
+        {("tag_pid_sequence_nr_missing_head", "alien", 3, 1, 1)},
+        {("extra_row", "alien", 4, 3)},
+    ),
+    "progress ahead": Damage(
+        progress(12, 9),
+        {
+            ("sequence_nr_lost_tail", "", 8, 12, 3),
+            ("tag_pid_sequence_nr_lost_tail", "red", 6, 9, 3),
+        },
+        {("progress_ahead", "red", 12, 9)},
+    ),
+    "progress with too high a number": Damage(
+        progress(8, 9),
+        {("tag_pid_sequence_nr_lost_tail", "red", 6, 9, 3)},
+        {("progress_ahead", "red", 8, 9)},
+    ),
+    "progress behind": Damage(progress(5, 4), check={("progress_behind", "red", 5, 4)}),
+    "progress at another time": Damage(
+        progress(8, 6, at=7), check={("progress_wrong", "red", 8, 6)}
+    ),
+    "no progress": Damage(
+        no_progress, check={("progress_missing", "red", 8, 6), ("progress_missing", "blue", 8, 5)}
+    ),
+    "scanning ahead": Damage(
+        scanning_ahead,
+        {("sequence_nr_lost_tail", "", 8, 12, 3)},
+        {("scanning_ahead", "", 12, 0)},
+    ),
+}
+HEALTHY: Mapping[str, Way] = {
+    "whole": nothing,
+    "the first events are deleted": lambda journal, pid: delete_messages(journal, pid, 3),
+    "all events are deleted": lambda journal, pid: delete_messages(journal, pid, 8),
+    "rows have followed their deleted events": together(
+        lambda journal, pid: delete_messages(journal, pid, 2),
+        lost_rows("red", 1, 2),
+        lost_rows("blue", 1),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What the two looks have found, by persistence id."""
+
+    validate: Mapping[str, set[Found]]
+    check: Mapping[str, set[Found]]
+
+
+@pytest.fixture(scope="module")
+def looks(make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPathFactory) -> Looks:
+    """Return what is found in a journal of which every persistence id but the healthy is broken."""
+    docs = tmp_path_factory.mktemp("damage") / "docs"
+    journal = make_journals(TARGET_PARTITION_SIZE=str(PARTITION_SIZE), DATA_DOCS_DIR=str(docs))
+    tags: dict[str, Mapping[int, str]] = {pid: damage.tags for pid, damage in DAMAGES.items()}
+    tags |= {pid: {} for pid in HEALTHY}
+    write_as_pekko(journal, [event for pid in tags for event in events_of(pid, tags[pid])])
+    journal.insert("all_persistence_ids", [{"persistence_id": pid} for pid in tags])
+    for pid, way in {**{pid: damage.way for pid, damage in DAMAGES.items()}, **HEALTHY}.items():
+        way(journal, pid)
+
+    validated = journal.run("validate", *window(0, HOURS))
+    checked = journal.run("reconcile", "check")
+
+    assert (validated.status, checked.status) == (3, 3), validated.stderr + checked.stderr
+    looks = Looks(defaultdict(set), defaultdict(set))
+    for row in journal.own_rows("finding"):
+        at = (row["time_bucket"] - hour(0)) // HOUR_MS
+        looks.validate[row["persistence_id"]].add(
+            (row["check_name"], row["tag"], row["number"], row["expected"], at)
+        )
+    for row in journal.own_rows("tag_view_finding"):
+        looks.check[row["persistence_id"]].add(
+            (row["kind"], row["tag"], row["sequence_nr"], row["number"])
+        )
+    return looks
+
+
+@pytest.mark.parametrize("pid", DAMAGES)
+def test_damage_is_found_where_it_is(looks: Looks, pid: str) -> None:
+    damage = DAMAGES[pid]
+    assert (looks.validate[pid], looks.check[pid]) == (damage.validate, damage.check)
+
+
+def test_nothing_healthy_is_accused(looks: Looks) -> None:
+    accused = looks.validate.keys() | looks.check.keys()
+    assert accused.isdisjoint(HEALTHY)
+
+
+def test_there_are_as_many_ways_as_were_promised() -> None:
+    assert len(DAMAGES) >= 25
+    assert all(damage.check or damage.only_warns for damage in DAMAGES.values())
