@@ -349,8 +349,9 @@ DAMAGES = {
         {("wrong_time_bucket", "red", 3, None, 1)},
         {("wrong_time_bucket", "red", 4, 3)},
     ),
-    # Whether there ever was such an event, and whether progress lags, only the comparison asks.
-    "a row of an event that never was": Damage(row_of_no_event, check={("extra_row", "red", 9, 7)}),
+    "a row of an event that never was": Damage(
+        row_of_no_event, {("extra_row", "red", 7, None, 3)}, {("extra_row", "red", 9, 7)}
+    ),
     "a row under a tag that its event has not": Damage(
         further_row("red", 3, tag_name="alien"),
         {("tag_pid_sequence_nr_missing_head", "alien", 3, 1, 1)},
@@ -369,6 +370,7 @@ DAMAGES = {
         {("tag_pid_sequence_nr_lost_tail", "red", 6, 9, 3)},
         {("progress_ahead", "red", 8, 9)},
     ),
+    # Progress may lag; whether it lags longer than it may, only the comparison asks.
     "progress behind": Damage(progress(5, 4), check={("progress_behind", "red", 5, 4)}),
     "progress at another time": Damage(
         progress(8, 6, at=7), check={("progress_wrong", "red", 8, 6)}

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings
+from tidemark.continuity.findings.extra_rows import extra_rows
 from tidemark.continuity.findings.tag_sequence import absent_events
 from tidemark.continuity.plan import Owed
 from tidemark.ledger.purged import Removed
@@ -98,6 +99,7 @@ def expected_findings(
         *_misplaced(history),
         *_lost_tail(history, last),
         *_untagged(history, removed),
+        *_extra(history),
         *(
             finding
             for tag in _tags(history)
@@ -159,6 +161,17 @@ def _absent(history: History) -> list[tuple[str, Event]]:
         for tag in event.tags
         if (tag, event.number) not in written
     ]
+
+
+def _extra(history: History) -> Iterable[Found]:
+    if not history.events and history.deleted_to is None:
+        return
+    known = [event.number for event in history.events]
+    known += [event for event, _, _ in history.progress.values()]
+    reached = max([*known, history.deleted_to or 0, history.scanned_to or 0])
+    for row in history.rows:
+        if row.event > reached:
+            yield "extra_row", row.tag, row.number, None, row.bucket
 
 
 def _untagged(history: History, removed: frozenset[int]) -> Iterable[Found]:
@@ -255,49 +268,52 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
         "tags array<string>",
         "partition_nr bigint",
     )
+    rows = frame(
+        [
+            (
+                pid,
+                r.tag,
+                r.event,
+                r.number,
+                f"{r.bucket} {r.event} {r.copy}",
+                r.bucket * 10 + r.copy,
+                r.bucket,
+            )
+            for pid, history in items
+            for r in history.rows
+        ],
+        "tag string",
+        "sequence_nr bigint",
+        "tag_pid_sequence_nr bigint",
+        "timestamp string",
+        "ticks bigint",
+        "time_bucket bigint",
+    )
+    deleted = frame(
+        [(pid, h.deleted_to) for pid, h in items if h.deleted_to is not None], "deleted_to bigint"
+    )
+    progress = frame(
+        [
+            (pid, tag, *position)
+            for pid, history in items
+            for tag, position in history.progress.items()
+        ],
+        "tag string",
+        "progress_sequence_nr bigint",
+        "progress_number bigint",
+        "progress_bucket bigint",
+    )
+    scanning = frame(
+        [(pid, h.scanned_to) for pid, h in items if h.scanned_to is not None],
+        "scanned_to bigint",
+    )
     return JournalKeys(
         index=index,
         placed=index,
-        rows=frame(
-            [
-                (
-                    pid,
-                    r.tag,
-                    r.event,
-                    r.number,
-                    f"{r.bucket} {r.event} {r.copy}",
-                    r.bucket * 10 + r.copy,
-                    r.bucket,
-                )
-                for pid, history in items
-                for r in history.rows
-            ],
-            "tag string",
-            "sequence_nr bigint",
-            "tag_pid_sequence_nr bigint",
-            "timestamp string",
-            "ticks bigint",
-            "time_bucket bigint",
-        ),
-        progress=frame(
-            [
-                (pid, tag, *position)
-                for pid, history in items
-                for tag, position in history.progress.items()
-            ],
-            "tag string",
-            "progress_sequence_nr bigint",
-            "progress_number bigint",
-            "progress_bucket bigint",
-        ),
-        scanning=frame(
-            [(pid, h.scanned_to) for pid, h in items if h.scanned_to is not None],
-            "scanned_to bigint",
-        ),
-        deleted=frame(
-            [(pid, h.deleted_to) for pid, h in items if h.deleted_to is not None],
-            "deleted_to bigint",
-        ),
+        rows=rows,
+        progress=progress,
+        scanning=scanning,
+        deleted=deleted,
         listed=frame([(pid,) for pid, h in items if h.is_listed]),
         unwritable=frame(
             [
@@ -326,4 +342,5 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
             "time_bucket bigint",
             "held_in bigint",
         ),
+        extra=extra_rows(rows, index, progress, scanning, deleted),
     )

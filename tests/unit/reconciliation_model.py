@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import row_place, tag_sequence, unwritable
+from tidemark.continuity.findings import extra_rows, row_place, tag_sequence, unwritable
 from tidemark.continuity.findings.all_findings import JournalKeys
 from tidemark.continuity.findings.all_findings import all_findings as all_validate_findings
 from tidemark.continuity.plan import Owed
@@ -198,16 +198,18 @@ def validated(
     """Return the persistence ids that validate accuses in these time buckets."""
     deleted = keys.deleted.where(F.col("deleted_to") < REMOVED)
     absent = tag_sequence.absent_events(keys.index, keys.rows, bounds.removed, Owed())
+    progress = placed(keys.progress, bounds.bucket_size)
     read = JournalKeys(
         index=keys.index,
         placed=keys.index,
         rows=keys.rows,
-        progress=placed(keys.progress, bounds.bucket_size),
+        progress=progress,
         scanning=keys.scanning,
         deleted=deleted,
         listed=keys.listed,
         unwritable=unwritable.none(absent),
         misplaced=row_place.misplaced_rows(keys.rows, bounds.bucket_size),
+        extra=extra_rows.extra_rows(keys.rows, keys.index, progress, keys.scanning, deleted),
     )
     findings = all_validate_findings(
         read, absent, bounds.removed, buckets, bounds.target_partition_size

@@ -96,6 +96,7 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         {
             ("tag_pid_sequence_nr_duplicate", "a", 2, 2, 6),
             ("tag_pid_sequence_nr_out_of_order", "a", 3, None, 4),
+            ("extra_row", "a", 2, None, 6),
         },
     ),
     "one event with two numbers": (
@@ -125,6 +126,10 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
             deleted_to=4,
         ),
         set(),
+    ),
+    "a row behind the last event": (
+        replace(WHOLE, rows=(*WHOLE.rows, Row("a", 4, 6, 6))),
+        {("extra_row", "a", 4, None, 6)},
     ),
     "tag tail": (
         replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row.event != 4)),

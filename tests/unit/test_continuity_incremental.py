@@ -20,6 +20,7 @@ from tests.unit.continuity_model import (
 )
 from tests.unit.test_continuity import PURGED, WHOLE, damaged, whole
 from tidemark.continuity.findings.all_findings import suspicions
+from tidemark.continuity.findings.extra_rows import rows_in_doubt
 from tidemark.continuity.findings.tag_sequence import absent_events, with_is_removed
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import incremental, tails
@@ -54,6 +55,7 @@ def suspected(spark: SparkSession, lives: Lives, removed: frozenset[int] = NONE)
         keys,
         index=around.localCheckpoint(),
         placed=new,
+        extra=rows_in_doubt(rows, new, [new, around, keys.deleted, keys.listed], keys.deleted),
         rows=rows.unionByName(_as_they_are(before_it, keys.rows, gone)).localCheckpoint(),
     )
     suspects = suspicions(read, absent, gone, NEW, TARGET_PARTITION_SIZE).select("persistence_id")

@@ -188,7 +188,7 @@ def test_rows_with_one_key_are_one_finding(spark: SparkSession, tmp_path: Path) 
     rows = [("p", "a", 1, 0), ("q", "a", 1, 0), ("p", "a", 2, 0), ("p", "b", 1, 0)]
 
     assert found(spark, checks, [], rows) == {
-        ("mine", 0, "", "a", 0, None, "unique (tag, nr): nr=1 and 1 more rows"),
+        ("mine", 0, "", "a", 0, None, "unique (tag, nr): nr=1 (2 rows)"),
     }
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import (
+    extra_rows,
     finding,
     partition_nr,
     partition_size,
@@ -38,6 +39,7 @@ class JournalKeys:
         listed: `journal_keys.listed`.
         unwritable: `unwritable.unwritable_events`.
         misplaced: `row_place.misplaced_rows`.
+        extra: `extra_rows.extra_rows`.
     """
 
     index: DataFrame
@@ -49,6 +51,7 @@ class JournalKeys:
     listed: DataFrame
     unwritable: DataFrame
     misplaced: DataFrame
+    extra: DataFrame
 
 
 @shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
@@ -116,4 +119,5 @@ def _others(
         tag_sequence.untagged_events(absent, keys.unwritable),
         unwritable.unwritable_findings(keys.unwritable),
         row_place.misplaced_findings(keys.misplaced, keys.deleted),
+        extra_rows.extra_findings(keys.extra),
     ]

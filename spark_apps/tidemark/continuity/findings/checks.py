@@ -41,6 +41,9 @@ TAG_PID_SEQUENCE_NR_OUT_OF_ORDER = "tag_pid_sequence_nr_out_of_order"
 WRONG_TIME_BUCKET = "wrong_time_bucket"
 """A row lies in another time bucket than its event: no reader looks for it there."""
 
+EXTRA_ROW = "extra_row"
+"""A row behind the last event that any table knows of its persistence id: it never was."""
+
 UNTAGGED_EVENT = "untagged_event"
 """An event that carries a tag has no row under it: no reader of that tag ever sees it."""
 
@@ -151,6 +154,11 @@ CHECKS = (
     Check(
         WRONG_TIME_BUCKET,
         "Every row of tag_views lies in the time bucket of its event.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        EXTRA_ROW,
+        "No row of tag_views is of an event that never was.",
         Layer.TAG_VIEWS,
     ),
     Check(

@@ -22,7 +22,13 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import finding, row_place, tag_sequence, unwritable
+from tidemark.continuity.findings import (
+    extra_rows,
+    finding,
+    row_place,
+    tag_sequence,
+    unwritable,
+)
 from tidemark.continuity.findings.all_findings import JournalKeys, suspicions, warnings
 from tidemark.continuity.findings.checks import (
     SEQUENCE_NR_LOST_TAIL,
@@ -119,16 +125,19 @@ def inspect(
     known = tails.known_of(first, settings).localCheckpoint()
     removed_rows = removed(run.control, settings, to_millis(clock.now()))
     absent = tag_sequence.absent_events(new, rows, removed_rows, owed).localCheckpoint()
+    deleted = frames.deleted(spark, settings)
+    listed = journal_keys.listed(spark, settings, run.control)
     keys = JournalKeys(
         around,
         new,
         rows.unionByName(_as_they_are(preceding(first, known), removed_rows, settings)),
         progress,
         scanning,
-        deleted=frames.deleted(spark, settings),
-        listed=journal_keys.listed(spark, settings, run.control),
+        deleted=deleted,
+        listed=listed,
         unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules),
         misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
+        extra=extra_rows.rows_in_doubt(rows, new, [new, around, deleted, listed], deleted),
     )
     suspected = _unsettled(
         suspicions(keys, absent, removed_rows, buckets, settings.target_partition_size),

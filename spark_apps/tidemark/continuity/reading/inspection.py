@@ -13,14 +13,20 @@ from pyspark.storagelevel import StorageLevel
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import finding, row_place, tag_sequence, unwritable
+from tidemark.continuity.findings import (
+    extra_rows,
+    finding,
+    row_place,
+    tag_sequence,
+    unwritable,
+)
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
 from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, Check, Severity
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
-from tidemark.journal import frames, tables
+from tidemark.journal import frames, increments, tables
 from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
@@ -165,16 +171,19 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     run.say("comparing the numbers")
     removed_rows = removed(run.control, settings, to_millis(clock.now()))
     absent = keep(tag_sequence.absent_events(index, rows, removed_rows, owed))
+    deleted = frames.deleted(spark, settings)
+    extra = extra_rows.extra_rows(finding.within(rows, buckets), index, progress, scanning, deleted)
     keys = JournalKeys(
         index,
         index,
         rows,
         progress,
         scanning,
-        deleted=frames.deleted(spark, settings),
+        deleted=deleted,
         listed=journal_keys.listed(spark, settings, run.control),
         unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, asked.tag_rules)),
         misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
+        extra=keep(_still_extra(run, extra)),
     )
     findings = all_findings(keys, absent, removed_rows, buckets, settings.target_partition_size)
     if passed and owed.since is not None:
@@ -219,6 +228,19 @@ def _with_user_checks(
         findings.unionByName(blocking),
         warnings.unionByName(finding.within(failed.where(warns), asked.planned)),
     )
+
+
+@shaped(extra=TAG_ROWS, returns=TAG_ROWS)
+def _still_extra(run: RunContext, extra: DataFrame) -> DataFrame:
+    """Return the extra rows whose events are not there either when messages is asked once more.
+
+    Rows are read after messages: an event and its row may have come between the two.
+    """
+    found = extra.localCheckpoint()
+    event = ["persistence_id", "sequence_nr"]
+    wanted = increments.keys_of(found.select(*event).distinct(), run.settings)
+    came_late = frames.messages_of(wanted, run.settings).select(*event)
+    return found.join(came_late, on=event, how="left_anti")
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)

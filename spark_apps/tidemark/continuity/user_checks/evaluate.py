@@ -173,18 +173,17 @@ def _failed(rows: DataFrame, check: UserCheck) -> DataFrame:
         else absent[name].alias(name)
         for name in absent
     ]  # fmt: skip
-    more = F.count(F.lit(1)) - 1
     return (
         marked.select("time_bucket", *key, _detail(condition.text, evidence).alias("detail"))
         .groupBy("time_bucket", *absent)
-        .agg(F.min("detail").alias("detail"), more.alias("more"))
+        .agg(F.min("detail").alias("detail"), F.count(F.lit(1)).alias("rows"))
         .select(
             *("time_bucket", "persistence_id", "tag"),
             F.lit(check.check.name).alias("check_name"),
             "number",
             F.lit(None).cast("bigint").alias("expected"),
-            F.when(F.col("more") == 0, F.col("detail"))
-            .otherwise(F.concat("detail", F.format_string(" and %,d more rows", "more")))
+            F.when(F.col("rows") == 1, F.col("detail"))
+            .otherwise(F.concat("detail", F.format_string(" (%,d rows)", "rows")))
             .alias("detail"),
         )
     )
@@ -195,7 +194,9 @@ def _detail(text: str, evidence: Sequence[str]) -> Column:
     values = [
         F.concat(
             F.lit(f"{name}="),
-            F.coalesce(F.substring(F.col(name).cast("string"), 1, SHOWN_CHARACTERS), F.lit("null")),
+            F.coalesce(
+                F.substring(F.col(f"`{name}`").cast("string"), 1, SHOWN_CHARACTERS), F.lit("null")
+            ),
         )
         for name in evidence
     ]
