@@ -21,7 +21,8 @@ from pyspark.sql import types as T
 from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.errors import DefinitionError, InvalidInput, WrongData
+from tidemark.errors import DefinitionError, WrongData
+from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.form import Form, Text
 from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
@@ -79,12 +80,7 @@ def load(directory: Path) -> list[TagRule]:
         InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or two give the same tag.
     """
-    if not directory.is_dir():
-        raise InvalidInput(
-            "there is no such directory",
-            where=str(directory),
-            do="set TIDEMARK_TAGGING_DIR to the directory of the tag rules",
-        )
+    require_directory(directory, "TIDEMARK_TAGGING_DIR", "the tag rules")
     rules_by_tag: dict[str, TagRule] = {}
     for file in sorted(directory.glob("*.sql")):
         rule = _read(file)

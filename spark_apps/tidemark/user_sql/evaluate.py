@@ -1,4 +1,4 @@
-"""Checks of rows as Spark's columns."""
+"""A user's SELECT as Spark's rows, and checks of them as Spark's columns."""
 
 from __future__ import annotations
 
@@ -6,15 +6,48 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.spark import gateway
 from tidemark.user_sql.refusal import refused, unresolved
 from tidemark.user_sql.row_check import RowCheck
+from tidemark.user_sql.statement import Select
 
 SHOWN_CHARACTERS = 40
 """Of a value in an example."""
+
+
+def selected(spark: SparkSession, select: Select) -> DataFrame:
+    """Return the rows of a SELECT over the session's tables."""
+    # In parentheses nothing but a query is possible. The SELECT keeps its lines: it starts with as
+    # many line ends as its file has above it.
+    return spark.sql(f"SELECT * FROM ({select.sql}\n)")
+
+
+def accepted(
+    spark: SparkSession, select: Select, file: Path, columns: str, tables: str
+) -> DataFrame:
+    """Return `selected` if Spark accepts the SELECT; nothing is read.
+
+    Args:
+        spark: the session.
+        select: of the file.
+        file: the user's.
+        columns: the columns there are, for the error.
+        tables: the tables there are, for the error.
+
+    Raises:
+        DefinitionError: naming file, line, column and what would be right.
+    """
+    try:
+        # By itself first: in parentheses a syntax error would be described by them.
+        gateway.session_of(spark).sessionState().sqlParser().parsePlan(select.sql)
+        return selected(spark, select)
+    except ParseException as error:
+        raise refused(file, "the SQL", error, "correct it", select.line) from None
+    except AnalysisException as error:
+        raise unresolved(file, "the SQL", columns, tables, error, select.line) from None
 
 
 def require_evaluable(rows: DataFrame, check: RowCheck, file: Path, tables: str) -> None:

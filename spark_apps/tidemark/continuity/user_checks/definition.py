@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from tidemark.continuity.findings.checks import CHECKS, Check, Layer, Severity
-from tidemark.errors import InvalidInput
+from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.form import Form, Text
 from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
@@ -73,12 +73,7 @@ def load(directory: Path) -> list[UserCheck]:
         InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or its name is taken.
     """
-    if not directory.is_dir():
-        raise InvalidInput(
-            "there is no such directory",
-            where=str(directory),
-            do="set TIDEMARK_CHECKS_DIR to the directory of your checks",
-        )
+    require_directory(directory, "TIDEMARK_CHECKS_DIR", "your checks")
     taken = {**dict.fromkeys(_TAKEN, "Tidemark"), **{check.name: "Tidemark" for check in CHECKS}}
     checks = []
     for file in sorted(directory.glob("*.sql")):

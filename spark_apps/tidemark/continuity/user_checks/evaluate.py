@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,12 +16,16 @@ from tidemark.errors import root_cause
 from tidemark.headed_files.header import error_in
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.partitioning import columns
-from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.row_errors import is_of_rows
 from tidemark.spark.shapes import shaped
-from tidemark.user_sql.evaluate import SHOWN_CHARACTERS, fails, named_columns, require_evaluable
-from tidemark.user_sql.refusal import refused, unresolved
+from tidemark.user_sql.evaluate import (
+    SHOWN_CHARACTERS,
+    accepted,
+    fails,
+    named_columns,
+    require_evaluable,
+)
 
 _TABLES = f"the tables are {', '.join(FRAMES)}"
 _KEY = {"time_bucket": "bigint", "persistence_id": "string", "tag": "string", "number": "bigint"}
@@ -104,19 +107,8 @@ def _views(frames: Mapping[str, DataFrame]) -> Iterator[None]:
 
 
 def _selected(spark: SparkSession, check: UserCheck) -> DataFrame:
-    line = check.select.line
     columns_of = "; ".join(f"of {name}: {', '.join(_names(name))}" for name in FRAMES)
-    try:
-        # By itself first: in parentheses a syntax error would be described by them.
-        gateway.session_of(spark).sessionState().sqlParser().parsePlan(check.select.sql)
-        # In parentheses nothing but a query is possible.
-        return spark.sql(f"SELECT * FROM ({check.select.sql}\n)")
-    except ParseException as error:
-        raise refused(check.file, "the SQL", error, "correct it", line) from None
-    except AnalysisException as error:
-        raise unresolved(
-            check.file, "the SQL", f"the columns are {columns_of}", _TABLES, error, line
-        ) from None
+    return accepted(spark, check.select, check.file, f"the columns are {columns_of}", _TABLES)
 
 
 def _require_key(check: UserCheck, rows: DataFrame) -> None:

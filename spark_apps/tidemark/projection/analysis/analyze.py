@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -27,7 +27,8 @@ from tidemark.projection.envelope import (
 )
 from tidemark.spark import gateway
 from tidemark.spark.determinism import unrepeatable
-from tidemark.user_sql.refusal import refused, unresolved
+from tidemark.user_sql.evaluate import accepted, selected
+from tidemark.user_sql.refusal import refused
 from tidemark.user_sql.statement import Select
 
 EVENTS = "events"
@@ -111,9 +112,7 @@ def apply(definition: Definition, events: DataFrame) -> DataFrame:
     if isinstance(body, Function):
         return user_code.result(definition, body, events)
     events.createOrReplaceTempView(EVENTS)
-    # In parentheses nothing but a query is possible. The body keeps its lines: it starts with as
-    # many line ends as its file has above it.
-    return events.sparkSession.sql(f"SELECT * FROM ({body.sql}\n)")
+    return selected(events.sparkSession, body)
 
 
 def _fields(
@@ -145,15 +144,8 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
     if not isinstance(body, Select):
         user_code.require_loadable(spark, definition)
         return apply(definition, spark.createDataFrame([], schema))
-    line = body.line
-    try:
-        # By itself first: in parentheses a syntax error would be described by them.
-        gateway.session_of(spark).sessionState().sqlParser().parsePlan(body.sql)
-        return apply(definition, spark.createDataFrame([], schema))
-    except ParseException as error:
-        raise refused(definition.file, "the SQL", error, "correct it", line) from None
-    except AnalysisException as error:
-        raise unresolved(definition.file, "the SQL", columns, ONLY_EVENTS, error, line) from None
+    spark.createDataFrame([], schema).createOrReplaceTempView(EVENTS)
+    return accepted(spark, body, definition.file, columns, ONLY_EVENTS)
 
 
 def _combining(frame: DataFrame) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidemark.errors import InvalidInput
+from tidemark.headed_files.directory import require_directory
 from tidemark.headed_files.python_file import is_definition
 from tidemark.projection.definition.decoder import MODULES_DIR
 from tidemark.projection.definition.file import read
@@ -27,12 +28,7 @@ def load(directory: Path) -> list[Definition]:
         InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or two have the same name.
     """
-    if not directory.is_dir():
-        raise InvalidInput(
-            "there is no such directory",
-            where=str(directory),
-            do="set TIDEMARK_PROJECTIONS_DIR to the directory of the projection files",
-        )
+    require_directory(directory, "TIDEMARK_PROJECTIONS_DIR", "the projection files")
     by_name: dict[str, Definition] = {}
     for file in _files(directory):
         definition = read(file)
