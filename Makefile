@@ -56,6 +56,7 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.projections
 	@$(PY) -m benchmarks.slices
 	@$(PY) -m benchmarks.validate
+	@$(PY) -m benchmarks.ledger
 	@$(PY) -m benchmarks.payloads
 	@$(PY) -m benchmarks.shortcuts
 

@@ -58,6 +58,7 @@ class Seam(Enum):
     SKIP_ADDED = "tidemark.projection.offset_store.skips:add"
     OFFSET_SET = "tidemark.projection.offset_store.offsets:OffsetStore.set_offset"
     # Written by several applications.
+    FRONTIER_ADVANCED = "tidemark.ledger.frontier.partition:Partition.advance"
     EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
     EVENT_QUARANTINED = "tidemark.ledger.quarantine:write_one"
     PARTITIONS_DELETED = "tidemark.journal.tag_views:delete_partitions"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier
 
-_TOGETHER = 100
+TOGETHER = 100
 """The most rows in one transaction."""
 
 
@@ -57,7 +57,7 @@ def refused(
     each refused part of `rows`, with the rows that its conditions met. After an error, other parts
     may have been applied.
     """
-    parts = [slice(first, first + _TOGETHER) for first in range(0, len(rows), _TOGETHER)]
+    parts = [slice(first, first + TOGETHER) for first in range(0, len(rows), TOGETHER)]
     answers = control.transactions(cql, (rows[part] for part in parts))
     pairs = zip(parts, answers, strict=True)
     return [(part, answer) for part, answer in pairs if not answer[0]["[applied]"]]

@@ -210,6 +210,18 @@ class Control:
                 for values in batches
             ]
 
+    def transaction(self, statements: Sequence[tuple[str, Sequence[object]]]) -> list[Row]:
+        """Run statements on one partition as one lightweight transaction; some have conditions.
+
+        It is applied as a whole or not at all. The first row of the answer says which in its column
+        `[applied]`; if it was refused, the rows are those that the conditions met.
+        """
+        with self._failures.in_one_line():
+            batch = BatchStatement(BatchType.UNLOGGED)
+            for cql, values in statements:
+                batch.add(self._prepare(cql), values)
+            return list(self._session.execute(batch, execution_profile=_ONCE))
+
     def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
         """Return the CQL types of a table by column name; None if there is no such table."""
         rows = self.execute(

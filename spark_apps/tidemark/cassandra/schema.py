@@ -15,7 +15,7 @@ from tidemark.settings import REPOSITORY, Settings
 SCHEMA_DIR = REPOSITORY / "include" / "sql" / "schema"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _TABLE = re.compile(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+) \((.*)\)', re.DOTALL)
-_COLUMN = re.compile(r"^\s+([a-z_]+) ([a-z<>, ]+?)( PRIMARY KEY)?,?$", re.MULTILINE)
+_COLUMN = re.compile(r"^\s+([a-z_]+) ([a-z<>, ]+?)( static)?( PRIMARY KEY)?,?$", re.MULTILINE)
 _KEY = re.compile(r"^\s+PRIMARY KEY (.*)", re.MULTILINE)
 
 
@@ -30,10 +30,11 @@ class TableShape:
 
 @dataclass(frozen=True)
 class StatedTable:
-    """A table as a schema file states it: CQL types by column, and the key columns."""
+    """A table as a schema file states it: CQL types by column, the key and the static columns."""
 
     columns: Mapping[str, str]
     key: frozenset[str]
+    static: frozenset[str] = frozenset()
 
 
 def identifier(name: str) -> str:
@@ -131,11 +132,13 @@ def stated_tables(file: Path, keyspace: str) -> dict[str, StatedTable]:
     for statement in schema_statements(file, keyspace):
         if match := _TABLE.match(statement):
             columns = _COLUMN.findall(match[2])
-            inline = [name for name, _, is_key in columns if is_key]
+            inline = [name for name, *_, is_key in columns if is_key]
             key = _KEY.search(match[2])
             names = re.findall(r"\w+", key[1]) if key else inline
             tables[match[1]] = StatedTable(
-                {name: kind for name, kind, _ in columns}, frozenset(names)
+                {name: kind for name, kind, *_ in columns},
+                frozenset(names),
+                frozenset(name for name, _, is_static, _ in columns if is_static),
             )
     return tables
 
@@ -177,6 +180,7 @@ def add_missing_columns(control: Control, file: Path, keyspace: str) -> None:
             control.execute_ddl(
                 f"ALTER TABLE {table(keyspace, name)}"
                 f" ADD IF NOT EXISTS {identifier(column)} {stated_table.columns[column]}"
+                + (" static" if column in stated_table.static else "")
             )
 
 

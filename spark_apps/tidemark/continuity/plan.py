@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC
 from enum import StrEnum
@@ -10,8 +10,10 @@ from enum import StrEnum
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.ledger.schedule import unknown
+from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.window import to_millis
 
 APPLICATION = applications.VALIDATE
@@ -26,19 +28,20 @@ class ValidationScope(StrEnum):
     """Everything, also for the time buckets that have passed."""
 
 
-def passed(
-    pieces_ledger: Pieces, planned: Sequence[Piece], owed: Collection[int]
-) -> dict[int, Piece]:
-    """Return the time buckets (epoch ms) that have passed, as pieces that may be begun again.
+def passed(pieces_ledger: Pieces, planned: Sequence[Piece], owed: Set[int]) -> TimeBuckets:
+    """Return the time buckets (epoch ms) that have passed.
 
     Planned time buckets, and those in which tag-write owes rows, are left out.
     """
-    others = {piece.time_bucket for piece in planned} | set(owed)
-    return {
-        entry.time_bucket: Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
-        for entry in pieces_ledger.entries()
-        if entry.state is State.DONE and entry.time_bucket not in others
-    }
+    return pieces_ledger.standing().done - [piece.time_bucket for piece in planned] - owed
+
+
+def begun_again(pieces_ledger: Pieces, time_buckets: Collection[int]) -> list[Piece]:
+    """Return time buckets (epoch ms) that have passed as pieces to begin again."""
+    return [
+        Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
+        for entry in pieces_ledger.entries_of(time_buckets)
+    ]
 
 
 def ledger(run: RunContext) -> Pieces:
@@ -57,12 +60,12 @@ class Owed:
             never ran.
     """
 
-    buckets: frozenset[int] = frozenset()
+    buckets: Set[int] = frozenset()
     since: int | None = None
 
     def without(self, time_buckets: Collection[int]) -> Owed:
         """Return what is owed outside the time buckets."""
-        return replace(self, buckets=self.buckets.difference(time_buckets))
+        return replace(self, buckets=self.buckets - frozenset(time_buckets))
 
 
 def owed_by_tag_write(run: RunContext) -> Owed:
@@ -71,14 +74,14 @@ def owed_by_tag_write(run: RunContext) -> Owed:
     Where tag-write never ran, since Pekko writes the tags, it owes nothing.
     """
     settings = run.settings
-    entries = Pieces.of(run.control, settings, applications.TAG_WRITE).entries()
-    if not entries:
+    standing = Pieces.of(run.control, settings, applications.TAG_WRITE).standing()
+    known = standing.known
+    if known.last is None:
         return Owed()
     bucket_ms = settings.bucket_size.milliseconds
-    still_open = {entry.time_bucket for entry in entries if entry.state is not State.DONE}
-    end = entries[-1].time_bucket
-    missed = unknown(entries, end, bucket_ms)
-    return Owed(frozenset(still_open.union(missed)), end + bucket_ms)
+    still_open = {entry.time_bucket for entry in standing.open_rows}
+    missed = unknown(known, known.last, bucket_ms)
+    return Owed(missed | still_open, known.last + bucket_ms)
 
 
 def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
@@ -87,10 +90,13 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
     The times of the ledger bound those of the older findings: a run ends a piece after it has
     written its findings. So a clock behind that of the previous run cannot hide new findings.
     """
-    buckets = [piece.time_bucket for piece in pieces]
+    # An old piece beside new ones must not have all those in between read.
+    day = BucketSize.DAY.milliseconds
+    buckets = {piece.time_bucket: piece.time_bucket + day for piece in pieces}
     ended = [
         to_millis(entry.finished_at.replace(tzinfo=UTC)) + 1
-        for entry in pieces_ledger.entries(min(buckets), max(buckets) + 1)
+        for first, before in TimeBuckets(buckets.items(), 1).ranges
+        for entry in pieces_ledger.entries(first, before)
         if entry.finished_at is not None
     ]
     return max([clock.now_micros(), *(millis * 1000 for millis in ended)])

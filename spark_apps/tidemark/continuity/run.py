@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,8 +22,9 @@ from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Piece, Reason, State, describe
+from tidemark.ledger.pieces import Reason, State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.window import Window
 
 
@@ -93,7 +94,7 @@ def run_window(
         findings = _check(run, claimed, scope, passed, owed, user_checks)
         run.say("judging the findings")
         planned = {piece.time_bucket for piece in pieces}
-        looked_at = planned | (passed.keys() if scope is ValidationScope.ALL else set())
+        looked_at = planned | (set(passed) if scope is ValidationScope.ALL else set())
         verdict = expectations.judge(
             expectations.counts_table(
                 findings.known, looked_at, {**findings.by_check, **findings.warned}
@@ -127,7 +128,7 @@ def _check(
     run: RunContext,
     claimed: Claim,
     scope: ValidationScope,
-    passed: Mapping[int, Piece],
+    passed: TimeBuckets,
     owed: plan.Owed,
     user_checks: Sequence[UserCheck],
 ) -> RunFindings:
@@ -137,9 +138,9 @@ def _check(
         by_check = finding.counts(inspection.findings.where(is_open))
         settled = finding.counts(inspection.findings.where(~is_open))
         bad = {bucket for bucket, _ in by_check}
-        reopened = [piece for bucket, piece in passed.items() if bucket in bad]
-        claimed.cover(piece.time_bucket for piece in reopened)
-        claimed.extend(reopened)
+        reopened = passed & bad
+        claimed.cover(reopened)
+        claimed.extend(plan.begun_again(plan.ledger(run), reopened))
         warned = finding.counts(inspection.warnings)
         everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
         present = {*by_check, *settled, *warned}

@@ -216,7 +216,7 @@ def claim(
             if isinstance(locks, DayLocks):
                 locks.add(piece.time_bucket for piece in pieces)
         except LockHeld:
-            if remember and not ledger.entries():
+            if remember and not ledger.standing():
                 ledger.note(pieces)
             raise
         recorder = LedgerRecorder(ledger, run)

@@ -3,30 +3,32 @@
 A piece is (application, subject, bucket size, time bucket). Its `attempt` is the fencing number: a
 run raises it by a lightweight transaction when it starts the piece, and only the run that raised it
 last can record how the piece ended.
+
+What is done is summed up in a frontier (`frontier/`): plans read it instead of the rows of all
+pieces, and rows behind it may be deleted (`frontier/retention.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Self
 
 from tidemark import __version__, clock
-from tidemark.cassandra.conditional import apply_each, refused
 from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import table
-from tidemark.errors import LockLost
+from tidemark.errors import TidemarkError
 from tidemark.ledger import schedule
+from tidemark.ledger.frontier.partition import HIGHEST, LOWEST, Partition
+from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.piece import GAP_ERROR, Piece, PieceRow, Reason, State
 from tidemark.ledger.rebucketed import with_other_sizes
 from tidemark.ledger.schedule import Schedule
 from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.settings import Settings
 from tidemark.window import Window, from_millis, to_millis
 
 __all__ = ["GAP_ERROR", "Piece", "PieceRow", "Pieces", "Reason", "State"]
-
-
-_TIMES = ("planned_at", "started_at", "finished_at")
 
 
 class Pieces:
@@ -42,12 +44,11 @@ class Pieces:
         version: str = "",
     ) -> None:
         """Bind to (application, subject, bucket size); `version` is that of the definition."""
-        self._control = control
+        self._control, self._keyspace = control, keyspace
         self._names = (application, subject)
         self._size = size
-        self._key = (application, subject, size.value)
         self._version = version
-        self._table = table(keyspace, "piece")
+        self._partition = self._of_size(size)
 
     @classmethod
     def of(
@@ -69,20 +70,19 @@ class Pieces:
         )
 
     def entries(self, first: int | None = None, before: int | None = None) -> list[PieceRow]:
-        """Read the ledger's rows with `first <= time_bucket < before` (epoch ms), ascending.
+        """Read the ledger's pieces with `first <= time_bucket < before` (epoch ms), ascending.
 
         The result includes time buckets that only rows of other bucket sizes cover (see
-        `rebucketed`).
+        `rebucketed`). Without bounds it grows with the ledger; `standing` does not.
         """
-        low = -(2**63) if first is None else first
-        high = 2**63 - 1 if before is None else before
+        low = LOWEST if first is None else first
+        high = HIGHEST if before is None else before
         day = BucketSize.DAY.milliseconds
         rows_of_other_sizes = {
-            size: self._stored(size, max(low - day, -(2**63)), min(high + day, 2**63 - 1))
-            for size in BucketSize
-            if size is not self._size
+            other.size: other.entries(max(low - day, LOWEST), min(high + day, HIGHEST))
+            for other in self._of_other_sizes()
         }
-        own = self._stored(self._size, low, high)
+        own = self._partition.entries(low, high)
         rows = (
             with_other_sizes(own, rows_of_other_sizes, self._size)
             if any(rows_of_other_sizes.values())
@@ -90,49 +90,36 @@ class Pieces:
         )
         return [entry for entry in rows if low <= entry.time_bucket < high]
 
-    def _stored(self, size: BucketSize, first: int, before: int) -> list[PieceRow]:
-        rows = self._control.execute(
-            "SELECT time_bucket, state, reason, attempt, counts, error, definition_version,"
-            f" planned_at, started_at, finished_at FROM {self._table}"
-            " WHERE application = ? AND subject = ? AND bucket_size = ?"
-            " AND time_bucket >= ? AND time_bucket < ?",
-            (*self._names, size.value, first, before),
-        )
-        return [
-            PieceRow(
-                time_bucket=row["time_bucket"],
-                state=State(row["state"]),
-                attempt=row["attempt"] or 0,
-                counts=dict(row["counts"] or {}),
-                error=row["error"],
-                definition_version=row["definition_version"],
-                finished_at=row["finished_at"],
-                reason=row["reason"],
-                touched_at=max(
-                    (at for name in _TIMES if (at := row[name]) is not None), default=None
-                ),
-            )
-            for row in rows
-        ]
+    def entries_of(self, time_buckets: Iterable[int]) -> list[PieceRow]:
+        """Read the ledger's pieces of some time buckets (epoch ms), ascending."""
+        wanted = TimeBuckets.of(time_buckets, self._size.milliseconds)
+        return [row for first, before in wanted.ranges for row in self.entries(first, before)]
+
+    def standing(self, before: int | None = None) -> Standing:
+        """Read how the pieces with `time_bucket < before` (epoch ms) stand.
+
+        What is done is read as spans, so it costs as much behind ten years as behind a day. A
+        subject that has pieces of several bucket sizes has no spans, and every piece is read.
+        """
+        if not all(other.frontier().is_empty for other in self._of_other_sizes()):
+            return Standing((), self.entries(before=before), self._size.milliseconds)
+        high = HIGHEST if before is None else before
+        return Standing(*self._partition.outside(high), self._size.milliseconds)
+
+    def _of_other_sizes(self) -> list[Partition]:
+        return [self._of_size(size) for size in BucketSize if size is not self._size]
+
+    def _of_size(self, size: BucketSize) -> Partition:
+        return Partition(self._control, self._keyspace, *self._names, size)
 
     def forget(self) -> None:
-        """Delete every row of the application and subject, in all bucket sizes.
-
-        The deletes are lightweight transactions, as the writes were: a plain delete carries the
-        time of the local clock, and a clock that is ahead would hide later writes.
-        """
+        """Delete every row of the application and subject, in all bucket sizes."""
         for size in BucketSize:
-            rows = self._stored(size, -(2**63), 2**63 - 1)
-            apply_each(
-                self._control,
-                f"DELETE FROM {self._table} WHERE application = ? AND subject = ?"
-                " AND bucket_size = ? AND time_bucket = ? IF EXISTS",
-                [(*self._names, size.value, row.time_bucket) for row in rows],
-            )
+            self._of_size(size).forget()
 
-    def done(self) -> set[int]:
+    def done(self) -> TimeBuckets:
         """Return the time buckets (epoch ms) that this version of the definition has done."""
-        return {entry.time_bucket for entry in self.entries() if entry.is_done(self._version)}
+        return self.standing().done_by(self._version)
 
     def plan(self, buckets: Iterable[int], *, force: bool = False) -> list[Piece]:
         """Return the pieces to do: time buckets that are not done, and older unfinished pieces.
@@ -147,9 +134,18 @@ class Pieces:
         wanted = set(buckets)
         if not wanted:
             return []
-        return schedule.planned(
-            wanted, self.entries(before=max(wanted) + 1), self._version, force=force
-        )
+        _, entries = self._around(min(wanted), max(wanted) + 1)
+        return schedule.planned(wanted, entries, self._version, force=force)
+
+    def _around(self, first: int, before: int) -> tuple[TimeBuckets, list[PieceRow]]:
+        """Read the time buckets before `before` that are known, and their pieces.
+
+        Left out are pieces before `first` that are in spans.
+        """
+        standing = self.standing(before)
+        in_window = self.entries(first, before)
+        older = [row for row in standing.rows if row.time_bucket < first]
+        return standing.known, [*older, *in_window]
 
     def schedule(
         self,
@@ -181,11 +177,13 @@ class Pieces:
             history: time buckets (epoch ms) before the window that the ledger does not hold, and
                 that the application begins with.
         """
+        known, entries = self._around(to_millis(window.start), to_millis(window.end))
         return schedule.scheduled(
             list(window.buckets(self._size)),
-            self.entries(before=to_millis(window.end)),
+            entries,
             self._version,
             bucket_ms=self._size.milliseconds,
+            known=known,
             most=most,
             force=force,
             since=since,
@@ -195,24 +193,18 @@ class Pieces:
 
     def note(self, pieces: Iterable[Piece]) -> None:
         """Write unknown pieces as planned, so that a later run takes them up."""
-        noted = list(pieces)
+        noted = {piece.time_bucket: piece for piece in pieces if piece.attempt == 0}
         if not noted:
             return
-        buckets = [piece.time_bucket for piece in noted]
         # Leave known pieces out: Cassandra would refuse each in a transaction of its own.
-        known_buckets = {
-            entry.time_bucket for entry in self._stored(self._size, min(buckets), max(buckets) + 1)
-        }
+        stored = self._partition.stored(min(noted), max(noted) + 1)
         now = clock.now()
-        apply_each(
-            self._control,
-            f"INSERT INTO {self._table} (application, subject, bucket_size, time_bucket, state,"
-            " reason, attempt, planned_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
+        self._partition.note(
             [
-                (*self._key, piece.time_bucket, State.PLANNED, piece.reason, now)
-                for piece in noted
-                if piece.time_bucket not in known_buckets
-            ],
+                (piece.time_bucket, State.PLANNED, piece.reason, now)
+                for piece in noted.values()
+                if piece.time_bucket not in stored
+            ]
         )
 
     def _note_never_started(self, pieces: Iterable[Piece]) -> None:
@@ -235,7 +227,7 @@ class Pieces:
         planned = [
             {"state": State.PLANNED, "reason": piece.reason, "planned_at": now} for piece in pieces
         ]
-        self._write(pieces, planned, owner)
+        self._partition.open(pieces, planned, owner)
 
     def start(self, pieces: Sequence[Piece], *, owner: str, run_id: str) -> list[Piece]:
         """Write every piece as planned, then as running; return the pieces with the new attempt.
@@ -259,7 +251,7 @@ class Pieces:
             }
             for piece in pieces
         ]
-        self._write(pieces, running, owner)
+        self._partition.open(pieces, running, owner)
         return [Piece(piece.time_bucket, piece.reason, piece.attempt + 1) for piece in pieces]
 
     def finish(
@@ -286,36 +278,13 @@ class Pieces:
             }
             for piece in pieces
         ]
-        self._write(pieces, ended, owner)
-
-    def _write(
-        self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
-    ) -> None:
-        """Write the given columns of each piece, unless another run has started a piece."""
-        if not pieces:
+        if state is not State.DONE:
+            self._partition.open(pieces, ended, owner)
             return
-        columns = ", ".join(f"{name} = ?" for name in values[0])
-        lost = refused(
-            self._control,
-            f"UPDATE {self._table} SET {columns}"
-            " WHERE application = ? AND subject = ? AND bucket_size = ? AND time_bucket = ?"
-            " IF attempt = ?",
-            [
-                (*row.values(), *self._key, piece.time_bucket, piece.attempt)
-                for piece, row in zip(pieces, values, strict=True)
-            ],
-        )
-        for part, met in lost:
-            # For a deleted row the answer has no columns.
-            attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
-            taken = next(
-                own for own in pieces[part] if attempts.get(own.time_bucket) != own.attempt
-            )
-            raise LockLost(
-                f"another run has taken the piece {from_millis(taken.time_bucket)}",
-                where=f"owner {owner}",
-                do="run again when it has ended",
-            )
+        self._partition.write(pieces, ended, owner)
+        # What is derived from the rows can be written by the next run as well.
+        with suppress(TidemarkError):
+            self._partition.advance()
 
 
 def days(buckets: Iterable[int], prefix: str) -> Iterator[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from tidemark.cassandra.control import Control
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import PieceRow, Pieces, State
+from tidemark.ledger.frontier import rewritten
+from tidemark.ledger.pieces import Pieces
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.settings import Settings
 
 
@@ -21,35 +24,38 @@ class Removed:
             of tag_views, the table's or Tidemark's own. None when the rows never expire.
     """
 
-    buckets: frozenset[int] = frozenset()
+    buckets: Set[int] = frozenset()
     expired_before: int | None = None
 
     def span(self) -> tuple[int, int] | None:
         """Return a lower bound of these time buckets, and the newest; None without any."""
+        ends = TimeBuckets.ends_of(self.buckets)
         if self.expired_before is not None:
-            return -(2**63), max([*self.buckets, self.expired_before - 1])
-        return (min(self.buckets), max(self.buckets)) if self.buckets else None
+            return -(2**63), max(ends[1] if ends else -(2**63), self.expired_before - 1)
+        return ends
 
 
-def purged_buckets(control: Control, settings: Settings) -> frozenset[int]:
+def purged_buckets(control: Control, settings: Settings) -> TimeBuckets:
     """Return the time buckets (epoch ms) that purge has begun to delete, finished or not."""
-    return frozenset(_begun(control, settings))
+    standing = _pieces(control, settings, applications.PURGE).standing()
+    return rewritten.begun(standing)
 
 
-def emptied_buckets(control: Control, settings: Settings) -> frozenset[int]:
+def emptied_buckets(control: Control, settings: Settings) -> TimeBuckets:
     """Return the purged time buckets (epoch ms) that tag-write has not written again since."""
-    written = {
-        entry.time_bucket: entry.finished_at
-        for entry in _entries(control, settings, applications.TAG_WRITE)
-        if entry.state is State.DONE
-    }
-    return frozenset(
-        time_bucket
-        for time_bucket, purge in _begun(control, settings).items()
-        if (again := written.get(time_bucket)) is None
-        or purge.finished_at is None
-        or again <= purge.finished_at
-    )
+    purge = _pieces(control, settings, applications.PURGE)
+    written = _pieces(control, settings, applications.TAG_WRITE)
+    purged = purge.standing()
+    if not purged:
+        return rewritten.begun(purged)
+    compared = rewritten.since(purged, written.standing())
+    again = {entry.time_bucket: entry for entry in written.entries_of(compared.unsure)}
+    kept = [
+        row.time_bucket
+        for row in purge.entries_of(compared.unsure)
+        if rewritten.is_again(row, again.get(row.time_bucket))
+    ]
+    return rewritten.begun(purged) - compared.again - kept
 
 
 def removed(control: Control, settings: Settings, now_ms: int) -> Removed:
@@ -81,13 +87,5 @@ def time_to_live(control: Control, settings: Settings) -> int:
     return min((ttl for ttl in ttls if ttl), default=0)
 
 
-def _begun(control: Control, settings: Settings) -> dict[int, PieceRow]:
-    return {
-        entry.time_bucket: entry
-        for entry in _entries(control, settings, applications.PURGE)
-        if entry.state in (State.RUNNING, State.DONE, State.FAILED)
-    }
-
-
-def _entries(control: Control, settings: Settings, application: str) -> list[PieceRow]:
-    return Pieces.of(control, settings, application).entries()
+def _pieces(control: Control, settings: Settings, application: str) -> Pieces:
+    return Pieces.of(control, settings, application)

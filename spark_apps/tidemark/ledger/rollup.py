@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidemark import clock
 from tidemark.cassandra.conditional import apply_each
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.ledger.pieces import State
+from tidemark.errors import TidemarkError
+from tidemark.ledger.frontier.partition import Partition
+from tidemark.ledger.piece import State
 from tidemark.partitioning.keys import BucketSize
 
 
@@ -62,3 +65,5 @@ def roll_up(
             for rollup in rollups
         ],
     )
+    with suppress(TidemarkError):
+        Partition(control, keyspace, application, subject, size).advance()

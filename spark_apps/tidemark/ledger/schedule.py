@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.ledger.piece import Piece, PieceRow, Reason, State
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.text import counted
 from tidemark.window import from_millis, iso
 
@@ -109,6 +110,7 @@ def scheduled(
     bucket_ms: int,
     most: int,
     force: bool = False,
+    known: Iterable[int] = (),
     since: Iterable[int] = (),
     ready: Collection[int] | None = None,
     history: Collection[int] = (),
@@ -123,6 +125,8 @@ def scheduled(
         most: highest number of pieces for one run.
         force: whether to do pieces of the window again that are done; the run then takes its whole
             window, whatever `most` is.
+        known: time buckets (epoch ms) that are known; those before the window that are not in
+            `entries` are done.
         since: time buckets (epoch ms) begun elsewhere, such as by a projection's live version; from
             the first of them on, no time bucket is left out.
         ready: time buckets (epoch ms) that may count as missed; None for all.
@@ -130,11 +134,12 @@ def scheduled(
             the application begins with.
     """
     wanted = set(window)
-    known_since = [*since, *history]
-    missed = set(unknown(entries, window[-1] + bucket_ms, bucket_ms, known_since)) - wanted
-    missed -= set(history)
+    begun = TimeBuckets.of(known, bucket_ms) | (entry.time_bucket for entry in entries)
+    begun_elsewhere = TimeBuckets.of(since, bucket_ms) | history
+    missed = unknown(begun, window[-1] + bucket_ms, bucket_ms, begun_elsewhere)
+    missed = missed - wanted - history
     if ready is not None:
-        missed &= set(ready)
+        missed &= ready
     pieces = planned(wanted, entries, version, missed, history, force=force)
     if len(pieces) <= most:
         return Schedule(pieces)
@@ -146,20 +151,18 @@ def scheduled(
     )
 
 
-def unknown(
-    entries: Iterable[PieceRow], end: int, bucket_ms: int, since: Iterable[int] = ()
-) -> list[int]:
-    """Return the time buckets without an entry from the first in `entries` or `since` to `end`.
+def unknown(known: TimeBuckets, end: int, bucket_ms: int, since: Iterable[int] = ()) -> TimeBuckets:
+    """Return the time buckets that are not known, from the first known or in `since` to `end`.
 
     Args:
-        entries: ledger entries.
+        known: the time buckets of the ledger, epoch ms.
         end: end of the time buckets, exclusive, epoch ms.
         bucket_ms: bucket size in milliseconds.
         since: further time buckets to begin at, epoch ms.
     """
-    known_buckets = {entry.time_bucket for entry in entries}
-    first = min([*known_buckets, *since], default=end)
-    return [bucket for bucket in range(first, end, bucket_ms) if bucket not in known_buckets]
+    first = (known | since).first
+    holes = [] if first is None else known.holes(first, end)
+    return TimeBuckets(holes, bucket_ms)
 
 
 def _reason(entry: PieceRow | None, version: str, force: bool) -> Reason | None:

@@ -121,8 +121,8 @@ def _require_known(run: RunContext, name: str | None) -> None:
 
 def _open_findings(run: RunContext) -> Iterator[Row]:
     """Yield the open findings of the time buckets that validate has failed."""
-    entries = Pieces.of(run.control, run.settings, applications.VALIDATE).entries()
-    failed = [entry.time_bucket for entry in entries if entry.state is State.FAILED]
+    standing = Pieces.of(run.control, run.settings, applications.VALIDATE).standing()
+    failed = [entry.time_bucket for entry in standing.rows if entry.state is State.FAILED]
     return store.open_findings(run.control, run.settings, failed)
 
 

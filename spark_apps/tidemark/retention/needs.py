@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.ledger.pieces import Pieces, State
+from tidemark.ledger.pieces import Pieces
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import late
 from tidemark.projection.offset_store.offsets import OffsetStore
@@ -33,10 +33,10 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
         store = OffsetStore(control, settings, definition)
         version = definition.fingerprint
         done = Pieces.of(control, settings, APPLICATION, store.subject, version).done()
-        done -= late.unconsumed(store, done)
+        done = done - late.unconsumed(store, done)
         tags = frozenset(definition.source.series_tags)
         begin = history.begin_of(definition, settings.bucket_size)
-        needs.append(Need(definition.name, tags, frozenset(done), begin=begin))
+        needs.append(Need(definition.name, tags, done, begin=begin))
     return needs
 
 
@@ -65,7 +65,6 @@ def absent_projections(control: Control, settings: Settings) -> list[Need]:
         name = subject.removeprefix(prefix).partition("@v")[0]
         if name in known:
             continue
-        pieces = Pieces.of(control, settings, APPLICATION, subject).entries()
-        done = frozenset(piece.time_bucket for piece in pieces if piece.state is State.DONE)
+        done = Pieces.of(control, settings, APPLICATION, subject).standing().done
         absent.append(Need(name, None, done, subject))
     return absent

@@ -6,7 +6,7 @@ Plain data, no I/O.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from tidemark.window import Window, from_millis, to_millis
@@ -26,7 +26,7 @@ class Need:
 
     projection: str
     tags: frozenset[str] | None
-    done: frozenset[int]
+    done: Set[int]
     subject: str = ""
     begin: int = -(2**63)
 

@@ -68,7 +68,7 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
     kept_since = clock.now() - timedelta(days=days)
     settings = run.settings
     ledger = Pieces.of(run.control, settings, APPLICATION)
-    unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
+    unfinished = {piece.time_bucket for piece in ledger.standing().open_rows}
     given_up = _given_up(run, order.give_up)
 
     def plan_now() -> list[Bucket]:

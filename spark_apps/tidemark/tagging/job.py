@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, Observation
@@ -89,7 +89,7 @@ class TagWriteJob:
         self,
         run: RunContext,
         claimed: Claim,
-        done: set[int],
+        done: Set[int],
         tag_rules: Sequence[TagRule],
         strategy: Strategy | None,
     ) -> None:

@@ -142,11 +142,7 @@ def _reopen(claimed: Claim, ledger: Pieces, held: Collection[int]) -> dict[int, 
     Otherwise the next run would find nothing to do and succeed although nothing was repaired.
     """
     of_this_run = {piece.time_bucket for piece in claimed.pieces}
-    others = [
-        entry
-        for entry in ledger.entries()
-        if entry.time_bucket in held and entry.time_bucket not in of_this_run
-    ]
+    others = ledger.entries_of(set(held) - of_this_run)
     claimed.cover(entry.time_bucket for entry in others)
     claimed.extend([Piece(row.time_bucket, Reason.RESTATED, row.attempt) for row in others])
     return {entry.time_bucket: entry.counts for entry in others}

@@ -50,6 +50,7 @@ from tidemark.journal.shapes import (
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.ledger.purged import Removed, removed
 from tidemark.partitioning import columns
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -80,7 +81,7 @@ class IncrementalInspection:
     doubt: str
 
 
-def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Collection[int]) -> str:
+def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: TimeBuckets) -> str:
     """Return why an inspection of the new part would not suffice or not be cheaper; empty if it is.
 
     Args:
@@ -92,7 +93,7 @@ def reason_for_everything(run: RunContext, pieces: Sequence[Piece], passed: Coll
         return "messages has no index on its timestamp"
     if any(piece.reason is Reason.FORCED for piece in pieces):
         return "time buckets are forced"
-    if max(passed, default=pieces[0].time_bucket) >= pieces[0].time_bucket:
+    if passed.last is None or passed.last >= pieces[0].time_bucket:
         return "time buckets after the first of these have passed, or none has yet"
     if len(pieces) * NEWS_SHARE > len(passed):
         return f"{counted(len(pieces), 'time bucket')} of {len(pieces) + len(passed)} are new"

@@ -30,6 +30,7 @@ from tidemark.journal import frames, increments, tables
 from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
@@ -108,7 +109,7 @@ def inspect(
     run: RunContext,
     scope: ValidationScope,
     pieces: Sequence[Piece],
-    passed: Collection[int],
+    passed: TimeBuckets,
     owed: Owed,
     user_checks: Sequence[UserCheck],
     keep: Keep,

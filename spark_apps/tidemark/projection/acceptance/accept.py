@@ -240,7 +240,8 @@ class Acceptance:
 
 def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) -> list[Piece]:
     """Return the pieces of time buckets that are done, to be done again with their late events."""
-    attempts = {entry.time_bucket: entry.attempt for entry in ledger(run, definition).entries()}
+    entries = ledger(run, definition).entries_of(late)
+    attempts = {entry.time_bucket: entry.attempt for entry in entries}
     return [Piece(bucket, Reason.LATE, attempts[bucket]) for bucket in late]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import Outcome, RunContext
-from tidemark.ledger.pieces import State
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management.change import run_change
 from tidemark.projection.management.offset_move import restated
@@ -46,9 +45,7 @@ def _plan(run: RunContext, definition: Definition) -> Plan:
     pieces_ledger = ledger(run, definition)
     pieces = restated(pieces_ledger)
     require_rows(run, definition, [piece.time_bucket for piece in pieces])
-    open_buckets = [
-        entry.time_bucket for entry in pieces_ledger.entries() if entry.state is not State.DONE
-    ]
+    open_buckets = [entry.time_bucket for entry in pieces_ledger.standing().open_rows]
     by_slice = store.series_by_slice()
     counts = {
         "pieces_restated": len(pieces),

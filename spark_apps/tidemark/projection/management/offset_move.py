@@ -222,8 +222,12 @@ class OffsetMove:
 
 def restated(pieces_ledger: Pieces, time_buckets: Collection[int] | None = None) -> list[Piece]:
     """Return the done pieces of the given time buckets, restated; None means all time buckets."""
+    if time_buckets is None:
+        entries = pieces_ledger.entries()
+    else:
+        entries = pieces_ledger.entries_of(time_buckets)
     return [
         Piece(entry.time_bucket, Reason.RESTATED, entry.attempt)
-        for entry in pieces_ledger.entries()
-        if entry.state is State.DONE and (time_buckets is None or entry.time_bucket in time_buckets)
+        for entry in entries
+        if entry.state is State.DONE
     ]

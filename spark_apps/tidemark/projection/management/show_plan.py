@@ -50,7 +50,7 @@ def run_plan(
     """
     built = build(run, window, options)
     plans, lines = built.projections, list(built.left_out)
-    estimates = Estimates.read(run)
+    estimates = Estimates.read(run, {bucket for plan in plans for bucket in plan.time_buckets})
     for plan in plans:
         lines += _lines(plan, estimates)
         if ranges is not None and plan.definition.mode.is_by_persistence_id:

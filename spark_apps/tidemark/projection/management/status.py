@@ -6,15 +6,18 @@ Without Spark the lag in events is an estimate from the ledger; on request it is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from tidemark import clock
 from tidemark.context import Outcome, RunContext, RunState
+from tidemark.ledger.frontier.spans import Span
+from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import SliceRange, slice_ranges
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.management import lag
 from tidemark.projection.management.lag import Lag
@@ -54,16 +57,32 @@ class Progress:
 
 
 def progress(
-    entries: Sequence[PieceRow], fingerprint: str, validated: Collection[int], bucket_ms: int
+    entries: Sequence[PieceRow],
+    fingerprint: str,
+    validated: Set[int],
+    bucket_ms: int,
+    spans: Sequence[Span] = (),
 ) -> Progress:
-    """Compare the ledger's rows of a projection with what it could have done. No I/O."""
-    done = {entry.time_bucket for entry in entries if entry.is_done(fingerprint)}
+    """Compare the ledger of a projection with what it could have done. No I/O.
+
+    Args:
+        entries: the pieces outside of the spans.
+        fingerprint: of the definition.
+        validated: the time buckets that may be processed, epoch ms.
+        bucket_ms: the bucket size in milliseconds.
+        spans: what is done besides.
+    """
+    done = Standing(spans, entries, bucket_ms).done_by(fingerprint)
     states = Counter(
         "changed" if entry.state is State.DONE and not entry.is_done(fingerprint) else entry.state
         for entry in entries
     )
-    open_buckets = sorted(set(validated) - done)
-    end = max(validated, default=0) + bucket_ms
+    for span in spans:
+        state = State.DONE if span.version == fingerprint else "changed"
+        states[state] += (span.before - span.first) // bucket_ms
+    open_buckets = list(TimeBuckets.of(validated, bucket_ms) - done)
+    ends = TimeBuckets.ends_of(validated)
+    end = (ends[1] if ends else 0) + bucket_ms
     failed = [entry for entry in entries if entry.error and entry.state is not State.DONE]
     held_entries = [entry for entry in failed if entry.has_gap]
     last = max(failed, key=lambda entry: (_finished(entry), -entry.time_bucket), default=None)
@@ -102,38 +121,41 @@ def run_status(
     shown = slice_ranges(ranges)
     definitions = select(run, names)
     now_ms = to_millis(clock.now())
-    ready: set[int] = set()
-    estimates = Estimates.read(run)
+    ready = TimeBuckets([], settings.bucket_size.milliseconds)
     lines: list[str] = []
     details: list[Mapping[str, Any]] = []
     for definition in definitions:
         stands = management_state.pause_state(OffsetStore.of(run, definition))
-        entries = ledger(run, definition).entries()
-        oldest = entries[0].time_bucket if entries else now_ms
+        standing = ledger(run, definition).standing()
+        entries, begun = standing.rows, standing.known.first
+        oldest = now_ms if begun is None else begun
         begin = history.begin_of(definition, settings.bucket_size)
-        passed_by = ready_buckets(run, definition, oldest, now_ms)
-        passed_by = {bucket for bucket in passed_by if bucket >= begin}
-        ready |= passed_by if definition.source.reads_journal else set()
+        passed_by = ready_buckets(run, definition, oldest, now_ms).within(begin, 2**63 - 1)
+        ready |= passed_by if definition.source.reads_journal else ()
         now = progress(
-            entries, definition.fingerprint, passed_by, settings.bucket_size.milliseconds
+            entries,
+            definition.fingerprint,
+            passed_by,
+            settings.bucket_size.milliseconds,
+            standing.spans,
         )
+        estimates = Estimates.read(run, now.open_buckets)
         behind = estimates.of(now.open_buckets, is_by_tag=definition.source.reads_tag_views)
         lines += [f"{definition.name} version {definition.version}: {_summary(now)}"]
         lines += [f"  {stands}"] if stands.paused else []
-        lines += _begin_lines(definition, entries)
+        lines += _begin_lines(definition, standing)
         lines += _lines(now, behind)
         waits = _missing(run, definition, entries)
         lines += _missing_lines(waits)
         shown_details = {**_details(definition, now, behind), "paused": bool(stands.paused)}
         shown_details["from"] = iso(definition.begin) if definition.begin else None
-        shown_details["begun"] = iso(from_millis(oldest)) if entries else None
+        shown_details["begun"] = iso(from_millis(oldest)) if standing else None
         shown_details["missing"] = [
             _missing_details(missing) for missing in waits[:_MISSING_DETAILS]
         ]
         shown_details["missing_ranges"] = len(waits)
         if exact:
-            first = min((entry.time_bucket for entry in entries), default=None)
-            lags = lag.exact(run, definition, first)
+            lags = lag.exact(run, definition, begun)
             by_range = lag.by_range(lags, shown)
             lines += _exact_lines(lags, by_range)
             shown_details["behind"] = sum(slice_lag.behind for slice_lag in lags.values())
@@ -151,10 +173,11 @@ def run_status(
     return Outcome(RunState.DONE, counts=counts, lines=lines, details={"projections": details})
 
 
-def _begin_lines(definition: Definition, entries: Sequence[PieceRow]) -> list[str]:
+def _begin_lines(definition: Definition, standing: Standing) -> list[str]:
     stated = f", from {iso(definition.begin)}" if definition.begin else ""
-    if history.has_begun(entries):
-        return [f"  began with {from_millis(entries[0].time_bucket):%Y-%m-%d %H:%M}{stated}"]
+    if history.has_begun(standing):
+        begun = from_millis(standing.known.ranges[0][0])
+        return [f"  began with {begun:%Y-%m-%d %H:%M}{stated}"]
     return [f"  not begun{stated or ': it begins with the first time bucket that there is'}"]
 
 

@@ -30,7 +30,7 @@ class Batch:
     plan: ProjectionPlan
     slices: SliceRange
     pieces: Sequence[Piece]
-    done: frozenset[int]
+    done: Set[int]
     end: int | None = None
     unsettled: frozenset[int] = frozenset()
     left_out: frozenset[int] = frozenset()

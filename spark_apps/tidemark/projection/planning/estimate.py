@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from tidemark.context import RunContext
@@ -46,14 +46,15 @@ class Estimates:
         self._messages, self._tag_rows = messages, tag_rows
 
     @classmethod
-    def read(cls, run: RunContext) -> Estimates:
-        """Read the counts from the ledger."""
+    def read(cls, run: RunContext, time_buckets: Collection[int] | None = None) -> Estimates:
+        """Read the counts from the ledger, of some time buckets or of all that it has rows of."""
         messages: dict[int, int] = {}
         tag_rows: dict[int, int] = {}
         settings = run.settings
         for application, of_messages, of_tags in _SOURCES:
             pieces = Pieces.of(run.control, settings, application)
-            for entry in pieces.entries():
+            entries = pieces.entries() if time_buckets is None else pieces.entries_of(time_buckets)
+            for entry in entries:
                 if entry.state is State.DONE:
                     for counted, name in ((messages, of_messages), (tag_rows, of_tags)):
                         if name in entry.counts:

@@ -7,12 +7,11 @@ with something to read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 from tidemark.context import RunContext
 from tidemark.kafka_journal.first_event import first_event_ms
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import PieceRow, Pieces, State
+from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.pieces import Pieces, Reason, State
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
@@ -43,13 +42,19 @@ def begin_of(definition: Definition, size: BucketSize) -> int:
     return begin
 
 
-def has_begun(entries: Iterable[PieceRow]) -> bool:
+def has_begun(standing: Standing) -> bool:
     """Return whether a run has started a piece; pieces that only wait for validate do not count."""
-    return any(entry.counts or entry.state not in (State.PLANNED, State.HELD) for entry in entries)
+    return bool(standing.spans) or any(
+        # A restated piece was done, and has no counts if the ledger was purged of it.
+        entry.counts
+        or entry.state not in (State.PLANNED, State.HELD)
+        or entry.reason == Reason.RESTATED
+        for entry in standing.rows
+    )
 
 
 def find(
-    run: RunContext, definition: Definition, entries: Sequence[PieceRow], first_in_window: int
+    run: RunContext, definition: Definition, standing: Standing, first_in_window: int
 ) -> list[int]:
     """Return the history of a projection that has not begun, ascending; epoch ms.
 
@@ -60,15 +65,16 @@ def find(
     Args:
         run: the context of the run.
         definition: the projection.
-        entries: all entries of the projection in the ledger.
+        standing: all pieces of the projection in the ledger.
         first_in_window: the first time bucket of the window.
     """
-    if has_begun(entries):
+    if has_begun(standing):
         return []
     begin = begin_of(definition, run.settings.bucket_size)
     if definition.source.reads_tag_views:
         emptied = emptied_buckets(run.control, run.settings)
-        begin = max([begin, *(bucket + 1 for bucket in emptied if bucket < first_in_window)])
+        last = emptied.within(ALL, first_in_window).last
+        begin = begin if last is None else max(begin, last + 1)
     return [bucket for bucket in _known(run, definition, first_in_window) if bucket >= begin]
 
 
@@ -81,4 +87,4 @@ def _known(run: RunContext, definition: Definition, end: int) -> list[int]:
         first = keys.time_bucket(first_ms, settings.bucket_size)
         return list(range(first, end, settings.bucket_size.milliseconds))
     validate = Pieces.of(run.control, settings, applications.VALIDATE)
-    return [entry.time_bucket for entry in validate.entries(before=end)]
+    return list(validate.standing(before=end).known)

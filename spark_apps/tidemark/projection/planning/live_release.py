@@ -9,7 +9,9 @@ from datetime import datetime
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.ledger.applications import PROJECT
-from tidemark.ledger.pieces import PieceRow, Pieces, State
+from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.pieces import Pieces
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.settings import Settings
 from tidemark.text import counted
@@ -46,12 +48,8 @@ def live(control: Control, settings: Settings, definition: Definition) -> Live |
     if (released := stored(control, settings, definition)) is not None:
         return released
     in_place = definition.identity(settings.journal_keyspace)
-    versions = [
-        entry.definition_version
-        for entry in _entries(control, settings, in_place)
-        if entry.state is State.DONE
-    ]
-    used = [int(version.split("-")[0]) for version in versions if version]
+    versions = _pieces(control, settings, in_place).versions
+    used = [int(version.split("-")[0]) for version in versions]
     return Live(max(used), definition.template_target) if used else None
 
 
@@ -88,18 +86,18 @@ def require_in_place(
             )
 
 
-def inherited(control: Control, settings: Settings, definition: Definition) -> set[int]:
+def inherited(control: Control, settings: Settings, definition: Definition) -> TimeBuckets:
     """Return the time buckets that the live version has processed and a new version has to."""
+    none = TimeBuckets([], settings.bucket_size.milliseconds)
     if not definition.is_blue_green:
-        return set()
+        return none
     now = live(control, settings, definition)
     if now is None or now.table == definition.target:
-        return set()
+        return none
     former = definition.identity(settings.journal_keyspace)
     if now.table != definition.template_target:
         former = at_version(definition, now.version).subject(settings.journal_keyspace)
-    entries = _entries(control, settings, former)
-    return {entry.time_bucket for entry in entries if entry.state is State.DONE}
+    return _pieces(control, settings, former).done
 
 
 def at_version(definition: Definition, version: int) -> Definition:
@@ -109,16 +107,16 @@ def at_version(definition: Definition, version: int) -> Definition:
 
 def standing(
     control: Control, settings: Settings, definition: Definition, passed: Collection[int]
-) -> tuple[set[int], set[int]]:
+) -> tuple[TimeBuckets, TimeBuckets]:
     """Return the time buckets that a version has processed, and those still needed for its swap.
 
     A swap needs all time buckets that the live version has processed, and all pieces of the version
     that validate has passed.
     """
-    entries = _entries(control, settings, definition.subject(settings.journal_keyspace))
-    done = {entry.time_bucket for entry in entries if entry.is_done(definition.fingerprint)}
-    wanted = inherited(control, settings, definition) | {entry.time_bucket for entry in entries}
-    return done, (wanted & set(passed)) - done
+    pieces = _pieces(control, settings, definition.subject(settings.journal_keyspace))
+    done = pieces.done_by(definition.fingerprint)
+    wanted = inherited(control, settings, definition) | pieces.known
+    return done, (wanted & passed) - done
 
 
 def building(definition: Definition, done: Collection[int], left: Collection[int]) -> str:
@@ -129,5 +127,5 @@ def building(definition: Definition, done: Collection[int], left: Collection[int
     )
 
 
-def _entries(control: Control, settings: Settings, subject: str) -> list[PieceRow]:
-    return Pieces.of(control, settings, PROJECT, subject).entries()
+def _pieces(control: Control, settings: Settings, subject: str) -> Standing:
+    return Pieces.of(control, settings, PROJECT, subject).standing()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged
 from tidemark.ledger import applications
-from tidemark.ledger.pieces import Piece, PieceRow, Pieces, State
+from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.purged import emptied_buckets, removed
 from tidemark.partitioning import slice_ranges
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
+from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning import history, live_release, source_check
 from tidemark.settings import Settings
@@ -44,7 +46,7 @@ class ProjectionPlan:
     definition: Definition
     pieces: Sequence[Piece]
     held: frozenset[int]
-    done: frozenset[int]
+    done: Set[int]
     first: int
     is_truncated: bool
     end: int
@@ -120,19 +122,18 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
     settings = run.settings
     source_check.require(run, definition)
     pieces_ledger = ledger(run, definition)
-    all_entries = pieces_ledger.entries()
+    standing = pieces_ledger.standing()
     if definition.mode.is_versioned:
-        _require_new_version(definition, all_entries)
+        _require_new_version(definition, standing)
     begin = history.begin_of(definition, settings.bucket_size)
     in_window = [bucket for bucket in window.buckets(settings.bucket_size) if bucket >= begin]
     end = to_millis(window.end)
     if not in_window:
         return ProjectionPlan(definition, [], frozenset(), frozenset(), begin, False, end)
-    entries = [entry for entry in all_entries if entry.time_bucket < end]
-    known = {entry.time_bucket for entry in entries}
+    known = standing.known.within(history.ALL, end)
     former = live_release.inherited(run.control, settings, definition)
-    older = () if former else history.find(run, definition, all_entries, in_window[0])
-    first = min({*known, *in_window, *older, *(bucket for bucket in former if bucket < end)})
+    older = () if former else history.find(run, definition, standing, in_window[0])
+    first = (known | in_window | older | former.within(history.ALL, end)).ranges[0][0]
     passed_by = ready_buckets(run, definition, first, end)
     scheduled = pieces_ledger.schedule(
         Window(from_millis(in_window[0]), window.end),
@@ -148,7 +149,7 @@ def plan(run: RunContext, definition: Definition, window: Window, *, force: bool
         definition,
         scheduled.pieces,
         held=frozenset(bucket for bucket in buckets if bucket not in ready),
-        done=frozenset(entry.time_bucket for entry in entries if entry.state is State.DONE),
+        done=standing.done.within(history.ALL, end),
         first=first,
         is_truncated=definition.source.reads_tag_views and _is_truncated(run, first),
         end=end,
@@ -199,7 +200,7 @@ def require_rows(run: RunContext, definition: Definition, time_buckets: Collecti
         )
 
 
-def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> set[int]:
+def ready_buckets(run: RunContext, definition: Definition, first: int, end: int) -> TimeBuckets:
     """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
 
     Those of a Pekko journal may when validate is done with them; older and younger ones are
@@ -211,11 +212,12 @@ def ready_buckets(run: RunContext, definition: Definition, first: int, end: int)
     return ended_buckets(run.settings, first, end, to_millis(clock.now()))
 
 
-def ended_buckets(settings: Settings, first: int, end: int, now: int) -> set[int]:
+def ended_buckets(settings: Settings, first: int, end: int, now: int) -> TimeBuckets:
     """Return the time buckets from `first` to `end` that the replicator has left; all epoch ms."""
     size = settings.bucket_size.milliseconds
     newest = now - settings.kafka_journal_delay * 1000 - size
-    return set(range(first, min(end, newest + 1), size))
+    ended = range(first, min(end, newest + 1), size)
+    return TimeBuckets([(ended.start, ended[-1] + size)] if ended else [], size)
 
 
 def failed_since(run: RunContext, window: Window, definitions: Sequence[Definition]) -> list[str]:
@@ -237,16 +239,16 @@ def failed_since(run: RunContext, window: Window, definitions: Sequence[Definiti
     ]
 
 
-def validated_buckets(run: RunContext, settings: Settings) -> set[int]:
+def validated_buckets(run: RunContext, settings: Settings) -> TimeBuckets:
     """Read the time buckets that validate is done with."""
     return Pieces.of(run.control, settings, applications.VALIDATE).done()
 
 
-def _require_new_version(definition: Definition, entries: Sequence[PieceRow]) -> None:
+def _require_new_version(definition: Definition, standing: Standing) -> None:
     """Require a new version of a changed definition: it decides between two rows of an event."""
-    used = {
+    used = standing.versions | {
         entry.definition_version
-        for entry in entries
+        for entry in standing.open_rows
         # What a gap holds was processed and has counts, what waits for validate was not.
         if entry.definition_version and (entry.state is not State.HELD or entry.counts)
     }

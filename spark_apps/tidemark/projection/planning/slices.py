@@ -63,8 +63,9 @@ def restricted(
 def known(
     run: RunContext, definition: Definition
 ) -> tuple[dict[int, PieceRow], dict[int, list[Part]]]:
-    """Read the ledger's rows, and the parts that count, by time bucket."""
-    entries = {entry.time_bucket: entry for entry in ledger(run, definition).entries()}
+    """Read the pieces that are not done, and the parts that count, by time bucket."""
+    standing = ledger(run, definition).standing()
+    entries = {entry.time_bucket: entry for entry in standing.open_rows}
     version = definition.fingerprint
     wanted = [bucket for bucket, entry in entries.items() if slice_records.is_open(entry, version)]
     parts = slice_records.read(OffsetStore.of(run, definition), wanted)

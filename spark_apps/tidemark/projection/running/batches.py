@@ -131,7 +131,7 @@ def _expected(source: EventSource, whole: Batch) -> dict[int, int]:
     known: dict[int, int] = {}
     spec = source.definition.source
     if spec.reads_journal:
-        estimates = Estimates.read(source.run)
+        estimates = Estimates.read(source.run, whole.time_buckets)
         known = dict(estimates.by_bucket(is_by_tag=spec.reads_tag_views))
     unknown = [bucket for bucket in whole.time_buckets if bucket not in known]
     if unknown:

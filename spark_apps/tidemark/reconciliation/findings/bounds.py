@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -43,7 +44,7 @@ class Bounds:
     last_bucket: int
     target_partition_size: int
     removed: Removed = field(default_factory=Removed)
-    emptied_buckets: frozenset[int] = frozenset()
+    emptied_buckets: Set[int] = frozenset()
     window: Window | None = None
 
     @classmethod

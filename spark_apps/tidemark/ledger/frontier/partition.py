@@ -1,0 +1,298 @@
+"""The rows of one ledger and its frontier, which lie in one partition of the table `piece`.
+
+The frontier is derived from the rows, and in the same partition as they are, so a lightweight
+transaction can change both. A piece that is begun again, or planned again, leaves the spans in the
+transaction that writes its row. A transaction that takes done pieces into the spans names the
+revision that it has read before the rows: each start of a piece gives a new one, so a span cannot
+take in a piece that is open.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tidemark.cassandra.conditional import TOGETHER, apply_each, refused
+from tidemark.cassandra.control import Control, Row
+from tidemark.cassandra.schema import identifier, table
+from tidemark.errors import LockLost
+from tidemark.ledger.frontier import spans as of_spans
+from tidemark.ledger.frontier.spans import Span
+from tidemark.ledger.piece import Piece, PieceRow, State
+from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.time_buckets import Range, TimeBuckets
+from tidemark.window import from_millis
+
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
+TAKEN_UP_FROM = 256
+"""The number of done pieces outside of the spans from which on the frontier takes them up."""
+LEFT_OUT = 128
+"""The newest of them that it leaves, since they are the likeliest to be done again."""
+_KEY = "application = ? AND subject = ? AND bucket_size = ?"
+_TIMES = ("planned_at", "started_at", "finished_at")
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The spans of a partition as they were read, with their revision."""
+
+    spans: Sequence[Span] = ()
+    revision: uuid.UUID | None = None
+    is_empty: bool = field(default=True)
+
+
+class Partition:
+    """The pieces of one application on one subject in one bucket size, whatever the definition."""
+
+    def __init__(
+        self, control: Control, keyspace: str, application: str, subject: str, size: BucketSize
+    ) -> None:
+        """Bind to (application, subject, bucket size) in Tidemark's own keyspace."""
+        self._control = control
+        self._table = table(keyspace, "piece")
+        self.size = size
+        self.key = (application, subject, size.value)
+
+    def frontier(self) -> Frontier:
+        """Read the spans. `is_empty` says that there is no piece at all."""
+        # From the end: the rows before a frontier may all be deleted, and still be in files.
+        rows = self._control.execute(
+            f"SELECT revision, done_spans FROM {self._table} WHERE {_KEY}"
+            " ORDER BY time_bucket DESC LIMIT 1",
+            self.key,
+        )
+        if not rows:
+            return Frontier()
+        spans = [Span(*values) for values in rows[0]["done_spans"] or ()]
+        return Frontier(spans, rows[0]["revision"], is_empty=False)
+
+    def entries(self, first: int = LOWEST, before: int = HIGHEST) -> list[PieceRow]:
+        """Read each piece with `first <= time_bucket < before`, ascending, its row gone or not."""
+        spans, rows = self._settled(lambda _: [(first, before)])
+        entries = {
+            bucket: span.row(bucket)
+            for span in of_spans.within(spans, first, before)
+            for bucket in range(span.first, span.before, self.size.milliseconds)
+        }
+        entries |= {row.time_bucket: row for row in rows}
+        return [entries[bucket] for bucket in sorted(entries)]
+
+    def outside(self, before: int = HIGHEST) -> tuple[list[Span], list[PieceRow]]:
+        """Read the spans up to `before`, exclusive, and the rows of all other pieces there."""
+
+        def ranges(spans: Sequence[Span]) -> list[Range]:
+            return of_spans.buckets_of(spans, self.size.milliseconds).holes(LOWEST, before)
+
+        spans, rows = self._settled(ranges)
+        return of_spans.within(spans, LOWEST, before), rows
+
+    def _settled(
+        self, ranges: Callable[[Sequence[Span]], Sequence[Range]]
+    ) -> tuple[Sequence[Span], list[PieceRow]]:
+        """Read spans and rows such that no piece has gone from one to the other in between."""
+        spans = self.frontier().spans
+        while True:
+            rows = self._rows(ranges(spans))
+            spans, before = self.frontier().spans, spans
+            if spans == before:
+                return spans, rows
+
+    def _rows(self, ranges: Sequence[Range]) -> list[PieceRow]:
+        found = self._control.execute_many(
+            "SELECT time_bucket, state, reason, attempt, counts, error, definition_version,"
+            f" planned_at, started_at, finished_at FROM {self._table}"
+            f" WHERE {_KEY} AND time_bucket >= ? AND time_bucket < ?",
+            [(*self.key, first, before) for first, before in ranges],
+        )
+        return [_piece_row(row) for rows in found for row in rows]
+
+    def stored(self, first: int, before: int) -> set[int]:
+        """Read the time buckets with `first <= time_bucket < before` that have a row."""
+        rows = self._rows([(first, before)])
+        return {row.time_bucket for row in rows}
+
+    def count(self, ranges: Sequence[Range]) -> list[int]:
+        """Count the rows of each range of time buckets."""
+        counts = self._control.execute_many(
+            f"SELECT count(*) AS rows FROM {self._table}"
+            f" WHERE {_KEY} AND time_bucket >= ? AND time_bucket < ?",
+            [(*self.key, first, before) for first, before in ranges],
+        )
+        return [rows[0]["rows"] for rows in counts]
+
+    def note(self, values: Sequence[tuple[object, ...]]) -> None:
+        """Insert rows (time bucket, state, reason, planned at) unless they are there."""
+        apply_each(
+            self._control,
+            f"INSERT INTO {self._table} (application, subject, bucket_size, time_bucket, state,"
+            " reason, attempt, planned_at) VALUES (?, ?, ?, ?, ?, ?, 0, ?) IF NOT EXISTS",
+            [(*self.key, *row) for row in values],
+        )
+
+    def write(
+        self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
+    ) -> None:
+        """Write the given columns of pieces; the spans stay as they are.
+
+        Raises:
+            LockLost: another run has started one of the pieces since it was read.
+        """
+        if not pieces:
+            return
+        columns = ", ".join(f"{identifier(name)} = ?" for name in values[0])
+        lost = refused(
+            self._control,
+            f"UPDATE {self._table} SET {columns} WHERE {_KEY} AND time_bucket = ? IF attempt = ?",
+            [
+                (*row.values(), *self.key, piece.time_bucket, piece.attempt)
+                for piece, row in zip(pieces, values, strict=True)
+            ],
+        )
+        for part, met in lost:
+            raise _lost(pieces[part], met, owner)
+
+    def open(
+        self, pieces: Sequence[Piece], values: Sequence[Mapping[str, object]], owner: str
+    ) -> None:
+        """Write the given columns of pieces that are not done from now on.
+
+        In the same transactions the pieces leave the spans. A piece whose row is gone gets one
+        again, with the attempt that its span bounds.
+
+        Raises:
+            LockLost: another run has started one of the pieces since it was read.
+        """
+        pairs = list(zip(pieces, values, strict=True))
+        # What was never started is in no span.
+        fresh = [pair for pair in pairs if pair[0].attempt == 0]
+        self.write([piece for piece, _ in fresh], [row for _, row in fresh], owner)
+        begun = [pair for pair in pairs if pair[0].attempt > 0]
+        for first in range(0, len(begun), TOGETHER):
+            while not self._opened(begun[first : first + TOGETHER], owner):
+                pass
+
+    def _opened(self, pairs: Sequence[tuple[Piece, Mapping[str, object]]], owner: str) -> bool:
+        """Return False if the spans, or pieces of another run, have changed meanwhile."""
+        frontier = self.frontier()
+        inside = {
+            piece.time_bucket: span
+            for piece, _ in pairs
+            if (span := of_spans.covering(frontier.spans, piece.time_bucket)) is not None
+        }
+        gone: dict[int, Span] = {}
+        if inside:
+            stored = self._control.execute(
+                f"SELECT time_bucket FROM {self._table} WHERE {_KEY} AND time_bucket IN ?",
+                (*self.key, list(inside)),
+            )
+            gone = {bucket: inside[bucket] for bucket in inside.keys() - _buckets(stored)}
+        spans = of_spans.without(frontier.spans, inside, self.size.milliseconds)
+        statements = [self._change_of(frontier, spans)]
+        for piece, row in pairs:
+            columns: dict[str, object] = {"attempt": piece.attempt, **row}
+            if (span := gone.get(piece.time_bucket)) is not None:
+                if span.attempt != piece.attempt:
+                    raise _taken(piece, owner)
+                columns = {
+                    "definition_version": span.version,
+                    "finished_at": from_millis(span.ended_last),
+                    **columns,
+                }
+            names = ", ".join(f"{identifier(name)} = ?" for name in columns)
+            met = None if span is not None else piece.attempt
+            cql = f"UPDATE {self._table} SET {names} WHERE {_KEY} AND time_bucket = ?"
+            place = (*columns.values(), *self.key, piece.time_bucket, met)
+            statements.append((f"{cql} IF attempt = ?", place))
+        answer = self._control.transaction(statements)
+        if answer[0]["[applied]"]:
+            return True
+        if self.frontier().revision != frontier.revision:
+            return False
+        raise _lost([piece for piece, _ in pairs], answer, owner)
+
+    def advance(self) -> None:
+        """Take done pieces into the spans, if there are many; leave it if pieces are begun now."""
+        frontier = self.frontier()
+        bucket_ms = self.size.milliseconds
+        holes = of_spans.buckets_of(frontier.spans, bucket_ms).holes(LOWEST, HIGHEST)
+        done = [row for row in self._rows(holes) if row.state is State.DONE]
+        if len(done) < TAKEN_UP_FROM:
+            return
+        spans = of_spans.extended(frontier.spans, done[: len(done) - LEFT_OUT], bucket_ms)
+        if spans != frontier.spans:
+            self._control.transaction([self._change_of(frontier, spans)])
+
+    def delete_rows(self, frontier: Frontier, ranges: Sequence[Range]) -> bool:
+        """Delete the rows of ranges inside of the spans, which are sealed there.
+
+        Return False, with nothing deleted, if pieces were begun or taken up since.
+
+        The deletes are one transaction, so their write time is none of a local clock, which could
+        hide a row that is written later.
+
+        Args:
+            frontier: as it was read before the ranges were chosen.
+            ranges: the ranges of time buckets.
+        """
+        cql = f"DELETE FROM {self._table} WHERE {_KEY} AND time_bucket >= ? AND time_bucket < ?"
+        deletes = [(cql, (*self.key, *places)) for places in ranges]
+        sealed = of_spans.sealed(frontier.spans, TimeBuckets(ranges, self.size.milliseconds))
+        answer = self._control.transaction([self._change_of(frontier, sealed), *deletes])
+        return bool(answer[0]["[applied]"])
+
+    def forget(self) -> None:
+        """Delete every row, and the spans before them.
+
+        The deletes are lightweight transactions, as the writes were: a plain delete carries the
+        time of the local clock, and a clock that is ahead would hide later writes.
+        """
+        cql = f"UPDATE {self._table} SET revision = null, done_spans = null WHERE {_KEY}"
+        while (revision := self.frontier().revision) is not None:
+            self._control.transaction([(f"{cql} IF revision = ?", (*self.key, revision))])
+        apply_each(
+            self._control,
+            f"DELETE FROM {self._table} WHERE {_KEY} AND time_bucket = ? IF EXISTS",
+            [(*self.key, row.time_bucket) for row in self._rows([(LOWEST, HIGHEST)])],
+        )
+
+    def _change_of(
+        self, frontier: Frontier, spans: Sequence[Span]
+    ) -> tuple[str, tuple[object, ...]]:
+        return (
+            f"UPDATE {self._table} SET revision = ?, done_spans = ? WHERE {_KEY} IF revision = ?",
+            (uuid.uuid4(), list(spans) or None, *self.key, frontier.revision),
+        )
+
+
+def _piece_row(row: Row) -> PieceRow:
+    return PieceRow(
+        time_bucket=row["time_bucket"],
+        state=State(row["state"]),
+        attempt=row["attempt"] or 0,
+        counts=dict(row["counts"] or {}),
+        error=row["error"],
+        definition_version=row["definition_version"],
+        finished_at=row["finished_at"],
+        reason=row["reason"],
+        touched_at=max((at for name in _TIMES if (at := row[name]) is not None), default=None),
+    )
+
+
+def _buckets(rows: Sequence[Row]) -> set[int]:
+    return {row["time_bucket"] for row in rows}
+
+
+def _lost(pieces: Sequence[Piece], met: Sequence[Row], owner: str) -> LockLost:
+    # For a deleted row the answer has no columns.
+    attempts = {row.get("time_bucket"): row.get("attempt") for row in met}
+    changed = (piece for piece in pieces if attempts.get(piece.time_bucket) != piece.attempt)
+    return _taken(next(changed, pieces[0]), owner)
+
+
+def _taken(piece: Piece, owner: str) -> LockLost:
+    return LockLost(
+        f"another run has taken the piece {from_millis(piece.time_bucket)}",
+        where=f"owner {owner}",
+        do="run again when it has ended",
+    )

@@ -1,0 +1,80 @@
+"""Which of the time buckets that purge has deleted were written again, by when pieces ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+
+from tidemark.ledger.frontier.spans import Span, buckets_of
+from tidemark.ledger.frontier.standing import Standing
+from tidemark.ledger.piece import PieceRow, State
+from tidemark.partitioning.time_buckets import Range, TimeBuckets
+from tidemark.window import to_millis
+
+_BEGUN = (State.RUNNING, State.DONE, State.FAILED)
+
+
+@dataclass(frozen=True)
+class Again:
+    """The time buckets that were written again, and those of which only the rows can say it."""
+
+    again: TimeBuckets
+    unsure: TimeBuckets
+
+
+def begun(purged: Standing) -> TimeBuckets:
+    """Return the time buckets that purge has begun to delete, finished or not."""
+    rows = [row.time_bucket for row in purged.rows if row.state in _BEGUN]
+    return buckets_of(purged.spans, purged.bucket_ms) | rows
+
+
+def since(purged: Standing, written: Standing) -> Again:
+    """Compare when purge and tag-write ended their pieces, as far as the spans say it. No I/O."""
+    again: list[Range] = []
+    unsure: list[Range] = []
+    deleted = _ended(purged, _BEGUN)
+    wrote = _ended(written, (State.DONE,))
+    at = 0
+    for span in wrote:
+        while at < len(deleted) and deleted[at].before <= span.first:
+            at += 1
+        for other in deleted[at:]:
+            if other.first >= span.before:
+                break
+            common = max(span.first, other.first), min(span.before, other.before)
+            if span.ended_first > other.ended_last:
+                again.append(common)
+            elif span.ended_last > other.ended_first:
+                unsure.append(common)
+    size = purged.bucket_ms
+    return Again(TimeBuckets(again, size), TimeBuckets(unsure, size))
+
+
+def is_again(purged: PieceRow, written: PieceRow | None) -> bool:
+    """Return whether tag-write has written a time bucket since purge deleted it."""
+    return (
+        purged.state in _BEGUN
+        and written is not None
+        and written.state is State.DONE
+        and written.finished_at is not None
+        and purged.finished_at is not None
+        and written.finished_at > purged.finished_at
+    )
+
+
+def _ended(standing: Standing, states: Iterable[State]) -> list[Span]:
+    """Return the spans, with those of single rows that have ended, ascending."""
+    rows = [
+        Span(
+            row.time_bucket,
+            row.time_bucket + standing.bucket_ms,
+            "",
+            row.attempt,
+            (ended := to_millis(row.finished_at.replace(tzinfo=UTC))),
+            ended,
+        )
+        for row in standing.rows
+        if row.state in states and row.finished_at is not None
+    ]
+    return sorted([*standing.spans, *rows])

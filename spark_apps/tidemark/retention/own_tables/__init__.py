@@ -1,0 +1,1 @@
+"""What purge deletes of Tidemark's own tables, one module for each of them."""
