@@ -24,7 +24,8 @@ VERSIONS = ("1-a", "2-b")
 @st.composite
 def rows(draw: st.DrawFn) -> list[PieceRow]:
     """Draw a ledger: holes, all states, two versions, ends hours and weeks apart."""
-    numbers = draw(st.sets(st.integers(0, 30)))
+    few = draw(st.sets(st.integers(0, 30)))
+    numbers = draw(st.sampled_from([few, set(range(31)) - few]))
     ends = st.one_of(st.integers(0, 5), st.integers(0, 5).map(lambda weeks: weeks * 200))
     made = []
     for number in sorted(numbers):
@@ -51,7 +52,10 @@ def without_rows(whole: list[PieceRow], taken_up: set[int]) -> Standing:
     return Standing(spans, [row for row in whole if row.time_bucket not in inside], SIZE)
 
 
-TAKEN_UP = st.sets(st.integers(0, 30).map(lambda number: number * SIZE))
+TAKEN_UP = st.sets(st.integers(0, 30).map(lambda number: number * SIZE)).flatmap(
+    # A few, or all but a few.
+    lambda few: st.sampled_from([few, {number * SIZE for number in range(31)} - few])
+)
 
 
 @given(rows(), TAKEN_UP)
@@ -148,6 +152,31 @@ def test_a_ledger_in_pieces_is_left_in_rows() -> None:
     last = every_other[-1].time_bucket + SIZE
     grown = PieceRow(last, State.DONE, 1, definition_version="", finished_at=T0)
     assert of_spans.extended(many, [grown], SIZE)[-1].before == last + SIZE
+
+
+def test_a_span_has_the_highest_attempt_and_the_first_and_the_last_end() -> None:
+    ended = [T0 + timedelta(hours=hours) for hours in (2, 9, 5)]
+    done = [
+        PieceRow(number * SIZE, State.DONE, attempt, definition_version="", finished_at=at)
+        for number, (attempt, at) in enumerate(zip((1, 3, 2), ended, strict=True))
+    ]
+    [span] = of_spans.extended((), done, SIZE)
+    millis = [to_millis(at.replace(tzinfo=UTC)) for at in ended]
+    assert span == Span(0, 3 * SIZE, "", 3, min(millis), max(millis))
+
+
+def test_where_ends_overlap_only_the_rows_can_say_what_came_last() -> None:
+    def standing(first: int, last: int) -> Standing:
+        return Standing([Span(0, SIZE, "", 1, first, last)], [], SIZE)
+
+    def said(purged: Standing, written: Standing) -> tuple[bool, bool]:
+        found = rewritten.since(purged, written)
+        return bool(found.again), bool(found.unsure)
+
+    assert said(standing(5, 9), standing(1, 5)) == (False, False)
+    assert said(standing(5, 9), standing(10, 11)) == (True, False)
+    assert said(standing(5, 9), standing(9, 11)) == (False, True)
+    assert said(standing(5, 9), standing(1, 6)) == (False, True)
 
 
 @given(rows(), rows(), TAKEN_UP, TAKEN_UP)
