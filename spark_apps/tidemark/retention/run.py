@@ -19,7 +19,11 @@ from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.schedule import time_buckets
-from tidemark.retention.needs import absent_projections, needs_of_projections
+from tidemark.retention.needs.tag_views import (
+    absent_lines,
+    absent_projections,
+    needs_of_projections,
+)
 from tidemark.retention.plan import Bucket, describe, plan_purge
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
@@ -90,7 +94,11 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
     # A run that died after its last delete left pieces without rows: only their end is missing.
     to_end = set(doomed) | (unfinished - {bucket.time_bucket for bucket in buckets})
     pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    lines = [*_give_up_lines(order.give_up), *_lines(buckets, order), *_absent_lines(run, given_up)]
+    lines = [
+        *_give_up_lines(order.give_up),
+        *_lines(buckets, order),
+        *absent_lines(run, order.give_up),
+    ]
     plan = Plan(
         totals,
         lines or ["no tag-view bucket is past its retention"],
@@ -160,16 +168,6 @@ def _given_up(run: RunContext, names: Sequence[str]) -> set[str]:
 
 def _give_up_lines(names: Sequence[str]) -> list[str]:
     return [f"gives up the projection {name}: its pieces are dropped" for name in names]
-
-
-def _absent_lines(run: RunContext, given_up: set[str]) -> list[str]:
-    return [
-        f"{need.projection} holds back what it is not done with: it has run, but has no file in"
-        f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
-        f" {need.projection} --apply`"
-        for need in absent_projections(run.control, run.settings)
-        if need.subject not in given_up
-    ]
 
 
 def _lines(plan: Sequence[Bucket], order: PurgeRequest) -> list[str]:

@@ -22,7 +22,7 @@ from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
 from tidemark.reconciliation.propagate_deletes import verdicts
-from tidemark.retention.needs import absent_projections, needs_of_projections
+from tidemark.retention.needs.tag_views import absent_projections, needs_of_projections
 from tidemark.retention.plan import frontier
 from tidemark.window import to_millis
 

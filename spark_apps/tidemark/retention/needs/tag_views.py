@@ -1,9 +1,12 @@
-"""The needs of projections: which tags they read, and which time buckets they have consumed."""
+"""Which tags the readers of tag views read, and which time buckets they have consumed."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import late
@@ -69,3 +72,19 @@ def absent_projections(control: Control, settings: Settings) -> list[Need]:
         done = frozenset(piece.time_bucket for piece in pieces if piece.state is State.DONE)
         absent.append(Need(name, None, done, subject))
     return absent
+
+
+def absent_lines(run: RunContext, given_up: Collection[str]) -> list[str]:
+    """Return a line for each projection without a file that holds back, and how to give it up.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+    """
+    return [
+        f"{need.projection} holds back what it is not done with: it has run, but has no file in"
+        f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
+        f" {need.projection} --apply`"
+        for need in absent_projections(run.control, run.settings)
+        if need.projection not in given_up
+    ]
