@@ -137,11 +137,22 @@ class Settings(BaseSettings):
     kafka_metajournal_table: str = Field(
         "metajournal", description="kafka-journal's table of heads, one for each journal."
     )
+    kafka_pointer_table: str = Field(
+        "pointer2", description="kafka-journal's table of how far each partition is replicated."
+    )
     kafka_journal_delay: int = Field(
         300,
         ge=0,
         description="Seconds after its end that projections of kafka-journal leave a time bucket"
         " alone, since the replicator may still write into it.",
+    )
+    pekko_projection_keyspace: str = Field(
+        "pekko_projection",
+        description="The keyspace of Pekko projections' offset store"
+        " (`pekko.projection.cassandra.offset-store.keyspace`), if there is one.",
+    )
+    pekko_projection_table: str = Field(
+        "offset_store", description="`pekko.projection.cassandra.offset-store.table`."
     )
     project_max_rows: int = Field(
         5_000_000,
@@ -212,6 +223,9 @@ class Settings(BaseSettings):
         "kafka_journal_keyspace",
         "kafka_journal_table",
         "kafka_metajournal_table",
+        "kafka_pointer_table",
+        "pekko_projection_keyspace",
+        "pekko_projection_table",
     )
     @classmethod
     def _is_identifier(cls, value: str) -> str:

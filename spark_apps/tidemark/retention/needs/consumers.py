@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.projection.definition import catalog
@@ -15,6 +16,7 @@ from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.definition.source import Tags
 from tidemark.projection.planning import history, live_release
 from tidemark.projection.planning.plan import ledger
+from tidemark.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[C
                 ),
             )
         )
-        if (former := replaced_release(run, definition)) is not None:
+        former = replaced_release(run.control, settings, definition)
+        if former is not None:
             entries = [as_done(entry, former) for entry in ledger(run, former).entries()]
             consumers.append(
                 Consumer(
@@ -98,14 +101,16 @@ def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[C
     return consumers
 
 
-def replaced_release(run: RunContext, definition: Definition) -> Definition | None:
+def replaced_release(
+    control: Control, settings: Settings, definition: Definition
+) -> Definition | None:
     """Return the live version of a blue/green projection while a newer one is built, or None.
 
     Its readers see no later event, but whoever goes back to its file goes on from its offsets.
     """
     if not definition.is_blue_green:
         return None
-    live = live_release.live(run.control, run.settings, definition)
+    live = live_release.live(control, settings, definition)
     if live is None or live.table == definition.target:
         return None
     if live.table == definition.template_target:

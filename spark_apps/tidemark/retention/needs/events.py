@@ -15,16 +15,20 @@ from tidemark.journal.shapes import MESSAGES, SCANNING
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.partitioning import columns
+from tidemark.partitioning.keys import BucketSize
 from tidemark.partitioning.slice_ranges import ALL as ALL_SLICES
 from tidemark.projection import shapes as projection_shapes
 from tidemark.projection.definition.model import Mode
-from tidemark.projection.definition.source import KafkaJournal, PersistenceIds, Source
+from tidemark.projection.definition.source import KafkaJournal, PersistenceIds
+from tidemark.projection.definition.source import Source as EventSource
 from tidemark.projection.offset_store.consumption import stored_offsets
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning import history
 from tidemark.retention.needs import shapes
 from tidemark.retention.needs.consumers import Consumer, consumers_of
+from tidemark.retention.needs.readers import Reader, Source, lines, readers_of
 from tidemark.retention.needs.tag_views import absent_lines
+from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
 TAG_WRITE = "tag-write"
@@ -38,10 +42,12 @@ class EventNeeds:
     Attributes:
         per_id: by persistence id, the lowest sequence nr that a reader still needs; in memory.
         everything: a line for each reader that needs all events there are, and why.
+        told: lines on readers that hold back some of them, and may be gone.
     """
 
     per_id: DataFrame
     everything: tuple[str, ...]
+    told: tuple[str, ...] = ()
 
 
 @shaped(ids=shapes.ID)
@@ -49,14 +55,15 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     """Find what must stay of some persistence ids' events.
 
     Readers are the projections of sources `messages` and `persistence-ids`, paused and lagging
-    ones included, and tag-write. A reader that has not met a persistence id needs it from 1, or
-    from its first event in the time buckets that the reader has. A deletion may go up to, and not
-    including, `needed_from`, whatever is appended meanwhile.
+    ones included, tag-write, and the registered readers of source `messages`. A reader that has not
+    met a persistence id needs it from 1, or from its first event in the time buckets that the
+    reader has. A deletion may go up to, and not including, `needed_from`, whatever is appended
+    meanwhile.
 
     Args:
         run: the context of the run.
         ids: persistence ids; rows may repeat.
-        given_up: the names of projections without a file that need nothing any more.
+        given_up: the names of projections without a file, and of other readers, that need nothing.
 
     Raises:
         InvalidInput: there is no directory of projection files.
@@ -64,6 +71,12 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     """
     wanted = ids.select("persistence_id").distinct().localCheckpoint()
     consumers = consumers_of(run, lambda definition: definition.source.reads_journal)
+    others = [
+        reader
+        for reader in readers_of(run.control, run.settings, given_up)
+        if reader.source in (Source.MESSAGES, None)
+    ]
+    of_all = [reader for reader in others if not reader.persistence_id or reader.source is None]
     index = frames.message_index(run.spark, run.settings)
     stored = {
         consumer.name: stored_offsets(
@@ -76,6 +89,7 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
     }
     asked = {moment for moment in moments.values() if moment is not None}
     asked |= {consumer.begin for consumer in consumers if consumer.begin != history.ALL}
+    asked |= {reader.begin(run.settings.bucket_size) for reader in of_all if not reader.problem}
     # The journal is read once for all readers, and not at all where offsets say everything.
     read = index if asked else index.limit(0)
     firsts = first_numbers(
@@ -90,10 +104,20 @@ def needed(run: RunContext, ids: DataFrame, given_up: Collection[str] = ()) -> E
         for consumer in consumers
         if consumer.definition.reset_after is not None
     ]
+    needs += [
+        behind(reader, wanted, firsts, run.settings.bucket_size)
+        for reader in of_all
+        if not reader.problem
+    ]
+    if len(of_all) < len(others):
+        needs.append(_of_ids([reader for reader in others if reader not in of_all], wanted))
     if Pieces.of(run.control, run.settings, applications.TAG_WRITE).entries():
         needs.append(untagged(wanted, frames.scanning(run.spark, run.settings)))
+    lost = [reader for reader in of_all if reader.problem]
     return EventNeeds(
-        lowest(needs or [_none(wanted)]).localCheckpoint(), tuple(absent_lines(run, given_up))
+        lowest(needs or [_none(wanted)]).localCheckpoint(),
+        everything=(*absent_lines(run, given_up), *lines(lost)),
+        told=tuple(lines([reader for reader in others if reader not in lost])),
     )
 
 
@@ -161,6 +185,32 @@ def untagged(ids: DataFrame, scanning: DataFrame) -> DataFrame:
     )
 
 
+@shaped(ids=shapes.ID, firsts=shapes.FIRSTS, returns=shapes.EVENT_NEEDS)
+def behind(reader: Reader, ids: DataFrame, firsts: DataFrame, size: BucketSize) -> DataFrame:
+    """Find what a reader of all events needs that has come to a time: all from its bucket on."""
+    first = F.col(_first(reader.begin(size)))
+    needed_from = F.coalesce(first, F.col("next_number"), F.lit(1)).cast("bigint")
+    return ids.join(firsts, on="persistence_id", how="left").select(
+        "persistence_id", needed_from.alias("needed_from"), F.lit(reader.name).alias("reader")
+    )
+
+
+def _of_ids(readers: Sequence[Reader], ids: DataFrame) -> DataFrame:
+    """Return the needs of readers of single persistence ids, which somebody has listed."""
+    rows = [
+        (
+            reader.persistence_id,
+            1 if reader.problem or reader.sequence_nr is None else reader.sequence_nr + 1,
+            reader.name,
+        )
+        for reader in readers
+    ]
+    schema = ", ".join(f"{name} {kind}" for name, kind in shapes.EVENT_NEEDS.items())
+    return local_rows(ids.sparkSession, rows, schema).join(
+        ids, on="persistence_id", how="left_semi"
+    )
+
+
 def lowest(needs: Sequence[DataFrame]) -> DataFrame:
     """Find the lowest need of each persistence id, and whose it is; frames of EVENT_NEEDS."""
     first = F.min(F.struct("needed_from", "reader")).alias("first")
@@ -176,7 +226,7 @@ def _first(moment: int) -> str:
     return f"first_{moment}".replace("-", "minus_")
 
 
-def _has(source: Source) -> Column:
+def _has(source: EventSource) -> Column:
     """Return whether the source has the events of a persistence id."""
     if isinstance(source, PersistenceIds):
         return F.col("persistence_id").isin(*source.ids)
