@@ -20,7 +20,8 @@ from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.definition.source import Messages
 from tidemark.projection.planning import history
 from tidemark.retention.needs.consumers import Consumer, Progress, progress
-from tidemark.retention.needs.events import first_numbers, lowest, needs_of, untagged
+from tidemark.retention.needs.events import untagged
+from tidemark.retention.needs.numbered import first_numbers, lowest, needs_of
 from tidemark.spark.local_rows import local_rows
 
 SIZE = 10
@@ -139,7 +140,7 @@ def test_no_event_that_any_reader_needs_is_below_the_need(
         )
         moment = None if again_from is None else again_from * SIZE
         asked = {at for at in (consumer.begin, moment) if at not in (None, history.ALL)}
-        firsts = first_numbers(index, asked)  # type: ignore[arg-type]
+        firsts = first_numbers(index, asked)
         needs.append(needs_of(consumer, unique, stored, firsts, moment))
     found = {row.persistence_id: row for row in lowest(needs).collect()}
     for name, life in zip(names, ids, strict=True):

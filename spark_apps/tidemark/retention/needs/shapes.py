@@ -11,3 +11,14 @@ reader. A persistence id without a row is needed by nobody."""
 FIRSTS: Shape = {**ID, "next_number": "bigint"}
 """One more than the highest sequence nr of a persistence id, and further columns `first_<moment>`:
 its lowest sequence nr in the time buckets from that moment (epoch ms) on."""
+TOPIC_EVENTS: Shape = {
+    "topic": "string",
+    **ID,
+    "sequence_nr": "bigint",
+    "time_bucket": "bigint",
+    "partition": "int",
+    "offset": "bigint",
+}
+"""Events of kafka-journal that readers see, with the Kafka record that each came in."""
+TOPIC_NEEDS: Shape = {"topic": "string", **EVENT_NEEDS}
+"""EVENT_NEEDS of the journals of topics."""
