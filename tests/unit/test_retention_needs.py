@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -105,7 +105,12 @@ def is_needed(reader: Any, life: Life, number: int, bucket: int) -> bool:
 
 
 @given(lives, readers)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8,
+    # Each example is Spark's work: shrinking would take minutes.
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_no_event_that_any_reader_needs_is_below_the_need(
     spark: SparkSession, definition: Definition, ids: list[Life], some: list[Any]
 ) -> None:

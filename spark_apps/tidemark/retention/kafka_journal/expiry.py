@@ -158,6 +158,7 @@ def _read(run: RunContext, journals: Sequence[Journal]) -> tuple[DataFrame, Data
         "topic",
         F.col("id").alias("persistence_id"),
         F.col("seq_nr").alias("sequence_nr"),
+        columns.epoch_ms_ticks(F.col("epoch_ms")).alias("ticks"),
         columns.time_bucket(F.col("epoch_ms"), run.settings.bucket_size).alias("time_bucket"),
         "partition",
         "offset",

@@ -24,6 +24,7 @@ from tidemark.retention.needs.numbered import (
     needs_of,
     none,
     of_ids,
+    restarted,
 )
 from tidemark.retention.needs.readers import Reader, Source, lines, readers_of
 from tidemark.retention.needs.tag_views import absent_lines
@@ -91,6 +92,8 @@ def _of_consumer(run: RunContext, consumer: Consumer, events: DataFrame) -> Data
     asked = {m for m in (again_from, consumer.begin) if m is not None and m != history.ALL}
     ids = own.select("persistence_id").distinct()
     needs = needs_of(consumer, ids, stored, first_numbers(own, asked), again_from)
+    if consumer.definition.reset_after is not None:
+        needs = needs.unionByName(restarted(consumer, ids, stored, own))
     return needs.withColumn("topic", F.lit(topic))
 
 

@@ -15,6 +15,7 @@ TOPIC_EVENTS: Shape = {
     "topic": "string",
     **ID,
     "sequence_nr": "bigint",
+    "ticks": "bigint",
     "time_bucket": "bigint",
     "partition": "int",
     "offset": "bigint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
@@ -63,29 +63,30 @@ def needed_by(
 ) -> DataFrame:
     """Find the oldest snapshot of each persistence id that a projection may begin with.
 
-    A persistence id that it has not met begins with the newest one before the end of the window:
-    the newest of all, or the newest before `earliest_end`. One that it has met needs none, unless a
-    fold makes its state anew: then the newest one up to what is consumed.
+    A persistence id that it has not met begins with the newest one before the end of the window,
+    so that it needs the newest before `earliest_end` and all after it. One that it has met needs
+    none, unless a fold makes its state anew: then the newest one up to what is consumed.
 
     Args:
         consumer: a projection that starts from snapshots.
         index: the snapshots.
         stored: its offsets.
-        earliest_end: the lowest end (epoch ms) that a later window may have; None if unknown.
+        earliest_end: the lowest end (epoch ms) that a later window may have; None if nothing is
+            done yet: then the window is the present one, and has all snapshots.
     """
     number, known = F.col("snapshot_nr"), F.col("stored_number")
-    is_early: Column = F.lit(True)
+    is_unmet = known.isNull()
+    unmet = F.max(F.when(is_unmet, number))
     if earliest_end is not None:
-        is_early = F.col("epoch_ms") < earliest_end
-    unmet = F.max(F.when(is_early & known.isNull(), number))
-    newest = F.max(F.when(known.isNull(), number))
+        before = F.max(F.when(is_unmet & (F.col("epoch_ms") < earliest_end), number))
+        unmet = F.coalesce(before, F.min(F.when(is_unmet, number)))
     anew = F.max(F.when(number <= known, number))
     is_anew = consumer.definition.mode is Mode.FOLD and consumer.progress.is_anew
     rows = (
         index.where(has(consumer.definition.source) & (number > 0))
         .join(stored.select("persistence_id", "stored_number"), on="persistence_id", how="left")
         .groupBy("persistence_id")
-        .agg(F.coalesce(unmet, newest, anew if is_anew else F.lit(None)).alias("needed_from"))
+        .agg(F.coalesce(unmet, anew if is_anew else F.lit(None)).alias("needed_from"))
     )
     return rows.where("needed_from IS NOT NULL").select(
         "persistence_id",
