@@ -259,8 +259,8 @@ def _lines(verdicts: Verdicts, today: date) -> list[str]:
         ids = _named([head.id for head in own])
         lines.append(f"{topic}: keep {counted(number, 'journal')}: {reason}: {ids}")
     if verdicts.unfinished:
-        number = counted(len(verdicts.unfinished), "journal")
-        lines.append(f"finish {number} that an earlier purge began")
+        unfinished = counted(len(verdicts.unfinished), "journal")
+        lines.append(f"finish {unfinished} that an earlier purge began")
     if verdicts.more:
         lines.append(f"{counted(verdicts.more, 'more expired journal')} left for the next run")
     return lines or [f"no journal expired on {today} or before"]
