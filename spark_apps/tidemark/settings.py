@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import BucketSize, time_bucket
+from tidemark.window import parse_first_time_bucket
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -137,11 +137,21 @@ class Settings(BaseSettings):
     kafka_metajournal_table: str = Field(
         "metajournal", description="kafka-journal's table of heads, one for each journal."
     )
+    kafka_pointer_table: str = Field(
+        "pointer2", description="kafka-journal's table of how far each partition is replicated."
+    )
     kafka_journal_delay: int = Field(
         300,
         ge=0,
         description="Seconds after its end that projections of kafka-journal leave a time bucket"
         " alone, since the replicator may still write into it.",
+    )
+    pekko_projection_keyspace: str = Field(
+        "pekko_projection",
+        description="`pekko.projection.cassandra.offset-store.keyspace`, read if there is one.",
+    )
+    pekko_projection_table: str = Field(
+        "offset_store", description="`pekko.projection.cassandra.offset-store.table`."
     )
     project_max_rows: int = Field(
         5_000_000,
@@ -212,6 +222,9 @@ class Settings(BaseSettings):
         "kafka_journal_keyspace",
         "kafka_journal_table",
         "kafka_metajournal_table",
+        "kafka_pointer_table",
+        "pekko_projection_keyspace",
+        "pekko_projection_table",
     )
     @classmethod
     def _is_identifier(cls, value: str) -> str:
@@ -316,20 +329,3 @@ def parse_hosts(text: str) -> list[tuple[str, int]]:
             raise ValueError("expected host:port,host:port with ports from 1 to 65535")
         points.append((host, int(port)))
     return points
-
-
-def parse_first_time_bucket(text: str) -> int:
-    """Parse `yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, into epoch milliseconds.
-
-    Source: Pekko's EventsByTagSettings (docs/real-systems.md, "Settings").
-
-    Raises:
-        ValueError: the text has none of these forms.
-    """
-    for form in ("%Y%m%dT%H:%M", "%Y%m%dT%H", "%Y%m%d"):
-        try:
-            moment = datetime.strptime(text, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        return int(moment.timestamp()) * 1000
-    raise ValueError("expected yyyyMMdd, yyyyMMddTHH or yyyyMMddTHH:mm")

@@ -62,6 +62,11 @@ class Seam(Enum):
     EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
     EVENT_QUARANTINED = "tidemark.ledger.quarantine:write_one"
     PARTITIONS_DELETED = "tidemark.journal.tag_views:delete_partitions"
+    # purge of kafka-journal
+    KAFKA_PURGE_BEGUN = "tidemark.retention.kafka_journal.store:begin"
+    KAFKA_HEADS_MARKED = "tidemark.retention.kafka_journal.store:mark_deleted"
+    KAFKA_SEGMENTS_DELETED = "tidemark.retention.kafka_journal.store:delete_segments"
+    KAFKA_HEADS_DELETED = "tidemark.retention.kafka_journal.store:delete_heads"
     # reconcile
     TABLE_EMPTIED = "tidemark.reconciliation.truncate:empty_table"
     SCANNING_DELETED = "tidemark.reconciliation.delete.store:delete_scanning"

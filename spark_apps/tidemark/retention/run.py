@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -19,7 +19,9 @@ from tidemark.ledger import applications
 from tidemark.ledger.claim import claim
 from tidemark.ledger.pieces import Piece, Pieces, State
 from tidemark.ledger.schedule import time_buckets
-from tidemark.retention.needs import absent_projections, needs_of_projections
+from tidemark.retention.needs import readers
+from tidemark.retention.needs.give_up import GivenUp, find_given_up
+from tidemark.retention.needs.tag_views import absent_lines, all_needs
 from tidemark.retention.plan import Bucket, describe, plan_purge
 from tidemark.settings import Settings
 from tidemark.window import Window, to_millis
@@ -37,7 +39,8 @@ class PurgeRequest:
         window: whole time buckets that are over; None for all that is past its retention.
         retention_days: buckets that ended less than this ago stay; by default the setting.
         below_retention: the retention may be shorter than the setting.
-        give_up: projections without a file that need nothing any more; their pieces are dropped.
+        give_up: projections without a file, whose pieces are dropped, and other readers, whose rows
+            are: they need nothing any more.
         apply: delete; otherwise only the plan is shown. Both leave an audit row.
     """
 
@@ -69,19 +72,17 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
     settings = run.settings
     ledger = Pieces.of(run.control, settings, APPLICATION)
     unfinished = {piece.time_bucket for piece in ledger.standing().open_rows}
-    given_up = _given_up(run, order.give_up)
+    given_up = find_given_up(run, order.give_up)
+
+    known_tags: set[str] = set()
 
     def plan_now() -> list[Bucket]:
-        absent = absent_projections(run.control, settings)
         return plan_purge(
-            tag_views.partitions(run.control, settings),
+            _noted(tag_views.partitions(run.control, settings), known_tags),
             order.window,
             bucket_ms=settings.bucket_size.milliseconds,
             oldest_kept=to_millis(kept_since),
-            needs=[
-                *needs_of_projections(run.control, settings),
-                *(need for need in absent if need.subject not in given_up),
-            ],
+            needs=all_needs(run.control, settings, order.give_up),
             unfinished=unfinished,
         )
 
@@ -90,7 +91,12 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
     # A run that died after its last delete left pieces without rows: only their end is missing.
     to_end = set(doomed) | (unfinished - {bucket.time_bucket for bucket in buckets})
     pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    lines = [*_give_up_lines(order.give_up), *_lines(buckets, order), *_absent_lines(run, given_up)]
+    lines = [
+        *given_up.lines(),
+        *_lines(buckets, order),
+        *absent_lines(run, order.give_up),
+        *_reader_lines(run, order, known_tags),
+    ]
     plan = Plan(
         totals,
         lines or ["no tag-view bucket is past its retention"],
@@ -146,30 +152,21 @@ def _retention(order: PurgeRequest, settings: Settings) -> int:
     return days
 
 
-def _given_up(run: RunContext, names: Sequence[str]) -> set[str]:
-    absent = absent_projections(run.control, run.settings) if names else []
-    unknown = sorted(set(names) - {need.projection for need in absent})
-    if unknown:
-        raise InvalidInput(
-            f"{', '.join(unknown)}: only a projection that ran and has no file can be given up",
-            where="--give-up",
-            do="pause or drop a projection that has a file with `project`",
-        )
-    return {need.subject for need in absent if need.projection in names}
+def _noted(partitions: Iterable[tuple[str, int]], tags: set[str]) -> Iterator[tuple[str, int]]:
+    for tag, time_bucket in partitions:
+        tags.add(tag)
+        yield tag, time_bucket
 
 
-def _give_up_lines(names: Sequence[str]) -> list[str]:
-    return [f"gives up the projection {name}: its pieces are dropped" for name in names]
-
-
-def _absent_lines(run: RunContext, given_up: set[str]) -> list[str]:
-    return [
-        f"{need.projection} holds back what it is not done with: it has run, but has no file in"
-        f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
-        f" {need.projection} --apply`"
-        for need in absent_projections(run.control, run.settings)
-        if need.subject not in given_up
-    ]
+def _reader_lines(run: RunContext, order: PurgeRequest, known_tags: Collection[str]) -> list[str]:
+    return readers.lines(
+        [
+            reader
+            for reader in readers.readers_of(run.control, run.settings, order.give_up)
+            if reader.source in (readers.Source.TAG, None)
+        ],
+        known_tags,
+    )
 
 
 def _lines(plan: Sequence[Bucket], order: PurgeRequest) -> list[str]:
@@ -185,13 +182,12 @@ def _lines(plan: Sequence[Bucket], order: PurgeRequest) -> list[str]:
 
 def _purge(
     run: RunContext,
-    given_up: Collection[str],
+    given_up: GivenUp,
     doomed: Mapping[int, Bucket],
     totals: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    for subject in sorted(given_up):
-        Pieces.of(run.control, run.settings, applications.PROJECT, subject).forget()
+    given_up.forget(run)
     places = ((tag, bucket.time_bucket) for bucket in doomed.values() for tag in bucket.tags)
     while part := list(islice(places, _DELETED_AT_ONCE)):
         # What was lost meanwhile may be written by others now.

@@ -22,7 +22,7 @@ from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
 from tidemark.reconciliation.propagate_deletes import verdicts
-from tidemark.retention.needs import absent_projections, needs_of_projections
+from tidemark.retention.needs.tag_views import all_needs
 from tidemark.retention.plan import frontier
 from tidemark.window import to_millis
 
@@ -127,10 +127,7 @@ def _needed_from(run: RunContext) -> dict[str, int]:
         tags_of[time_bucket].append(tag)
     all_tags = {tag for tags in tags_of.values() for tag in tags}
     needed: dict[str, int] = {}
-    for need in [
-        *needs_of_projections(run.control, run.settings),
-        *absent_projections(run.control, run.settings),
-    ]:
+    for need in all_needs(run.control, run.settings):
         if (first := frontier(tags_of, need)) is not None:
             for tag in all_tags if need.tags is None else need.tags:
                 needed[tag] = min(first, needed.get(tag, first))

@@ -1,17 +1,41 @@
-"""The needs of projections: which tags they read, and which time buckets they have consumed."""
+"""Which tags the readers of tag views read, and which time buckets they have consumed."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
 from tidemark.ledger.pieces import Pieces
 from tidemark.projection.definition import catalog
 from tidemark.projection.offset_store import late
 from tidemark.projection.offset_store.offsets import OffsetStore
 from tidemark.projection.planning import history
 from tidemark.projection.planning.plan import APPLICATION
+from tidemark.retention.needs.consumers import replaced_release
+from tidemark.retention.needs.readers import readers_of, tag_needs
 from tidemark.retention.plan import Need
 from tidemark.settings import Settings
+
+
+def all_needs(control: Control, settings: Settings, given_up: Collection[str] = ()) -> list[Need]:
+    """Return the needs of all readers of tag views: projections, those without a file, and others.
+
+    Args:
+        control: the session to Cassandra.
+        settings: where the journal is.
+        given_up: names of projections without a file, and of other readers, that need nothing.
+
+    Raises:
+        InvalidInput, DefinitionError: as `needs_of_projections` raises them.
+    """
+    absent = absent_projections(control, settings)
+    return [
+        *needs_of_projections(control, settings),
+        *(need for need in absent if need.projection not in given_up),
+        *tag_needs(readers_of(control, settings, given_up), settings.bucket_size),
+    ]
 
 
 def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
@@ -19,7 +43,8 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
 
     A time bucket that an older definition processed is not done: it will be processed again. Nor is
     a time bucket with late rows that the projection has not consumed. A projection that never ran
-    has no done time buckets.
+    has no done time buckets. While a blue/green version is built, the live one has needs too:
+    whoever goes back to its file goes on from there.
 
     Raises:
         InvalidInput: there is no directory of projection files.
@@ -27,6 +52,7 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
             `from` does not begin a time bucket.
     """
     needs = []
+    size = settings.bucket_size
     for definition in catalog.load(settings.projections_dir):
         if not definition.source.reads_tag_views:
             continue
@@ -35,8 +61,13 @@ def needs_of_projections(control: Control, settings: Settings) -> list[Need]:
         done = Pieces.of(control, settings, APPLICATION, store.subject, version).done()
         done = done - late.unconsumed(store, done)
         tags = frozenset(definition.source.series_tags)
-        begin = history.begin_of(definition, settings.bucket_size)
+        begin = history.begin_of(definition, size)
         needs.append(Need(definition.name, tags, done, begin=begin))
+        former = replaced_release(control, settings, definition)
+        if former is not None:
+            subject = former.subject(settings.journal_keyspace)
+            done_then = Pieces.of(control, settings, APPLICATION, subject).standing().done
+            needs.append(Need(f"{former.name}@v{former.version}", tags, done_then, begin=begin))
     return needs
 
 
@@ -68,3 +99,19 @@ def absent_projections(control: Control, settings: Settings) -> list[Need]:
         done = Pieces.of(control, settings, APPLICATION, subject).standing().done
         absent.append(Need(name, None, done, subject))
     return absent
+
+
+def absent_lines(run: RunContext, given_up: Collection[str]) -> list[str]:
+    """Return a line for each projection without a file that holds back, and how to give it up.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
+    """
+    return [
+        f"{need.projection} holds back what it is not done with: it has run, but has no file in"
+        f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
+        f" {need.projection} --apply`"
+        for need in absent_projections(run.control, run.settings)
+        if need.projection not in given_up
+    ]
