@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -17,6 +16,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.errors import InvalidInput
 from tidemark.partitioning.keys import BucketSize, time_bucket
+from tidemark.window import parse_first_time_bucket
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -165,6 +165,10 @@ class Settings(BaseSettings):
         ge=1,
         description="Tag-view buckets younger than this are not purged; a"
         " shorter retention is refused unless --below-retention says that it is meant.",
+    )
+    retention_file: Path = Field(
+        REPOSITORY / "include" / "retention.yaml",
+        description="The file of purge's policies, see docs/retention.md.",
     )
     tagging_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."
@@ -316,20 +320,3 @@ def parse_hosts(text: str) -> list[tuple[str, int]]:
             raise ValueError("expected host:port,host:port with ports from 1 to 65535")
         points.append((host, int(port)))
     return points
-
-
-def parse_first_time_bucket(text: str) -> int:
-    """Parse `yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, into epoch milliseconds.
-
-    Source: Pekko's EventsByTagSettings (docs/real-systems.md, "Settings").
-
-    Raises:
-        ValueError: the text has none of these forms.
-    """
-    for form in ("%Y%m%dT%H:%M", "%Y%m%dT%H", "%Y%m%d"):
-        try:
-            moment = datetime.strptime(text, form).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        return int(moment.timestamp()) * 1000
-    raise ValueError("expected yyyyMMdd, yyyyMMddTHH or yyyyMMddTHH:mm")

@@ -105,3 +105,20 @@ def _moment(text: str, option: str) -> datetime:
         )
     # A date alone is its midnight in UTC.
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def parse_first_time_bucket(text: str) -> int:
+    """Parse `yyyyMMdd`, `yyyyMMddTHH` or `yyyyMMddTHH:mm`, UTC, into epoch milliseconds.
+
+    Source: Pekko's EventsByTagSettings (docs/real-systems.md, "Settings").
+
+    Raises:
+        ValueError: the text has none of these forms.
+    """
+    for form in ("%Y%m%dT%H:%M", "%Y%m%dT%H", "%Y%m%d"):
+        try:
+            moment = datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        return int(moment.timestamp()) * 1000
+    raise ValueError("expected yyyyMMdd, yyyyMMddTHH or yyyyMMddTHH:mm")

@@ -1,149 +1,205 @@
-"""purge from plan to report."""
+"""purge from the policies to the report."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
-from itertools import islice
 
-from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.guarded_change import EnsureLocked, Plan, apply_plan, show_plan
+from tidemark.application.guarded_change import Apply, EnsureLocked, Plan, apply_plan, show_plan
 from tidemark.context import Outcome, PieceCounts, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications
-from tidemark.ledger.claim import claim
-from tidemark.ledger.pieces import Piece, Pieces, State
-from tidemark.ledger.schedule import time_buckets
-from tidemark.retention.needs import absent_projections, needs_of_projections
-from tidemark.retention.plan import Bucket, describe, plan_purge
-from tidemark.settings import Settings
-from tidemark.window import Window, to_millis
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import Pieces, State
+from tidemark.retention.approval import Approval, SavedPurge, approval_of, digests
+from tidemark.retention.clocks import require_sane_clock
+from tidemark.retention.needs import absent_projections
+from tidemark.retention.policies import file
+from tidemark.retention.policies.effective import Effective, effective
+from tidemark.retention.policies.model import TagViews
+from tidemark.retention.policies.pieces import PolicyPieces, recorded_failure
+from tidemark.retention.request import PurgeRequest
+from tidemark.retention.tag_views import TagViewOrder
+from tidemark.retention.target import TargetPlan, Tombstones
+from tidemark.retention.targets import Planner, plan_of, planners
 
 APPLICATION = applications.PURGE
-_DELETED_AT_ONCE = 100
-"""Partitions that are deleted between two looks at the locks."""
+_ORDER = (
+    "values count in this order: form or command line, retention.yaml, TIDEMARK_RETENTION_DAYS,"
+    " default"
+)
 
 
 @dataclass(frozen=True)
-class PurgeRequest:
-    """What somebody wants to be purged.
+class _Planned:
+    """The plans of the chosen policies by name, in the order of the file."""
 
-    Attributes:
-        window: whole time buckets that are over; None for all that is past its retention.
-        retention_days: buckets that ended less than this ago stay; by default the setting.
-        below_retention: the retention may be shorter than the setting.
-        give_up: projections without a file that need nothing any more; their pieces are dropped.
-        apply: delete; otherwise only the plan is shown. Both leave an audit row.
-    """
+    policies: Mapping[str, Effective]
+    plans: Mapping[str, TargetPlan]
 
-    window: Window | None = None
-    retention_days: int | None = None
-    below_retention: bool = False
-    give_up: Sequence[str] = ()
-    apply: bool = False
+    @property
+    def tombstones(self) -> Tombstones:
+        return sum((plan.tombstones for plan in self.plans.values()), Tombstones())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for plan in self.plans.values():
+            counts.update(plan.counts)
+        # A kind of delete that no target counts under its own name.
+        deletes = {name: number for name, number in self.tombstones.counts().items() if number}
+        return {**counts, **deletes}
+
+    @property
+    def pieces(self) -> int:
+        return sum(_number(plan, "pieces") for plan in self.plans.values())
+
+    def lines(self, *, explain: bool) -> list[str]:
+        """Return the plan for people; the only policy needs no headline."""
+        if len(self.plans) == 1 and not explain:
+            return [line for plan in self.plans.values() for line in plan.lines]
+        lines = [_ORDER] if explain else []
+        for name, plan in self.plans.items():
+            effective_policy = self.policies[name]
+            lines += (
+                effective_policy.lines()
+                if explain
+                else [f"{name}: {effective_policy.policy.target}"]
+            )
+            lines += [f"  {line}" for line in plan.lines]
+        return lines
+
+    def details(self, approval: Approval) -> dict[str, object]:
+        """Return for programs what is to be approved, and what each policy would delete."""
+        return {
+            "approval": str(approval),
+            "tombstones": self.tombstones.total,
+            "policies": {
+                name: {
+                    "target": self.policies[name].policy.target,
+                    "counts": dict(plan.counts),
+                    "tombstones": plan.tombstones.counts(),
+                    "digest": plan.digest,
+                }
+                for name, plan in self.plans.items()
+            },
+        }
 
 
 def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
-    """Delete the tag-view buckets that are past retention and that nobody needs.
+    """Delete what the policies say and what nobody needs.
 
     Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future; the retention
-            is below the setting's and nobody said that it may be; a projection that is given up
-            has a file, or never ran.
+        InvalidInput: a policy, the window or a projection that is given up cannot be used; the
+            retention is below the setting's and nobody said that it may be; another plan was
+            approved.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        DefinitionError: a projection file cannot be read, so that its needs are unknown.
-        LockHeld: another run works on one of the days.
+        DefinitionError: the file of the policies cannot be used, or two of them contradict each
+            other; a projection file cannot be read, so that its needs are unknown.
+        TidemarkError: the clock has jumped; or something moved between the plan and the locks.
+        LockHeld: another run works on something that would be deleted.
     """
-    days = _retention(order, run.settings)
+    settings, choice = run.settings, order.choice
+    policies = file.load(settings.retention_file)
+    values = effective(
+        policies,
+        settings,
+        names=choice.policies,
+        retention_days=choice.retention_days,
+        below_retention=choice.below_retention,
+    )
     if order.window is None:
         preflight.check_journal(run)
     else:
         preflight.check(run, order.window)
-    kept_since = clock.now() - timedelta(days=days)
-    settings = run.settings
-    ledger = Pieces.of(run.control, settings, APPLICATION)
-    unfinished = {e.time_bucket for e in ledger.entries() if e.state is not State.DONE}
-    given_up = _given_up(run, order.give_up)
-
-    def plan_now() -> list[Bucket]:
-        absent = absent_projections(run.control, settings)
-        return plan_purge(
-            tag_views.partitions(run.control, settings),
-            order.window,
-            bucket_ms=settings.bucket_size.milliseconds,
-            oldest_kept=to_millis(kept_since),
-            needs=[
-                *needs_of_projections(run.control, settings),
-                *(need for need in absent if need.subject not in given_up),
-            ],
-            unfinished=unfinished,
-        )
-
-    buckets = plan_now()
-    doomed, totals = _doomed(buckets), _totals(buckets)
-    # A run that died after its last delete left pieces without rows: only their end is missing.
-    to_end = set(doomed) | (unfinished - {bucket.time_bucket for bucket in buckets})
-    pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    lines = [*_give_up_lines(order.give_up), *_lines(buckets, order), *_absent_lines(run, given_up)]
+    require_sane_clock(run)
+    if order.approved is not None:
+        _use_moment_of(order.approved, run)
+    given_up = _given_up(run, choice.give_up)
+    tag_view_policies = [e.policy for e in values if isinstance(e.policy, TagViews)]
+    known = planners(TagViewOrder(policies, tag_view_policies, order.window, given_up))
+    chosen = {value.policy.name: value for value in values if value.is_chosen}
+    planned = _plan(run, chosen, known)
+    approval = approval_of(settings.journal_keyspace, run.moment, planned.plans, choice.give_up)
+    _require_approved(order, approval, planned)
     plan = Plan(
-        totals,
-        lines or ["no tag-view bucket is past its retention"],
-        partial(_purge, run, given_up, doomed, totals) if pieces or given_up else None,
+        planned.counts,
+        [*_give_up_lines(choice.give_up), *planned.lines(explain=order.explain)],
+        partial(_apply, run, given_up, planned) if planned.pieces or given_up else None,
+        planned.details(approval),
     )
     if not order.apply:
-        counts = totals | {"buckets_purged": 0, "partitions_deleted": 0}
-        shown = show_plan(run, APPLICATION, settings.journal_keyspace, plan)
-        return replace(shown, pieces=PieceCounts(len(doomed)), counts=counts)
-    return _apply(run, ledger, pieces, plan, doomed, lambda: plan_now() == buckets)
-
-
-def _apply(
-    run: RunContext,
-    ledger: Pieces,
-    pieces: Sequence[Piece],
-    plan: Plan,
-    doomed: Mapping[int, Bucket],
-    is_still_planned: Callable[[], bool],
-) -> Outcome:
-    journal = run.settings.journal_keyspace
-    with claim(
-        run,
-        ledger,
-        pieces,
-        # The same resource as tag-write's: a bucket is never written and deleted at once.
-        resource=tables.lock_of(run.settings),
-        # What may be deleted is planned anew each time.
-        remember=False,
-    ) as claimed:
-        if plan.apply is not None and not is_still_planned():
+        if order.save is not None:
+            SavedPurge(
+                settings.journal_keyspace, str(approval), choice, digests(planned.plans)
+            ).save(order.save)
+        return _shown(run, plan, planned)
+    if plan.apply is None:
+        return apply_plan(run, APPLICATION, settings.journal_keyspace, plan, lambda: None)
+    locks = {lock for planned_one in planned.plans.values() for lock in planned_one.locks}
+    with Locks.of(run, locks) as held:
+        again = _plan(run, chosen, known)
+        if digests(again.plans) != digests(planned.plans):
             raise TidemarkError(
-                "tag views or projections moved between the plan and the locks",
-                where=journal,
+                f"{_moved(digests(planned.plans), again)} moved between the plan and the locks",
+                where=settings.journal_keyspace,
                 do="nothing was deleted; run again",
             )
-        outcome = apply_plan(run, APPLICATION, journal, plan, claimed.check)
-        claimed.finish(
-            State.DONE,
-            {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
+        outcome = apply_plan(
+            run, APPLICATION, settings.journal_keyspace, plan, lambda: held.check()
         )
-    return replace(outcome, pieces=PieceCounts(len(pieces), len(pieces)))
+    return replace(outcome, pieces=PieceCounts(planned.pieces, planned.pieces))
 
 
-def _retention(order: PurgeRequest, settings: Settings) -> int:
-    days = order.retention_days or settings.retention_days
-    if days < settings.retention_days and not order.below_retention:
+def _plan(
+    run: RunContext, chosen: Mapping[str, Effective], known: Mapping[str, Planner]
+) -> _Planned:
+    return _Planned(chosen, {name: plan_of(run, value, known) for name, value in chosen.items()})
+
+
+def _shown(run: RunContext, plan: Plan, planned: _Planned) -> Outcome:
+    shown = show_plan(run, APPLICATION, run.settings.journal_keyspace, plan)
+    number = sum(_number(one, "planned") for one in planned.plans.values())
+    # What is kept is kept already; what would go has not gone.
+    counts = {name: n if name.endswith("_kept") else 0 for name, n in plan.counts.items()}
+    lines = [*shown.lines, f"approval: {plan.details['approval']}"]
+    return replace(shown, pieces=PieceCounts(number), counts=counts, lines=lines)
+
+
+def _number(plan: TargetPlan, name: str) -> int:
+    """Return how many pieces a plan has: those of time buckets, else one if it does anything."""
+    number = plan.details.get(name, int(plan.apply is not None))
+    return number if isinstance(number, int) else 0
+
+
+def _use_moment_of(approved: Approval, run: RunContext) -> None:
+    if approved.moment > run.moment:
         raise InvalidInput(
-            f"{days} days are less than the {settings.retention_days} of TIDEMARK_RETENTION_DAYS",
-            where="--retention-days",
-            do="keep that long; or say with --below-retention that it is meant so",
+            "the plan was made in the future", where="--approved", do="make a new plan"
         )
-    return days
+    run.moment = approved.moment
+
+
+def _require_approved(order: PurgeRequest, approval: Approval, planned: _Planned) -> None:
+    if order.approved is None or order.approved == approval:
+        return
+    moved = "" if order.saved is None else f": {_moved(order.saved.digests, planned)}"
+    raise InvalidInput(
+        f"the world has moved since the plan was approved, or it was another plan{moved}",
+        where="--approved",
+        do="nothing was deleted; plan again, and approve that",
+    )
+
+
+def _moved(former: Mapping[str, str], planned: _Planned) -> str:
+    """Return the policies whose plans differ."""
+    now = digests(planned.plans)
+    names = dict.fromkeys([*former, *now])
+    return ", ".join(name for name in names if former.get(name) != now.get(name)) or "something"
 
 
 def _given_up(run: RunContext, names: Sequence[str]) -> set[str]:
@@ -162,52 +218,32 @@ def _give_up_lines(names: Sequence[str]) -> list[str]:
     return [f"gives up the projection {name}: its pieces are dropped" for name in names]
 
 
-def _absent_lines(run: RunContext, given_up: set[str]) -> list[str]:
-    return [
-        f"{need.projection} holds back what it is not done with: it has run, but has no file in"
-        f" {run.settings.projections_dir}; if it is gone for good, `purge.py --give-up"
-        f" {need.projection} --apply`"
-        for need in absent_projections(run.control, run.settings)
-        if need.subject not in given_up
-    ]
-
-
-def _lines(plan: Sequence[Bucket], order: PurgeRequest) -> list[str]:
-    """Each time bucket; without a window, what is kept is only counted by reason."""
-    if order.window is not None:
-        return [describe(bucket) for bucket in plan]
-    kept = Counter(bucket.kept_because for bucket in plan if bucket.kept_because)
-    lines = [describe(bucket) for bucket in plan if not bucket.kept_because]
-    return lines + [
-        f"keep {time_buckets(number)}: {reason}" for reason, number in sorted(kept.items())
-    ]
-
-
-def _purge(
-    run: RunContext,
-    given_up: Collection[str],
-    doomed: Mapping[int, Bucket],
-    totals: Mapping[str, int],
-    ensure_locked: EnsureLocked,
+def _apply(
+    run: RunContext, given_up: set[str], planned: _Planned, ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
     for subject in sorted(given_up):
         Pieces.of(run.control, run.settings, applications.PROJECT, subject).forget()
-    places = ((tag, bucket.time_bucket) for bucket in doomed.values() for tag in bucket.tags)
-    while part := list(islice(places, _DELETED_AT_ONCE)):
-        # What was lost meanwhile may be written by others now.
+    counts: Counter[str] = Counter()
+    for name, plan in planned.plans.items():
+        if plan.apply is None:
+            counts.update(plan.counts)
+        elif isinstance(planned.policies[name].policy, TagViews):
+            # Tag views have a piece for each time bucket.
+            counts.update(plan.apply(ensure_locked))
+        else:
+            counts.update(_apply_as_piece(run, name, plan.apply, ensure_locked))
+    return {**planned.counts, **counts}
+
+
+def _apply_as_piece(
+    run: RunContext, name: str, apply: Apply, ensure_locked: EnsureLocked
+) -> Mapping[str, int]:
+    pieces = PolicyPieces(run)
+    attempt = pieces.start(name)
+    with recorded_failure(
+        ensure_locked, lambda reason: pieces.finish(name, attempt, State.FAILED, {}, reason)
+    ):
+        counts = apply(ensure_locked)
         ensure_locked()
-        tag_views.delete_partitions(run.control, run.settings, part)
-    return totals
-
-
-def _doomed(plan: Sequence[Bucket]) -> dict[int, Bucket]:
-    return {bucket.time_bucket: bucket for bucket in plan if not bucket.kept_because}
-
-
-def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
-    doomed = _doomed(plan)
-    return {
-        "buckets_purged": len(doomed),
-        "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
-        "buckets_kept": len(plan) - len(doomed),
-    }
+        pieces.finish(name, attempt, State.DONE, counts)
+    return counts
