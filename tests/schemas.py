@@ -12,6 +12,7 @@ from typing import Any
 from tidemark.continuity.user_checks.definition import CheckHeader
 from tidemark.headed_files.form import Form
 from tidemark.projection.definition.header import ProjectionHeader
+from tidemark.retention.policies.model import Policies
 from tidemark.settings import REPOSITORY
 from tidemark.tagging.rules import RuleHeader
 
@@ -19,6 +20,7 @@ DIRECTORY = REPOSITORY / "include" / "schemas"
 FORMS: Mapping[str, type[Form]] = {
     "check.schema.json": CheckHeader,
     "projection.schema.json": ProjectionHeader,
+    "retention.schema.json": Policies,
     "tag_rule.schema.json": RuleHeader,
 }
 _NO_DEFAULT: tuple[object, ...] = (None, "", [])

@@ -47,6 +47,7 @@ class TidemarkOperator(SparkSubmitOperator):
         dry_by_default: the application only plans unless it is given `--apply`.
         applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
             run by hand or a backfill does what its form says.
+        always_applies: every run gets `--apply`, since a task before it has planned.
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
 
@@ -74,6 +75,7 @@ class TidemarkOperator(SparkSubmitOperator):
         params_as_arguments: Sequence[str] = (),
         dry_by_default: bool = False,
         applies_on_schedule: bool = False,
+        always_applies: bool = False,
         operations: Mapping[str, Operation] | None = None,
         links: Sequence[BaseOperatorLink] = (),
         conn_id: str = "spark_default",
@@ -100,6 +102,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.params_as_arguments = params_as_arguments
         self.dry_by_default = dry_by_default
         self.applies_on_schedule = applies_on_schedule
+        self.always_applies = always_applies
         self.operations = operations
         self.operator_extra_links = (*links, NextStepLink(), RunAgainLink())
         self.next_step: Step | None = None
@@ -150,7 +153,8 @@ class TidemarkOperator(SparkSubmitOperator):
         self.report = report
 
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
-        if not self.applies_on_schedule or run_type not in _BY_ITSELF:
+        is_by_itself = self.applies_on_schedule and run_type in _BY_ITSELF
+        if not is_by_itself and not self.always_applies:
             return params
         return {**params, "dry_run": False}
 

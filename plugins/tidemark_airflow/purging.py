@@ -1,8 +1,26 @@
-"""What a purge does that nobody started."""
+"""The tasks of a purge: plan, approve, apply exactly what was planned."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from tidemark_airflow.operators import TidemarkOperator
+
+ABOVE = "TIDEMARK_PURGE_APPROVAL_ABOVE"
+HOURS = "TIDEMARK_PURGE_APPROVAL_HOURS"
+PLAN = "plan"
+"""The task that plans."""
+APPROVAL = f"{{{{ ti.xcom_pull('{PLAN}', key='report')['details']['approval'] }}}}"
+"""The template of what was planned, which alone may be applied."""
+_SHOWN_LINES = 200
+"""Lines of a plan that the page of its approval shows."""
 
 
 def is_applied_on_schedule() -> bool:
@@ -15,3 +33,115 @@ def is_applied_on_schedule() -> bool:
     if chosen not in ("plan", "apply"):
         raise ValueError(f"TIDEMARK_SCHEDULED_PURGE is {chosen!r}; set it to plan or apply")
     return chosen == "apply"
+
+
+def approval_above() -> int:
+    """Return how many deletes go without approval: TIDEMARK_PURGE_APPROVAL_ABOVE, 1000.
+
+    Raises:
+        ValueError: the value is no number; Airflow shows an import error.
+    """
+    return _number(ABOVE, 1000)
+
+
+def approval_hours() -> int:
+    """Return for how long a plan waits for its approval: TIDEMARK_PURGE_APPROVAL_HOURS, 24.
+
+    Raises:
+        ValueError: the value is no number above 0; Airflow shows an import error.
+    """
+    return _number(HOURS, 24, least=1)
+
+
+def _number(variable: str, default: int, least: int = 0) -> int:
+    value = os.environ.get(variable, str(default))
+    if not value.isdecimal() or int(value) < least:
+        raise ValueError(f"{variable} is {value!r}; set it to a whole number from {least} on")
+    return int(value)
+
+
+class PlanOperator(TidemarkOperator):
+    """Plans, and ends as success only if the run is to apply a plan that would change something.
+
+    Else it ends as skipped, and the rest of the run with it.
+    """
+
+    def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
+        self._is_applied = not super()._params(params, run_type)["dry_run"]
+        return {**params, "dry_run": True}
+
+    def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
+        if not self._is_applied:
+            super()._tell_outlets(context, report)
+        if not report["details"]["can_be_applied"]:
+            raise AirflowSkipException("nothing is to be deleted")
+        # The run itself goes on; a button that starts another would have the plan applied twice.
+        self.next_step = None
+
+
+class PurgeApproval(ApprovalOperator):
+    """Waits for the approval of a plan with many deletes; a rejection fails the run.
+
+    A plan with at most `above` deletes needs none. Without an answer in time the task fails, so
+    that no run waits for ever.
+    """
+
+    def __init__(self, *, above: int, hours: int, **kwargs: Any) -> None:
+        """Bind to the number of deletes that go without approval, and to the time to wait."""
+        super().__init__(
+            subject="Approve what purge deletes?",
+            response_timeout=timedelta(hours=hours),
+            fail_on_reject=True,
+            **kwargs,
+        )
+        self.above = above
+
+    def execute(self, context: Context) -> Any:
+        """Wait for an answer if the plan has more deletes than may go without one."""
+        report = context["ti"].xcom_pull(task_ids=PLAN, key="report")
+        deletes = report["details"]["tombstones"]
+        chosen = context["params"].get("approval_above")
+        above = self.above if chosen is None else chosen
+        if deletes <= above:
+            self.log.info("%d deletes need no approval, which is for more than %d", deletes, above)
+            return None
+        self.body = approval_text(report)
+        return super().execute(context)
+
+
+def approval_text(report: Mapping[str, Any]) -> str:
+    """Return the plan as the page of its approval shows it, in Markdown."""
+    lines = report["lines"]
+    more = len(lines) - _SHOWN_LINES
+    shown = [*lines[:_SHOWN_LINES], *([f"... {more} lines more in the log"] if more > 0 else [])]
+    numbers = [
+        f"* **{name}** ({part['target']}): "
+        + ", ".join(
+            f"{number:,} {kind.removesuffix('_deleted')}"
+            for kind, number in part["tombstones"].items()
+        )
+        for name, part in report["details"]["policies"].items()
+    ]
+    heading = f"{report['details']['tombstones']:,} deletes, by kind:"
+    return "\n".join([heading, "", *numbers, "", "```", *shown, "```"])
+
+
+def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> None:
+    """Add the three tasks of a purge to the DAG.
+
+    Args:
+        window: what `resolve_window_if_given` returns.
+        params_as_options: options that take their value from a param, as option to its name.
+    """
+    shared: dict[str, Any] = {
+        "application_name": "purge",
+        "window": window,
+        "params_as_options": params_as_options,
+        "dry_by_default": True,
+    }
+    plan = PlanOperator(task_id=PLAN, applies_on_schedule=is_applied_on_schedule(), **shared)
+    approve = PurgeApproval(task_id="approve", above=approval_above(), hours=approval_hours())
+    purge = TidemarkOperator(
+        task_id="purge", options={"--approved": APPROVAL}, always_applies=True, **shared
+    )
+    plan >> approve >> purge

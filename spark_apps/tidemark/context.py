@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
 from tidemark.settings import Settings
@@ -72,6 +73,8 @@ class RunContext:
         self.control = control
         self.run_id = run_id
         self.owner = default_owner(run_id)
+        self.moment = clock.now().replace(microsecond=0)
+        """What plans count ages from: a plan that is made again in this run is made as of then."""
         self._log = logging.getLogger(f"tidemark.{application}")
         self._opening: Future[SparkSession] | None = None
 

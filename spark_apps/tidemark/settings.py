@@ -176,6 +176,10 @@ class Settings(BaseSettings):
         description="Tag-view buckets younger than this are not purged; a"
         " shorter retention is refused unless --below-retention says that it is meant.",
     )
+    retention_file: Path = Field(
+        REPOSITORY / "include" / "retention.yaml",
+        description="The file of purge's policies, see docs/retention.md.",
+    )
     tagging_dir: Path = Field(
         REPOSITORY / "include" / "sql" / "tagging", description="The files of the tag rules."
     )

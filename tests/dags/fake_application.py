@@ -26,6 +26,7 @@ SLOW = "1997"
 """The year whose run takes longer than the deadline of the tests' Airflow."""
 DEADLINE_S = 60
 ERROR = "somebody else holds the lock"
+APPROVAL = f"{'a' * 64}@2024-01-01T00:00:00Z"
 LEFT = "left for later: live readers may still look back"
 _STATES = {NOTHING_TO_DO: "nothing-to-do", **dict.fromkeys((FAILS, REFUSES, BROKEN), "failed")}
 _STATUSES = {FAILS: 1, REFUSES: 2, BROKEN: 3}
@@ -63,6 +64,14 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "lines": [LEFT] if state == "nothing-to-do" else [],
         "details": {
             "can_be_applied": dry_run,
+            "approval": APPROVAL,
+            "tombstones": 12,
+            "policies": {
+                "old-tag-views": {
+                    "target": "tag-views",
+                    "tombstones": {"partitions_deleted": 12},
+                }
+            },
             "tables": {"read": ["pekko.messages"], "written": ["pekko.tag_views"]},
         },
         "error": f"{ERROR} (pekko); wait" if state == "failed" else None,

@@ -88,7 +88,7 @@ def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) ->
         assert window == {**expected, "source": "asset events"}
     # Started by an asset, purge only plans, over all time buckets past their retention.
     run = rest.wait_for_runs(doors.client, "purge", "asset_triggered", 1, RUN_S)[0]
-    report = rest.xcom(doors.client, "purge", run["dag_run_id"], "purge", "report")
+    report = rest.xcom(doors.client, "purge", run["dag_run_id"], "plan", "report")
     assert (report["state"], report["dry_run"]) == ("planned", True)
     assert report["window_start"] is None
 

@@ -7,11 +7,12 @@ import json
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
-from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import BaseHook, Connection, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
 
@@ -217,10 +218,10 @@ def test_purge_keeps_to_the_setting_unless_its_form_says_otherwise(
     tmp_path: Path, days: int | None, expected: list[str]
 ) -> None:
     module = runpy.run_path(str(Path(operators.__file__).parents[2] / "dags" / "purge.py"))
-    task = module["dag"].get_task("purge")
+    task = module["dag"].get_task("plan")
     task.window = None
     report = tmp_path / "report.json"
-    form = {"dry_run": True, "below_retention": False, "give_up": []}
+    form = {"dry_run": True, "below_retention": False, "give_up": [], "policies": []}
     arguments = task._arguments({**form, "retention_days": days}, "run", report)
     assert arguments == ["--run-id", "run", "--report", str(report), *expected]
 
@@ -252,6 +253,39 @@ def test_scheduled_purge_is_a_choice(
     if value is not None:
         monkeypatch.setenv("TIDEMARK_SCHEDULED_PURGE", value)
     assert purging.is_applied_on_schedule() is expected
+
+
+def test_plan_never_applies_and_what_follows_it_always_does() -> None:
+    """The form's dry run decides only whether the run goes on after its plan."""
+    given: dict[str, Any] = {"task_id": "t", "application_name": "purge", "dry_by_default": True}
+    plan = purging.PlanOperator(**given)
+    apply = operators.TidemarkOperator(**given, always_applies=True)
+    for dry_run in (True, False):
+        form = {"dry_run": dry_run}
+        for task, applies in ((plan, False), (apply, True)):
+            arguments = task._arguments(task._params(form, "manual"), "run", Path("report.json"))
+            assert ("--apply" in arguments) == applies
+        report: dict[str, Any] = {"state": "planned", "dry_run": True, "lines": []}
+        report["details"] = {"can_be_applied": True}
+        if dry_run:
+            with pytest.raises(AirflowSkipException, match="a dry run wrote nothing"):
+                plan._tell_outlets(cast(Context, {}), report)
+        else:
+            plan._tell_outlets(cast(Context, {}), report)
+            report["details"] = {"can_be_applied": False}
+            with pytest.raises(AirflowSkipException, match="nothing is to be deleted"):
+                plan._tell_outlets(cast(Context, {}), report)
+
+
+@pytest.mark.parametrize(("variable", "refused"), [(purging.ABOVE, "-1"), (purging.HOURS, "0")])
+def test_approval_has_numbers_that_can_be_used(
+    monkeypatch: pytest.MonkeyPatch, variable: str, refused: str
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    assert (purging.approval_above(), purging.approval_hours()) == (1000, 24)
+    monkeypatch.setenv(variable, refused)
+    with pytest.raises(ValueError, match=variable):
+        (purging.approval_above(), purging.approval_hours())
 
 
 def test_another_choice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

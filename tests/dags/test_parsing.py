@@ -105,8 +105,10 @@ def test_window_is_resolved_before_the_application_starts(
     parsed: dict[str, Any], dag_id: str
 ) -> None:
     tasks = tasks_of(parsed, dag_id)
+    between = {"plan": ["approve"], "approve": ["purge"]} if dag_id == "purge" else {}
     assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == {
-        "resolve_window": [dag_id],
+        "resolve_window": ["plan", "purge"] if between else [dag_id],
+        **between,
         dag_id: [],
     }
 
@@ -148,6 +150,8 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "retention_days": [None, ["null", "integer"]],
             "below_retention": [False, "boolean"],
             "give_up": [[], ["null", "array"]],
+            "policies": [[], ["null", "array"]],
+            "approval_above": [None, ["null", "integer"]],
         },
         "manage_projections": {
             **common,

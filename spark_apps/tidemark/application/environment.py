@@ -10,7 +10,16 @@ from tidemark.settings import Settings
 _OF_OTHERS = frozenset(
     f"TIDEMARK_{name}"
     for name in (
-        *("HOME", "STATE", "CADENCE", "SCHEDULED_PURGE", "CASSANDRA_PORT", "EMBEDDED_PROCESS"),
+        *(
+            "HOME",
+            "STATE",
+            "CADENCE",
+            "SCHEDULED_PURGE",
+            "PURGE_APPROVAL_ABOVE",
+            "PURGE_APPROVAL_HOURS",
+            "CASSANDRA_PORT",
+            "EMBEDDED_PROCESS",
+        ),
         *("AIRFLOW_HOSTS", "AIRFLOW_PORT", "AIRFLOW_OWNER", "AIRFLOW_NOTIFIER"),
         "AIRFLOW_DEADLINE_MINUTES",
     )

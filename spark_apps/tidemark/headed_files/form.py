@@ -32,6 +32,8 @@ _REMEDIES = {
     "union_tag_not_found": "name its kind",
     "int_parsing": "write a whole number",
     "int_type": "write a whole number",
+    "bool_parsing": "write true or false",
+    "date_from_datetime_parsing": "write a day such as 2024-01-31",
     "greater_than_equal": "write at least {ge}",
     "less_than_equal": "write at most {le}",
     "string_type": "write a text",

@@ -8,33 +8,19 @@ its type, so that `no`, `off`, `1e3` or a date mean what they look like.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-
-import yaml
-from yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    Event,
-    MappingEndEvent,
-    MappingStartEvent,
-    NodeEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-)
 
 from tidemark.headed_files import old_header
-from tidemark.headed_files.header import Header, Node, Place, error_in, utf8_text
+from tidemark.headed_files.header import Header, error_in, utf8_text
+from tidemark.headed_files.yaml_text import mapping_of
 
 FORM = "begin the file with `/*---`, the header as YAML, and `---*/`, each mark in its own line"
+EMPTY = ("the front matter has no keys", "add `name: ...`")
 _FRONT_MATTER = re.compile(
     r"\s*/\*[ \t]*---[ \t]*\r?\n(.*?)^---[ \t]*\*/", re.DOTALL | re.MULTILINE
 )
 _OPENED = re.compile(r"\s*/\*[ \t]*---")
-_DEPTH = 8
-"""Levels of lists and mappings; no header has more than five."""
 
 
 @dataclass(frozen=True)
@@ -69,98 +55,4 @@ def read_sql_file(file: Path) -> SqlFile:
         raise error_in(file, what, FORM, text.count("\n", 0, line) + 1, 1)
     padded = "\n" * text.count("\n", 0, front_matter.start(1)) + front_matter[1]
     body = "\n" * text.count("\n", 0, front_matter.end()) + text[front_matter.end() :]
-    return SqlFile(Header(file, _Yaml(file, padded).root()), body)
-
-
-class _Yaml:
-    """A converter from the events of PyYAML's parser to nodes."""
-
-    def __init__(self, file: Path, text: str) -> None:
-        self._file, self._text = file, text
-        self._events = self._parsed()
-
-    def _parsed(self) -> Iterator[Event]:
-        try:
-            yield from yaml.parse(self._text, Loader=yaml.BaseLoader)
-        except yaml.MarkedYAMLError as error:
-            place = _place(mark) if (mark := error.problem_mark or error.context_mark) else (1, 1)
-            do = "correct it; a text with `: ` or ` #` in it, or odd characters first, needs quotes"
-            raise error_in(self._file, f"not YAML: {error.problem}", do, *place) from None
-        except yaml.reader.ReaderError as error:
-            line = self._text.count("\n", 0, error.position) + 1
-            column = error.position - self._text.rfind("\n", 0, error.position)
-            what = f"not YAML: the character {chr(error.character)!r}"
-            raise error_in(self._file, what, "leave it out", line, column) from None
-
-    def root(self) -> Node:
-        """Return the mapping that the text holds."""
-        documents = 0
-        for event in self._events:
-            documents += isinstance(event, DocumentStartEvent)
-            if isinstance(event, NodeEvent):
-                root = self._node(event, _DEPTH)
-            elif documents > 1:
-                raise self._error(event, "there is more than one document", "leave out the `---`")
-        if not documents or not isinstance(root.value, dict):
-            line = len(self._text) - len(self._text.lstrip("\n"))
-            raise error_in(self._file, "the front matter has no keys", "add `name: ...`", line, 1)
-        return root
-
-    def _node(self, event: Event, depth: int) -> Node:
-        if not depth:
-            raise self._error(event, "the lists go too deep", "write fewer levels")
-        if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
-            raise self._error(event, "a header has no anchors", "write the value out")
-        if tag := getattr(event, "tag", None):
-            raise self._error(event, f"a header has no tags such as {tag}", "leave it out")
-        place = _place(event.start_mark)
-        if isinstance(event, ScalarEvent):
-            return Node(event.value, place, padded=self._padded(event))
-        if isinstance(event, MappingStartEvent):
-            return self._mapping(place, depth)
-        items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]
-        return Node(items, place)
-
-    def _mapping(self, place: Place, depth: int) -> Node:
-        values: dict[str, Node] = {}
-        keys: dict[str, Place] = {}
-        for event in self._until(MappingEndEvent):
-            if not isinstance(event, ScalarEvent):
-                raise self._error(event, "a key is not a word", "write `key: value`")
-            key = str(self._node(event, depth).value)
-            if key in values:
-                do = f"keep one, line {keys[key][0]}"
-                raise self._error(event, f"the key {key} is given twice", do)
-            keys[key] = _place(event.start_mark)
-            values[key] = self._node(next(self._events), depth - 1)
-        return Node(values, place, keys)
-
-    def _until(self, end: type[Event]) -> Iterator[Event]:
-        for event in self._events:
-            if isinstance(event, end):
-                return
-            yield event
-
-    def _padded(self, event: ScalarEvent) -> str:
-        """Return the text at its place; if it is written with escapes, at its start."""
-        start, end = _mark(event.start_mark), _mark(event.end_mark)
-        line, column, first = start.line, start.column, start.index
-        if event.style in ("'", '"'):
-            column, first = column + 1, first + 1
-        elif event.style:
-            line, column, first = line + 1, 0, self._text.find("\n", first) + 1
-        raw = self._text[first : end.index - (1 if event.style in ("'", '"') else 0)]
-        text = raw if raw.split() == event.value.split() else event.value
-        return "\n" * line + " " * column + text
-
-    def _error(self, event: Event, what: str, do: str) -> Exception:
-        return error_in(self._file, what, do, *_place(event.start_mark))
-
-
-def _place(mark: Any) -> Place:
-    return _mark(mark).line + 1, _mark(mark).column + 1
-
-
-def _mark(mark: Any) -> yaml.Mark:
-    """Return a mark of parsed text, which always exists although its type is optional."""
-    return cast(yaml.Mark, mark)
+    return SqlFile(Header(file, mapping_of(file, padded, EMPTY)), body)

@@ -1,209 +1,232 @@
-"""purge from plan to report."""
+"""purge from the policies to the report."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
-from itertools import islice
 
-from tidemark import clock
 from tidemark.application import preflight
-from tidemark.application.guarded_change import EnsureLocked, Plan, apply_plan, show_plan
+from tidemark.application.guarded_change import Apply, EnsureLocked, Plan, apply_plan, show_plan
 from tidemark.context import Outcome, PieceCounts, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
-from tidemark.journal import tables, tag_views
 from tidemark.ledger import applications
-from tidemark.ledger.claim import claim
-from tidemark.ledger.pieces import Piece, Pieces, State
-from tidemark.ledger.schedule import time_buckets
-from tidemark.retention.needs import readers
+from tidemark.ledger.locks import Locks
+from tidemark.ledger.pieces import State
+from tidemark.retention.approval import Approval, SavedPurge, approval_of, digests
+from tidemark.retention.clocks import require_sane_clock
 from tidemark.retention.needs.give_up import GivenUp, find_given_up
-from tidemark.retention.needs.tag_views import absent_lines, all_needs
-from tidemark.retention.plan import Bucket, describe, plan_purge
-from tidemark.settings import Settings
-from tidemark.window import Window, to_millis
+from tidemark.retention.policies import file
+from tidemark.retention.policies.effective import Effective, effective
+from tidemark.retention.policies.model import TagViews
+from tidemark.retention.policies.pieces import PolicyPieces, recorded_failure
+from tidemark.retention.request import PurgeRequest
+from tidemark.retention.tag_views import TagViewOrder
+from tidemark.retention.target import TargetPlan, Tombstones
+from tidemark.retention.targets import Planner, plan_of, planners
 
 APPLICATION = applications.PURGE
-_DELETED_AT_ONCE = 100
-"""Partitions that are deleted between two looks at the locks."""
+_ORDER = (
+    "values count in this order: form or command line, retention.yaml, TIDEMARK_RETENTION_DAYS,"
+    " default"
+)
 
 
 @dataclass(frozen=True)
-class PurgeRequest:
-    """What somebody wants to be purged.
+class _Planned:
+    """The plans of the chosen policies by name, in the order of the file."""
 
-    Attributes:
-        window: whole time buckets that are over; None for all that is past its retention.
-        retention_days: buckets that ended less than this ago stay; by default the setting.
-        below_retention: the retention may be shorter than the setting.
-        give_up: projections without a file, whose pieces are dropped, and other readers, whose rows
-            are: they need nothing any more.
-        apply: delete; otherwise only the plan is shown. Both leave an audit row.
-    """
+    policies: Mapping[str, Effective]
+    plans: Mapping[str, TargetPlan]
 
-    window: Window | None = None
-    retention_days: int | None = None
-    below_retention: bool = False
-    give_up: Sequence[str] = ()
-    apply: bool = False
+    @property
+    def tombstones(self) -> Tombstones:
+        return sum((plan.tombstones for plan in self.plans.values()), Tombstones())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for plan in self.plans.values():
+            counts.update(plan.counts)
+        # A kind of delete that no target counts under its own name.
+        deletes = {name: number for name, number in self.tombstones.counts().items() if number}
+        return {**counts, **deletes}
+
+    @property
+    def pieces(self) -> int:
+        return sum(_number(plan, "pieces") for plan in self.plans.values())
+
+    def lines(self, *, explain: bool) -> list[str]:
+        """Return the plan for people; the only policy needs no headline."""
+        if len(self.plans) == 1 and not explain:
+            return [line for plan in self.plans.values() for line in plan.lines]
+        lines = [_ORDER] if explain else []
+        for name, plan in self.plans.items():
+            effective_policy = self.policies[name]
+            lines += (
+                effective_policy.lines()
+                if explain
+                else [f"{name}: {effective_policy.policy.target}"]
+            )
+            lines += [f"  {line}" for line in plan.lines]
+        return lines
+
+    def details(self, approval: Approval) -> dict[str, object]:
+        """Return for programs what is to be approved, and what each policy would delete."""
+        return {
+            "approval": str(approval),
+            "tombstones": self.tombstones.total,
+            "policies": {
+                name: {
+                    "target": self.policies[name].policy.target,
+                    "counts": dict(plan.counts),
+                    "tombstones": plan.tombstones.counts(),
+                    "digest": plan.digest,
+                }
+                for name, plan in self.plans.items()
+            },
+        }
 
 
 def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
-    """Delete the tag-view buckets that are past retention and that nobody needs.
+    """Delete what the policies say and what nobody needs.
 
     Raises:
-        InvalidInput: the window does not fit the bucket size, or lies in the future; the retention
-            is below the setting's and nobody said that it may be; a projection that is given up
-            has a file, or never ran.
+        InvalidInput: a policy, the window or a projection that is given up cannot be used; the
+            retention is below the setting's and nobody said that it may be; another plan was
+            approved.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
-        DefinitionError: a projection file cannot be read, so that its needs are unknown.
-        LockHeld: another run works on one of the days.
+        DefinitionError: the file of the policies cannot be used, or two of them contradict each
+            other; a projection file cannot be read, so that its needs are unknown.
+        TidemarkError: the clock has jumped; or something moved between the plan and the locks.
+        LockHeld: another run works on something that would be deleted.
     """
-    days = _retention(order, run.settings)
+    settings, choice = run.settings, order.choice
+    policies = file.load(settings.retention_file)
+    values = effective(
+        policies,
+        settings,
+        names=choice.policies,
+        retention_days=choice.retention_days,
+        below_retention=choice.below_retention,
+    )
     if order.window is None:
         preflight.check_journal(run)
     else:
         preflight.check(run, order.window)
-    kept_since = clock.now() - timedelta(days=days)
-    settings = run.settings
-    ledger = Pieces.of(run.control, settings, APPLICATION)
-    unfinished = {piece.time_bucket for piece in ledger.standing().open_rows}
-    given_up = find_given_up(run, order.give_up)
-
-    known_tags: set[str] = set()
-
-    def plan_now() -> list[Bucket]:
-        return plan_purge(
-            _noted(tag_views.partitions(run.control, settings), known_tags),
-            order.window,
-            bucket_ms=settings.bucket_size.milliseconds,
-            oldest_kept=to_millis(kept_since),
-            needs=all_needs(run.control, settings, order.give_up),
-            unfinished=unfinished,
-        )
-
-    buckets = plan_now()
-    doomed, totals = _doomed(buckets), _totals(buckets)
-    # A run that died after its last delete left pieces without rows: only their end is missing.
-    to_end = set(doomed) | (unfinished - {bucket.time_bucket for bucket in buckets})
-    pieces = [p for p in ledger.plan(to_end, force=True) if p.time_bucket in to_end]
-    lines = [
-        *given_up.lines(),
-        *_lines(buckets, order),
-        *absent_lines(run, order.give_up),
-        *_reader_lines(run, order, known_tags),
-    ]
+    require_sane_clock(run)
+    if order.approved is not None:
+        _use_moment_of(order.approved, run)
+    given_up = find_given_up(run, choice.give_up)
+    tag_view_policies = [e.policy for e in values if isinstance(e.policy, TagViews)]
+    known = planners(TagViewOrder(policies, tag_view_policies, order.window, choice.give_up))
+    chosen = {value.policy.name: value for value in values if value.is_chosen}
+    planned = _plan(run, chosen, known)
+    approval = approval_of(settings.journal_keyspace, run.moment, planned.plans, choice.give_up)
+    _require_approved(order, approval, planned)
     plan = Plan(
-        totals,
-        lines or ["no tag-view bucket is past its retention"],
-        partial(_purge, run, given_up, doomed, totals) if pieces or given_up else None,
+        planned.counts,
+        [*given_up.lines(), *planned.lines(explain=order.explain)],
+        partial(_apply, run, given_up, planned) if planned.pieces or given_up else None,
+        planned.details(approval),
     )
     if not order.apply:
-        counts = totals | {"buckets_purged": 0, "partitions_deleted": 0}
-        shown = show_plan(run, APPLICATION, settings.journal_keyspace, plan)
-        return replace(shown, pieces=PieceCounts(len(doomed)), counts=counts)
-    return _apply(run, ledger, pieces, plan, doomed, lambda: plan_now() == buckets)
+        if order.save is not None:
+            SavedPurge(
+                settings.journal_keyspace, str(approval), choice, digests(planned.plans)
+            ).save(order.save)
+        return _shown(run, plan, planned)
+    if plan.apply is None:
+        return apply_plan(run, APPLICATION, settings.journal_keyspace, plan, lambda: None)
+    locks = {lock for planned_one in planned.plans.values() for lock in planned_one.locks}
+    with Locks.of(run, locks) as held:
+        again = _plan(run, chosen, known)
+        if digests(again.plans) != digests(planned.plans):
+            raise TidemarkError(
+                f"{_moved(digests(planned.plans), again)} moved between the plan and the locks",
+                where=settings.journal_keyspace,
+                do="nothing was deleted; run again",
+            )
+        outcome = apply_plan(
+            run, APPLICATION, settings.journal_keyspace, plan, lambda: held.check()
+        )
+    return replace(outcome, pieces=PieceCounts(planned.pieces, planned.pieces))
+
+
+def _plan(
+    run: RunContext, chosen: Mapping[str, Effective], known: Mapping[str, Planner]
+) -> _Planned:
+    return _Planned(chosen, {name: plan_of(run, value, known) for name, value in chosen.items()})
+
+
+def _shown(run: RunContext, plan: Plan, planned: _Planned) -> Outcome:
+    shown = show_plan(run, APPLICATION, run.settings.journal_keyspace, plan)
+    number = sum(_number(one, "planned") for one in planned.plans.values())
+    # What is kept is kept already; what would go has not gone.
+    counts = {name: n if name.endswith("_kept") else 0 for name, n in plan.counts.items()}
+    lines = [*shown.lines, f"approval: {plan.details['approval']}"]
+    return replace(shown, pieces=PieceCounts(number), counts=counts, lines=lines)
+
+
+def _number(plan: TargetPlan, name: str) -> int:
+    """Return how many pieces a plan has: those of time buckets, else one if it does anything."""
+    number = plan.details.get(name, int(plan.apply is not None))
+    return number if isinstance(number, int) else 0
+
+
+def _use_moment_of(approved: Approval, run: RunContext) -> None:
+    if approved.moment > run.moment:
+        raise InvalidInput(
+            "the plan was made in the future", where="--approved", do="make a new plan"
+        )
+    run.moment = approved.moment
+
+
+def _require_approved(order: PurgeRequest, approval: Approval, planned: _Planned) -> None:
+    if order.approved is None or order.approved == approval:
+        return
+    moved = "" if order.saved is None else f": {_moved(order.saved.digests, planned)}"
+    raise InvalidInput(
+        f"the world has moved since the plan was approved, or it was another plan{moved}",
+        where="--approved",
+        do="nothing was deleted; plan again, and approve that",
+    )
+
+
+def _moved(former: Mapping[str, str], planned: _Planned) -> str:
+    """Return the policies whose plans differ."""
+    now = digests(planned.plans)
+    names = dict.fromkeys([*former, *now])
+    return ", ".join(name for name in names if former.get(name) != now.get(name)) or "something"
 
 
 def _apply(
-    run: RunContext,
-    ledger: Pieces,
-    pieces: Sequence[Piece],
-    plan: Plan,
-    doomed: Mapping[int, Bucket],
-    is_still_planned: Callable[[], bool],
-) -> Outcome:
-    journal = run.settings.journal_keyspace
-    with claim(
-        run,
-        ledger,
-        pieces,
-        # The same resource as tag-write's: a bucket is never written and deleted at once.
-        resource=tables.lock_of(run.settings),
-        # What may be deleted is planned anew each time.
-        remember=False,
-    ) as claimed:
-        if plan.apply is not None and not is_still_planned():
-            raise TidemarkError(
-                "tag views or projections moved between the plan and the locks",
-                where=journal,
-                do="nothing was deleted; run again",
-            )
-        outcome = apply_plan(run, APPLICATION, journal, plan, claimed.check)
-        claimed.finish(
-            State.DONE,
-            {key: {"partitions_deleted": len(bucket.tags)} for key, bucket in doomed.items()},
-        )
-    return replace(outcome, pieces=PieceCounts(len(pieces), len(pieces)))
-
-
-def _retention(order: PurgeRequest, settings: Settings) -> int:
-    days = order.retention_days or settings.retention_days
-    if days < settings.retention_days and not order.below_retention:
-        raise InvalidInput(
-            f"{days} days are less than the {settings.retention_days} of TIDEMARK_RETENTION_DAYS",
-            where="--retention-days",
-            do="keep that long; or say with --below-retention that it is meant so",
-        )
-    return days
-
-
-def _noted(partitions: Iterable[tuple[str, int]], tags: set[str]) -> Iterator[tuple[str, int]]:
-    for tag, time_bucket in partitions:
-        tags.add(tag)
-        yield tag, time_bucket
-
-
-def _reader_lines(run: RunContext, order: PurgeRequest, known_tags: Collection[str]) -> list[str]:
-    return readers.lines(
-        [
-            reader
-            for reader in readers.readers_of(run.control, run.settings, order.give_up)
-            if reader.source in (readers.Source.TAG, None)
-        ],
-        known_tags,
-    )
-
-
-def _lines(plan: Sequence[Bucket], order: PurgeRequest) -> list[str]:
-    """Each time bucket; without a window, what is kept is only counted by reason."""
-    if order.window is not None:
-        return [describe(bucket) for bucket in plan]
-    kept = Counter(bucket.kept_because for bucket in plan if bucket.kept_because)
-    lines = [describe(bucket) for bucket in plan if not bucket.kept_because]
-    return lines + [
-        f"keep {time_buckets(number)}: {reason}" for reason, number in sorted(kept.items())
-    ]
-
-
-def _purge(
-    run: RunContext,
-    given_up: GivenUp,
-    doomed: Mapping[int, Bucket],
-    totals: Mapping[str, int],
-    ensure_locked: EnsureLocked,
+    run: RunContext, given_up: GivenUp, planned: _Planned, ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
     given_up.forget(run)
-    places = ((tag, bucket.time_bucket) for bucket in doomed.values() for tag in bucket.tags)
-    while part := list(islice(places, _DELETED_AT_ONCE)):
-        # What was lost meanwhile may be written by others now.
+    counts: Counter[str] = Counter()
+    for name, plan in planned.plans.items():
+        if plan.apply is None:
+            counts.update(plan.counts)
+        elif isinstance(planned.policies[name].policy, TagViews):
+            # Tag views have a piece for each time bucket.
+            counts.update(plan.apply(ensure_locked))
+        else:
+            counts.update(_apply_as_piece(run, name, plan.apply, ensure_locked))
+    return {**planned.counts, **counts}
+
+
+def _apply_as_piece(
+    run: RunContext, name: str, apply: Apply, ensure_locked: EnsureLocked
+) -> Mapping[str, int]:
+    pieces = PolicyPieces(run)
+    attempt = pieces.start(name)
+    with recorded_failure(
+        ensure_locked, lambda reason: pieces.finish(name, attempt, State.FAILED, {}, reason)
+    ):
+        counts = apply(ensure_locked)
         ensure_locked()
-        tag_views.delete_partitions(run.control, run.settings, part)
-    return totals
-
-
-def _doomed(plan: Sequence[Bucket]) -> dict[int, Bucket]:
-    return {bucket.time_bucket: bucket for bucket in plan if not bucket.kept_because}
-
-
-def _totals(plan: Sequence[Bucket]) -> dict[str, int]:
-    doomed = _doomed(plan)
-    return {
-        "buckets_purged": len(doomed),
-        "partitions_deleted": sum(len(bucket.tags) for bucket in doomed.values()),
-        "buckets_kept": len(plan) - len(doomed),
-    }
+        pieces.finish(name, attempt, State.DONE, counts)
+    return counts

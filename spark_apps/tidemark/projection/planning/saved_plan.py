@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tidemark.application import saved_file
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.projection.offset_store import management_state
@@ -66,18 +66,12 @@ class SavedPlan:
         Raises:
             InvalidInput: the file cannot be read, or is no plan.
         """
-        try:
-            content = json.loads(file.read_text())
-            if content.pop("format") != FORMAT:
-                raise ValueError("another format")
-            works = [_work(work) for work in content.pop("works")]
-            return cls(**content, works=works)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InvalidInput(
-                f"not a saved plan: {type(error).__name__}: {error}",
-                where=str(file),
-                do="make one with `project.py plan --save FILE`",
-            ) from None
+        return saved_file.load(file, FORMAT, cls._read, "project.py plan --save FILE")
+
+    @classmethod
+    def _read(cls, content: dict[str, Any]) -> SavedPlan:
+        works = [_work(work) for work in content.pop("works")]
+        return cls(**content, works=works)
 
     def save(self, file: Path) -> None:
         """Write it as JSON.
@@ -85,11 +79,7 @@ class SavedPlan:
         Raises:
             InvalidInput: the file cannot be written.
         """
-        try:
-            file.write_text(json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")
-        except OSError as error:
-            what = f"the plan cannot be saved: {error.strerror}"
-            raise InvalidInput(what, where=str(file), do="name another file") from None
+        saved_file.save(file, FORMAT, asdict(self))
 
     @property
     def window(self) -> Window:

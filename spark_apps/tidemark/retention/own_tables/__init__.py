@@ -1,1 +1,1 @@
-"""What purge deletes of Tidemark's own tables, one module for each of them."""
+"""Targets in Tidemark's own tables: old rows that nothing reads any more."""

@@ -1,0 +1,184 @@
+"""The keys that the file of the policies may have, and their values.
+
+`include/schemas/retention.schema.json` is made of these models, for editors.
+"""
+
+from __future__ import annotations
+
+import difflib
+from datetime import date
+from typing import Annotated, Any, Literal, Self, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+from pydantic.json_schema import SkipJsonSchema
+
+from tidemark.headed_files.form import DIFFERENT, Form, Text, Texts, refusal
+from tidemark.projection.definition.header import EntityType
+
+Days = Annotated[int, Field(ge=1, le=36_500)]
+MAX_TTL = 20 * 365 * 86_400
+"""Seconds: the longest TTL that Cassandra accepts."""
+
+
+def _require_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise refusal("write a name of the IANA database, such as `Europe/Berlin`") from None
+    return name
+
+
+Zone = Annotated[Text, AfterValidator(_require_zone)]
+
+
+class PolicyForm(Form):
+    """What all policies have."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,47}$")] = Field(
+        description="unique in the file; --policy, reports and the ledger have it",
+        examples=["old-tag-views"],
+    )
+
+
+class TagViews(PolicyForm):
+    """Tag views are deleted by time bucket, when the retention of each tag in it has passed."""
+
+    target: Literal["tag-views"]
+    keep_days: Days | SkipJsonSchema[None] = Field(
+        None, description="days after the end of a time bucket; without it TIDEMARK_RETENTION_DAYS"
+    )
+    tags: Texts = Field((), description="these tags; without it all that no other policy names")
+
+
+class DeletedEvents(PolicyForm):
+    """Events at or below `deleted_to` that are still in messages, deleted logically only."""
+
+    target: Literal["deleted-events"]
+    persistence_id_prefix: Text = Field(
+        "", description="persistence ids that begin with it; without it all", examples=["user|"]
+    )
+    entity_types: Annotated[tuple[EntityType, ...], *DIFFERENT] = Field(
+        (), description="persistence ids of these entity types: up to the first |"
+    )
+
+
+class Snapshots(PolicyForm):
+    """Snapshots beyond the newest ones of each persistence id, if they are old enough."""
+
+    target: Literal["snapshots"]
+    keep: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+        description="newest snapshots that each persistence id keeps", examples=[2]
+    )
+    keep_after: date | SkipJsonSchema[None] = Field(
+        None, description="snapshots since this day, UTC, are kept too", examples=["2024-01-31"]
+    )
+    keep_days: Days | SkipJsonSchema[None] = Field(
+        None, description="snapshots of the last days are kept too; in place of keep-after"
+    )
+    events: bool = Field(
+        False, description="also delete the events up to the oldest snapshot that is kept"
+    )
+    entity_types: Annotated[tuple[EntityType, ...], *DIFFERENT] = Field(
+        (), description="persistence ids of these entity types: up to the first |"
+    )
+
+    @model_validator(mode="after")
+    def _require_one_age(self) -> Self:
+        if self.keep_after is not None and self.keep_days is not None:
+            raise refusal(
+                "keep one of them", "keep-after and keep-days contradict each other", "keep-days"
+            )
+        if self.events and not self.keep:
+            raise refusal(
+                "keep at least one snapshot, or leave `events` out",
+                "without a snapshot nothing says up to where events may go",
+                "events",
+            )
+        return self
+
+
+class KafkaJournalExpiry(PolicyForm):
+    """Journals of kafka-journal that have expired by their `expire_on`."""
+
+    target: Literal["kafka-journal-expiry"]
+    zone: Zone = Field("UTC", description="time zone in which a day ends", examples=["UTC"])
+    topics: Texts = Field((), description="journals of these topics; without it all")
+
+
+class TableTtl(PolicyForm):
+    """The default TTL of a table; it counts for rows that are written from then on."""
+
+    target: Literal["table-ttl"]
+    table: Text = Field(
+        description="a known table; or `keyspace.table`, if two have its name",
+        examples=["tag_views"],
+    )
+    days: Annotated[int, Field(ge=0, le=MAX_TTL // 86_400)] | SkipJsonSchema[None] = Field(
+        None, description="the TTL in days; 0 is none"
+    )
+    seconds: Annotated[int, Field(ge=0, le=MAX_TTL)] | SkipJsonSchema[None] = Field(
+        None, description="the TTL in seconds, in place of days; 0 is none"
+    )
+
+    @model_validator(mode="after")
+    def _require_one_ttl(self) -> Self:
+        if (self.days is None) == (self.seconds is None):
+            what = "the TTL is missing" if self.days is None else "the TTL is given twice"
+            raise refusal("write exactly one of days, seconds", what)
+        return self
+
+    @property
+    def time_to_live(self) -> int:
+        """The TTL in seconds; 0 is none."""
+        return self.seconds if self.seconds is not None else (self.days or 0) * 86_400
+
+
+class OwnTable(PolicyForm):
+    """Old rows of Tidemark's own tables that nothing reads any more."""
+
+    target: Literal[
+        "ledger",
+        "runs",
+        "findings",
+        "quarantine",
+        "tails",
+        "offsets-of-gone-ids",
+        "skipped-events",
+    ]
+    keep_days: Days = Field(description="days that rows stay", examples=[90])
+
+
+Policy = TagViews | DeletedEvents | Snapshots | KafkaJournalExpiry | TableTtl | OwnTable
+
+
+def _require_known_target(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    targets = [
+        target
+        for form in get_args(Policy)
+        for target in get_args(form.model_fields["target"].annotation)
+    ]
+    target = value.get("target")
+    if target in targets:
+        return value
+    near = difflib.get_close_matches(str(target), targets, 1)
+    do = f"write {near[0]}" if near else f"known are {', '.join(targets)}"
+    what = f"unknown target {target}" if target else "the target is missing"
+    raise refusal(do, what, "target")
+
+
+class Policies(Form):
+    """What purge may delete, policy by policy."""
+
+    policies: tuple[
+        Annotated[Policy, Discriminator("target"), BeforeValidator(_require_known_target)], ...
+    ] = Field(description="each is planned and reported by itself, in this order")

@@ -1,0 +1,54 @@
+"""Which function plans each target that a policy may name: the one place to add another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.retention.kafka_journal.expiry import plan_expiry
+from tidemark.retention.own_tables.ledger import plan_ledger
+from tidemark.retention.own_tables.old_rows import plan_findings, plan_quarantine, plan_runs
+from tidemark.retention.policies.effective import Effective
+from tidemark.retention.table_ttl import plan_table_ttl
+from tidemark.retention.tag_views import TagViewOrder, plan_tag_views
+from tidemark.retention.target import TargetPlan
+
+Planner = Callable[[RunContext, Any], TargetPlan]
+"""A function that plans a policy of its target, and reads only."""
+
+
+def planners(order: TagViewOrder) -> Mapping[str, Planner]:
+    """Return the planner of each target, by its name in the file of the policies."""
+    return {
+        "tag-views": partial(plan_tag_views, order=order),
+        "kafka-journal-expiry": partial(plan_expiry, given_up=order.given_up),
+        "table-ttl": partial(plan_table_ttl, file=order.file),
+        "ledger": _of_own_table(plan_ledger),
+        "runs": _of_own_table(plan_runs),
+        "quarantine": _of_own_table(plan_quarantine),
+        "findings": _of_own_table(plan_findings),
+    }
+
+
+def _of_own_table(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:
+    return lambda run, policy: plan(run, policy.keep_days)
+
+
+def plan_of(run: RunContext, effective: Effective, known: Mapping[str, Planner]) -> TargetPlan:
+    """Plan one policy.
+
+    Raises:
+        InvalidInput: there is no planner of its target.
+    """
+    policy = effective.policy
+    planner = known.get(policy.target)
+    if planner is None:
+        raise InvalidInput(
+            f"this version cannot purge {policy.target}",
+            where=effective.place,
+            do=f"leave the policy {policy.name} out",
+        )
+    return planner(run, policy)
