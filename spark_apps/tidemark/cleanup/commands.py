@@ -25,6 +25,14 @@ NeverUseAgain = Annotated[
         help="Also forget the sequence nr, and the persistence id itself.",
     ),
 ]
+Save = Annotated[
+    str | None,
+    typer.Option(
+        "--save",
+        metavar="DIRECTORY",
+        help="Before anything is deleted, save it there as Parquet; `restore` writes it back.",
+    ),
+]
 EntityTypes = Annotated[
     list[str] | None,
     typer.Option(
@@ -39,6 +47,7 @@ def events_to(
         typer.Option(min=1, metavar="N", help="The last sequence nr to go.", show_default=False),
     ],
     persistence_id: cli.PersistenceIds = None,
+    save: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete the events of persistence ids up to a sequence nr, inclusive.
@@ -57,12 +66,13 @@ def events_to(
             locks_of,
         )
 
-    return _changing(operation, apply)
+    return _changing(operation, apply, save)
 
 
 def all_events(
     persistence_id: cli.PersistenceIds = None,
     never_use_again: NeverUseAgain = False,
+    save: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete all events of persistence ids.
@@ -82,10 +92,12 @@ def all_events(
             locks_of,
         )
 
-    return _changing(operation, apply)
+    return _changing(operation, apply, save)
 
 
-def deleted_events(entity_type: EntityTypes = None, apply: cli.Apply = False) -> Job:
+def deleted_events(
+    entity_type: EntityTypes = None, save: Save = None, apply: cli.Apply = False
+) -> Job:
     """Finish deletes that died: events up to metadata.deleted_to that are still in messages."""
 
     def operation(run: RunContext) -> Operation:
@@ -99,7 +111,7 @@ def deleted_events(entity_type: EntityTypes = None, apply: cli.Apply = False) ->
             locks_of,
         )
 
-    return _changing(operation, apply)
+    return _changing(operation, apply, save)
 
 
 def before_snapshot(
@@ -120,6 +132,7 @@ def before_snapshot(
     persistence_id: cli.PersistenceIds = None,
     entity_type: EntityTypes = None,
     everything: cli.Everything = False,
+    save: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete old snapshots, and with --events the events before those that stay.
@@ -148,10 +161,12 @@ def before_snapshot(
             _all_locks if events else _snapshot_locks,
         )
 
-    return _changing(operation, apply)
+    return _changing(operation, apply, save)
 
 
-def all_snapshots(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = False) -> Job:
+def all_snapshots(
+    persistence_id: cli.PersistenceIds = None, save: Save = None, apply: cli.Apply = False
+) -> Job:
     """Delete all snapshots of persistence ids; events and tag views stay.
 
     Pekko's deleteAllSnapshots.
@@ -165,7 +180,7 @@ def all_snapshots(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = 
             "all-snapshots", _ids(ids), lambda run: plan_all_snapshots(run, ids), _snapshot_locks
         )
 
-    return _changing(operation, apply)
+    return _changing(operation, apply, save)
 
 
 def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = False) -> Job:
@@ -188,6 +203,7 @@ def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = 
 def delete_all(
     persistence_id: cli.PersistenceIds = None,
     never_use_again: NeverUseAgain = False,
+    save: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete events, snapshots and tag views of persistence ids.
@@ -207,11 +223,34 @@ def delete_all(
             locks,
         )
 
+    return _changing(operation, apply, save)
+
+
+def restore(
+    directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="That of --save.")],
+    apply: cli.Apply = False,
+) -> Job:
+    """Write back what other commands have saved with --save and deleted.
+
+    Events, snapshots and how far events were deleted; tag views with `reconcile rebuild`. The rows'
+    write time is that of the restore, since Cassandra hides older ones; what is left of their
+    lifetime goes on. The actors must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.undo.restore import locks, plan_restore
+
+        return Operation("restore", directory, lambda run: plan_restore(run, directory), locks)
+
     return _changing(operation, apply)
 
 
-def _changing(operation: Callable[[RunContext], Operation], apply: bool) -> Job:
-    return Job(lambda run: run_operation(run, operation(run), apply=apply), dry_run=not apply)
+def _changing(
+    operation: Callable[[RunContext], Operation], apply: bool, save: str | None = None
+) -> Job:
+    return Job(
+        lambda run: run_operation(run, operation(run), apply=apply, save=save), dry_run=not apply
+    )
 
 
 def _snapshot_locks(settings: Settings) -> Sequence[str]:
@@ -236,6 +275,7 @@ COMMANDS: Mapping[str, Command] = {
     "all-snapshots": all_snapshots,
     "tagged-events": tagged_events,
     "all": delete_all,
+    "restore": restore,
 }
 """By the name on the command line."""
 
@@ -250,6 +290,10 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ],
     "all-snapshots": ["--persistence-id 'aircraft|N14228'"],
     "tagged-events": ["--persistence-id 'aircraft|N14228'"],
-    "all": ["--persistence-id 'aircraft|N14228'", "--persistence-id 'aircraft|N14228' --apply"],
+    "all": [
+        "--persistence-id 'aircraft|N14228'",
+        "--persistence-id 'aircraft|N14228' --save saved --apply",
+    ],
+    "restore": ["saved", "saved --apply"],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

@@ -8,6 +8,7 @@ nothing; then the tag views, whose rows the events lead to; then the events; the
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import functions as F
 
@@ -19,10 +20,12 @@ from tidemark.reconciliation.delete.run import delete_doomed
 from tidemark.reconciliation.findings.scope import Scope
 from tidemark.retention.messages import by_hand, read
 from tidemark.retention.messages.by_hand import STOPPED, Histories
-from tidemark.retention.messages.deletes import Needed, locks_of, plan_deletes
+from tidemark.retention.messages.deletes import EventDeletes, Needed, locks_of, plan_deletes
 from tidemark.retention.snapshots import store as snapshot_store
 from tidemark.retention.target import TargetPlan, Tombstones, digest
+from tidemark.retention.undo.save import Doomed, save
 from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
 
 
 def locks(settings: Settings) -> Sequence[str]:
@@ -100,7 +103,18 @@ def plan_everything(
         digest([events.digest, sorted(taken), sorted(doomed.rows), *doomed.progress, *forgotten]),
         locks(run.settings),
         None if is_empty else apply,
+        save=partial(save, run, _doomed(run, found, events, taken)),
     )
+
+
+def _doomed(
+    run: RunContext, found: Histories, events: EventDeletes, taken: Collection[str]
+) -> Doomed:
+    if not taken:
+        return Doomed(found.ids, events.parts)
+    named = [(persistence_id, None) for persistence_id in sorted(taken)]
+    ends = local_rows(run.spark, named, "persistence_id string, first_kept bigint")
+    return Doomed(found.ids, events.parts, ends)
 
 
 def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict[str, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidemark.application import preflight
-from tidemark.application.guarded_change import Plan, guarded_change
+from tidemark.application.guarded_change import Apply, EnsureLocked, Plan, guarded_change
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
 from tidemark.ledger import applications
@@ -34,8 +34,16 @@ class Operation:
     locks: Callable[[Settings], Sequence[str]]
 
 
-def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outcome:
+def run_operation(
+    run: RunContext, operation: Operation, *, apply: bool, save: str | None = None
+) -> Outcome:
     """Show the plan of an operation, or take its locks and apply it.
+
+    Args:
+        run: the context of the run.
+        operation: what to do.
+        apply: whether to do it.
+        save: the directory in which what goes is saved first; None for no copy.
 
     Raises:
         SchemaMismatch: the journal's tables are missing or of another shape.
@@ -46,7 +54,8 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
 
     def plan() -> Plan:
         found = operation.plan(run)
-        return Plan(found.counts, found.lines, found.apply, {"digest": found.digest})
+        apply = found.apply if save is None else _saving(found, save)
+        return Plan(found.counts, found.lines, apply, {"digest": found.digest})
 
     outcome = guarded_change(
         run,
@@ -58,6 +67,19 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
     )
     is_done = outcome.state is RunState.DONE
     return replace(outcome, pieces=PieceCounts(planned=1, done=1)) if is_done else outcome
+
+
+def _saving(plan: TargetPlan, directory: str) -> Apply | None:
+    """Return the plan's change, before which what goes is saved."""
+    delete, save = plan.apply, plan.save
+    if delete is None or save is None:
+        return delete
+
+    def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
+        save(directory)
+        return delete(ensure_locked)
+
+    return apply
 
 
 def named(persistence_ids: Collection[str] | None) -> frozenset[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +24,7 @@ from tidemark.retention.messages.deletes import (
 )
 from tidemark.retention.messages.plan import target
 from tidemark.retention.target import TargetPlan, Tombstones, digest
+from tidemark.retention.undo.save import Doomed, save
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
@@ -108,6 +110,7 @@ def plan_all_events(
         digest([plan.digest, *forgotten]),
         plan.locks,
         apply if forgotten or plan.apply is not None else None,
+        save=partial(save, run, Doomed(found.ids, parts=planned.parts)),
     )
 
 
@@ -128,8 +131,11 @@ def forgettable(run: RunContext, found: Histories, bounded: DataFrame) -> list[s
 def forget(run: RunContext, forgotten: Sequence[str], ensure_locked: EnsureLocked) -> None:
     """Forget persistence ids, a bounded number at a time."""
     for start in range(0, len(forgotten), AT_ONCE):
+        part = forgotten[start : start + AT_ONCE]
         ensure_locked()
-        store.forget_ids(run.control, run.settings, forgotten[start : start + AT_ONCE])
+        store.unlist_ids(run.control, run.settings, part)
+        ensure_locked()
+        store.forget_ids(run.control, run.settings, part)
 
 
 def forget_lines(forgotten: Sequence[str]) -> list[str]:
@@ -176,11 +182,4 @@ def newest_snapshots(run: RunContext, ids: DataFrame) -> DataFrame:
 
 
 def _with_lines(plan: TargetPlan, lines: Sequence[str]) -> TargetPlan:
-    return TargetPlan(
-        plan.counts,
-        [*plan.lines, *lines] or ["no event of these persistence ids"],
-        plan.tombstones,
-        plan.digest,
-        plan.locks,
-        plan.apply,
-    )
+    return replace(plan, lines=[*plan.lines, *lines] or ["no event of these persistence ids"])

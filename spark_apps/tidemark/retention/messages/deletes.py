@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 
 from pyspark.sql import Column, DataFrame
@@ -17,6 +17,7 @@ from tidemark.journal.shapes import DELETED
 from tidemark.retention.messages import read, rules, shapes, store
 from tidemark.retention.needs.events import TAG_WRITE, EventNeeds
 from tidemark.retention.target import Tombstones, digest
+from tidemark.retention.undo.save import Doomed, save
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules as tag_rules
@@ -67,6 +68,11 @@ class EventDeletes:
         if self.counts["metadata_written"]:
             ensure_locked()
             store.write_deleted_to(self.raised, run.settings, write_time=self.write_time)
+
+    def save_on(self, run: RunContext) -> Callable[[str], None]:
+        """Return what saves these events to a directory."""
+        doomed = Doomed(self.bounded.select("persistence_id"), parts=self.parts)
+        return partial(save, run, doomed)
 
     def delete(self, run: RunContext, ensure_locked: EnsureLocked) -> None:
         """Delete whole partitions, then ranges."""

@@ -79,4 +79,5 @@ def target(run: RunContext, planned: EventDeletes) -> TargetPlan:
         planned.digest,
         locks_of(run.settings),
         None if planned.is_empty else apply,
+        save=planned.save_on(run),
     )

@@ -54,13 +54,23 @@ def delete_ranges(control: Control, settings: Settings, ranges: Iterable[Sequenc
     )
 
 
-def forget_ids(control: Control, settings: Settings, persistence_ids: Sequence[str]) -> None:
-    """Delete persistence ids from all_persistence_ids and then from metadata, the last step.
+def unlist_ids(control: Control, settings: Settings, persistence_ids: Sequence[str]) -> None:
+    """Delete persistence ids from all_persistence_ids, the last step but one."""
+    _delete_by_id(control, settings, settings.all_persistence_ids_table, persistence_ids)
 
-    Metadata last: as long as it is there, it says that all events are deleted.
+
+def forget_ids(control: Control, settings: Settings, persistence_ids: Sequence[str]) -> None:
+    """Delete persistence ids from metadata, the last step.
+
+    As long as their rows are there, they say that all events are deleted.
     """
-    for name in (settings.all_persistence_ids_table, settings.metadata_table):
-        control.execute_many(
-            f"DELETE FROM {table(settings.journal_keyspace, name)} WHERE persistence_id = ?",
-            [(persistence_id,) for persistence_id in persistence_ids],
-        )
+    _delete_by_id(control, settings, settings.metadata_table, persistence_ids)
+
+
+def _delete_by_id(
+    control: Control, settings: Settings, name: str, persistence_ids: Sequence[str]
+) -> None:
+    control.execute_many(
+        f"DELETE FROM {table(settings.journal_keyspace, name)} WHERE persistence_id = ?",
+        [(persistence_id,) for persistence_id in persistence_ids],
+    )

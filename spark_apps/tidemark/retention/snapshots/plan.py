@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -31,6 +32,7 @@ from tidemark.retention.messages.plan import only
 from tidemark.retention.snapshots import store
 from tidemark.retention.snapshots.rules import kept
 from tidemark.retention.target import TargetPlan, Tombstones, digest
+from tidemark.retention.undo.save import Doomed, save
 from tidemark.spark.local_rows import local_rows
 from tidemark.window import to_millis
 
@@ -131,6 +133,7 @@ def plan_all_snapshots(run: RunContext, persistence_ids: Collection[str]) -> Tar
         digest(doomed),
         [snapshots.lock_of(settings)],
         apply if doomed else None,
+        save=partial(save, run, Doomed(ids, snapshots=ids.withColumn("first_kept", F.lit(None)))),
     )
 
 
@@ -188,4 +191,13 @@ def _plan(run: RunContext, found: DataFrame, events: EventDeletes | None) -> Tar
         digest([*keys, events.digest if events else ""]),
         locks,
         None if is_empty else apply,
+        save=partial(
+            save,
+            run,
+            Doomed(
+                found.select("persistence_id"),
+                events.parts if events else None,
+                gone.select("persistence_id", "first_kept"),
+            ),
+        ),
     )
