@@ -64,7 +64,7 @@ BOUNDARIES: dict[str, tuple[tuple[str, ...], tuple[Seam, ...]]] = {
         ),
     ),
     "restore": (
-        ("restore", "{saved}"),
+        ("restore", "--from", "{saved}"),
         (
             Seam.EVENTS_RESTORED,
             Seam.SNAPSHOTS_RESTORED,
@@ -107,7 +107,7 @@ def prepare(make: Make, directory: Path, name: str) -> Journal:
         ],
     )
     if name == "restore":
-        clean_up(journal, (*BOUNDARIES["before-snapshot"][0], "--save", saved(directory)))
+        clean_up(journal, (*BOUNDARIES["before-snapshot"][0], "--save-to", saved(directory)))
     return journal
 
 

@@ -250,7 +250,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(journal: Journal) -> None:
         (("all",), "no persistence id is named"),
         (("before-snapshot", "--keep", "1"), "say whose snapshots"),
         (("before-snapshot", "--keep", "1", "--all", "--keep-after", "soon"), "not an ISO 8601"),
-        (("restore", "/nowhere"), "no complete copy is there"),
+        (("restore", "--from", "/nowhere"), "no complete copy is there"),
     ):
         result = clean_up(journal, *arguments)
         assert result.status == 2
@@ -309,16 +309,16 @@ def test_what_was_saved_comes_back(
     before = state(journal)
     saved = str(tmp_path / "saved")
     for command in commands:
-        cleaned(journal, *command, "--save", saved)
+        cleaned(journal, *command, "--save-to", saved)
     assert state(journal)["messages"] != before["messages"]
-    planned = clean_up(journal, "restore", saved, apply=False)
+    planned = clean_up(journal, "restore", "--from", saved, apply=False)
     assert planned.status == 0, planned.stderr
-    assert cleaned(journal, "restore", saved) == planned.report["counts"]
+    assert cleaned(journal, "restore", "--from", saved) == planned.report["counts"]
     after = state(journal)
     for name in ("messages", "snapshots", "all_persistence_ids"):
         assert after[name] == before[name], name
     assert not any(row["deleted_to"] for row in after["metadata"])
-    assert clean_up(journal, "restore", saved).report["state"] == "nothing-to-do"
+    assert clean_up(journal, "restore", "--from", saved).report["state"] == "nothing-to-do"
     [row] = journal.control.execute(
         f"SELECT TTL(event) AS ttl FROM {journal.keyspace}.messages WHERE persistence_id = ?"
         " AND partition_nr = 0 AND sequence_nr = 2",
@@ -334,14 +334,14 @@ def test_a_row_is_hidden_at_its_old_write_time(journal: Journal, tmp_path: Path)
     written = f"SELECT WRITETIME(event) AS at FROM {journal.keyspace}.messages WHERE {where}"
     [before] = journal.control.execute(written, key)
     saved = str(tmp_path / "saved")
-    cleaned(journal, "events-to", "--to", "5", *ids(["a|1"]), "--save", saved)
+    cleaned(journal, "events-to", "--to", "5", *ids(["a|1"]), "--save-to", saved)
     journal.control.execute(
         f"UPDATE {journal.keyspace}.messages USING TIMESTAMP {before['at']} SET event = ?"
         f" WHERE {where}",
         (b"again", *key),
     )
     assert journal.control.execute(written, key) == []
-    cleaned(journal, "restore", saved)
+    cleaned(journal, "restore", "--from", saved)
     [after] = journal.control.execute(written, key)
     assert after["at"] > before["at"]
 
@@ -350,11 +350,11 @@ def test_a_copy_that_the_journal_has_left_behind_is_refused(
     journal: Journal, tmp_path: Path
 ) -> None:
     saved = str(tmp_path / "saved")
-    cleaned(journal, "all", "--never-use-again", *ids(["a|1"]), "--save", saved)
+    cleaned(journal, "all", "--never-use-again", *ids(["a|1"]), "--save-to", saved)
     anew = message("a|1", 1, 20, set())
     journal.insert("messages", [anew])
     before = state(journal)
-    result = clean_up(journal, "restore", saved)
+    result = clean_up(journal, "restore", "--from", saved)
     assert result.status == 3
     assert "a|1: the journal has gone on since" in result.error_lines[0]
     assert state(journal) == before

@@ -172,6 +172,14 @@ def test_nothing_goes_that_a_reader_needs_or_that_follows_it(spark: SparkSession
     check()
 
 
+def test_what_goes_with_its_tag_views_goes_wholly_or_not_at_all(spark: SparkSession) -> None:
+    """A need of an event that is yet to come holds nothing, and nor does tag-write."""
+    held = [("a|1", 5, "r"), ("a|2", 10, "r"), ("a|3", 1, TAG_WRITE), ("a|4", 1, "r")]
+    limits = [("a|1", 9), ("a|2", 9), ("a|3", 9)]
+    found = rules.wholly(local_rows(spark, held, HELD), local_rows(spark, limits, LIMIT))
+    assert [tuple(row) for row in found.collect()] == [("a|1", 1, "r")]
+
+
 @pytest.mark.parametrize(
     ("has_rules", "expected"),
     [

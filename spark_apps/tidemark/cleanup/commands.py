@@ -28,7 +28,7 @@ NeverUseAgain = Annotated[
 Save = Annotated[
     str | None,
     typer.Option(
-        "--save",
+        "--save-to",
         metavar="DIRECTORY",
         help="Before anything is deleted, save it there as Parquet; `restore` writes it back.",
     ),
@@ -47,7 +47,7 @@ def events_to(
         typer.Option(min=1, metavar="N", help="The last sequence nr to go.", show_default=False),
     ],
     persistence_id: cli.PersistenceIds = None,
-    save: Save = None,
+    save_to: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete the events of persistence ids up to a sequence nr, inclusive.
@@ -66,13 +66,13 @@ def events_to(
             locks_of,
         )
 
-    return _changing(operation, apply, save)
+    return _changing(operation, apply, save_to)
 
 
 def all_events(
     persistence_id: cli.PersistenceIds = None,
     never_use_again: NeverUseAgain = False,
-    save: Save = None,
+    save_to: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete all events of persistence ids.
@@ -92,11 +92,11 @@ def all_events(
             locks_of,
         )
 
-    return _changing(operation, apply, save)
+    return _changing(operation, apply, save_to)
 
 
 def deleted_events(
-    entity_type: EntityTypes = None, save: Save = None, apply: cli.Apply = False
+    entity_type: EntityTypes = None, save_to: Save = None, apply: cli.Apply = False
 ) -> Job:
     """Finish deletes that died: events up to metadata.deleted_to that are still in messages."""
 
@@ -111,7 +111,7 @@ def deleted_events(
             locks_of,
         )
 
-    return _changing(operation, apply, save)
+    return _changing(operation, apply, save_to)
 
 
 def before_snapshot(
@@ -132,7 +132,7 @@ def before_snapshot(
     persistence_id: cli.PersistenceIds = None,
     entity_type: EntityTypes = None,
     everything: cli.Everything = False,
-    save: Save = None,
+    save_to: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete old snapshots, and with --events the events before those that stay.
@@ -161,11 +161,11 @@ def before_snapshot(
             _all_locks if events else _snapshot_locks,
         )
 
-    return _changing(operation, apply, save)
+    return _changing(operation, apply, save_to)
 
 
 def all_snapshots(
-    persistence_id: cli.PersistenceIds = None, save: Save = None, apply: cli.Apply = False
+    persistence_id: cli.PersistenceIds = None, save_to: Save = None, apply: cli.Apply = False
 ) -> Job:
     """Delete all snapshots of persistence ids; events and tag views stay.
 
@@ -180,7 +180,7 @@ def all_snapshots(
             "all-snapshots", _ids(ids), lambda run: plan_all_snapshots(run, ids), _snapshot_locks
         )
 
-    return _changing(operation, apply, save)
+    return _changing(operation, apply, save_to)
 
 
 def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = False) -> Job:
@@ -203,7 +203,7 @@ def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = 
 def delete_all(
     persistence_id: cli.PersistenceIds = None,
     never_use_again: NeverUseAgain = False,
-    save: Save = None,
+    save_to: Save = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Delete events, snapshots and tag views of persistence ids.
@@ -223,14 +223,17 @@ def delete_all(
             locks,
         )
 
-    return _changing(operation, apply, save)
+    return _changing(operation, apply, save_to)
 
 
 def restore(
-    directory: Annotated[str, typer.Argument(metavar="DIRECTORY", help="That of --save.")],
+    saved_in: Annotated[
+        str,
+        typer.Option("--from", metavar="DIRECTORY", help="That of --save-to.", show_default=False),
+    ],
     apply: cli.Apply = False,
 ) -> Job:
-    """Write back what other commands have saved with --save and deleted.
+    """Write back what other commands have saved with --save-to and deleted.
 
     Events, snapshots and how far events were deleted; tag views with `reconcile rebuild`. The rows'
     write time is that of the restore, since Cassandra hides older ones; what is left of their
@@ -240,7 +243,7 @@ def restore(
     def operation(run: RunContext) -> Operation:
         from tidemark.retention.undo.restore import locks, plan_restore
 
-        return Operation("restore", directory, lambda run: plan_restore(run, directory), locks)
+        return Operation("restore", saved_in, lambda run: plan_restore(run, saved_in), locks)
 
     return _changing(operation, apply)
 
@@ -292,8 +295,8 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "tagged-events": ["--persistence-id 'aircraft|N14228'"],
     "all": [
         "--persistence-id 'aircraft|N14228'",
-        "--persistence-id 'aircraft|N14228' --save saved --apply",
+        "--persistence-id 'aircraft|N14228' --save-to saved --apply",
     ],
-    "restore": ["saved", "saved --apply"],
+    "restore": ["--from saved", "--from saved --apply"],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

@@ -110,7 +110,7 @@ def _read(run: RunContext, directory: str) -> _Saved:
         about = run.spark.read.parquet(f"{directory}/*/{save.ABOUT_IT}").collect()
     except AnalysisException:
         raise InvalidInput(
-            "no complete copy is there", where=directory, do="name a directory of --save"
+            "no complete copy is there", where=directory, do="name a directory of --save-to"
         ) from None
     ours = (settings.journal_keyspace, settings.snapshot_keyspace)
     if others := [row for row in about if (row.journal_keyspace, row.snapshot_keyspace) != ours]:
