@@ -103,7 +103,7 @@ def deleted_events(
     def operation(run: RunContext) -> Operation:
         from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
 
-        policy = DeletedEventsPolicy(tuple(entity_type) if entity_type else None)
+        policy = DeletedEventsPolicy(tuple(entity_type or ()))
         return Operation(
             "deleted-events",
             ", ".join(entity_type or ["all persistence ids"]),
@@ -150,7 +150,7 @@ def before_snapshot(
                 where="--persistence-id, --entity-type, --all",
                 do="name persistence ids or entity types, or give --all",
             )
-        types = tuple(entity_type) if entity_type else None
+        types = tuple(entity_type or ())
         after = None if keep_after is None else parse_moment(keep_after, "--keep-after")
         policy = SnapshotsPolicy(keep, after, events, types)
         ids = frozenset(persistence_id) if persistence_id else None

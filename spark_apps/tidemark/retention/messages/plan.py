@@ -22,10 +22,10 @@ class DeletedEventsPolicy:
     """The policy of events that are deleted already, as metadata says.
 
     Attributes:
-        entity_types: only of these; None for all.
+        entity_types: only of these; all if none is named.
     """
 
-    entity_types: tuple[str, ...] | None = None
+    entity_types: tuple[str, ...] = ()
 
 
 def plan_deleted_events(run: RunContext, policy: DeletedEventsPolicy, needed: Needed) -> TargetPlan:
@@ -50,9 +50,9 @@ def plan_deleted_events(run: RunContext, policy: DeletedEventsPolicy, needed: Ne
     return target(run, plan_deletes(run, events, left, deleted, needed, write_time=write_time))
 
 
-def only(rows: DataFrame, entity_types: Sequence[str] | None) -> DataFrame:
-    """Keep the rows of some entity types, by persistence_id; None for all."""
-    if entity_types is None:
+def only(rows: DataFrame, entity_types: Sequence[str]) -> DataFrame:
+    """Keep the rows of some entity types, by persistence_id; of all if none is named."""
+    if not entity_types:
         return rows
     return rows.where(columns.entity_type(F.col("persistence_id")).isin(*entity_types))
 

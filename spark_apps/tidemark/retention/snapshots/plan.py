@@ -45,13 +45,13 @@ class SnapshotsPolicy:
         keep: of each persistence id, the newest ones that stay; at least 1.
         keep_after: those taken after this stay too; None for no date.
         events: whether the events before the oldest snapshot that stays go.
-        entity_types: only of these; None for all.
+        entity_types: only of these; all if none is named.
     """
 
     keep: int
     keep_after: datetime | None = None
     events: bool = False
-    entity_types: tuple[str, ...] | None = None
+    entity_types: tuple[str, ...] = ()
 
 
 def plan_snapshots(
