@@ -22,9 +22,10 @@ HEAD = """\
 # Named cases of other implementations
 
 Made by `python -m tests.cases` from `upstream_cases.txt` and the names of the tests, not by hand.
-The cases are those of akka-persistence-r2dbc and akka-projection-r2dbc, by spec, in short form.
+The cases are those of akka-persistence-r2dbc and akka-projection-r2dbc, by spec, in short form, and
+those of CleanupSpec of pekko-persistence-cassandra.
 What they say of a stream is asked of runs of a batch: what one accepts, the next begins behind.
-The cases of pekko-persistence-cassandra are in `interop/`.
+The other cases of pekko-persistence-cassandra are in `interop/`.
 """
 
 

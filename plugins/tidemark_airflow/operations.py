@@ -56,6 +56,38 @@ RECONCILE = {
 }
 """The operations of the DAG `reconcile`."""
 
+CLEANUP = {
+    "deleted-events": Operation(("entity_types", "save_to", "dry_run")),
+    "before-snapshot": Operation(
+        (
+            "persistence_ids",
+            "entity_types",
+            "all",
+            "keep",
+            "keep_after",
+            "events",
+            "save_to",
+            "dry_run",
+        ),
+        needs=("keep",),
+    ),
+    "events-to": Operation(
+        ("persistence_ids", "to", "save_to", "dry_run"), needs=("persistence_ids", "to")
+    ),
+    "all-events": Operation(
+        ("persistence_ids", "never_use_again", "save_to", "dry_run"), needs=("persistence_ids",)
+    ),
+    "all-snapshots": Operation(
+        ("persistence_ids", "save_to", "dry_run"), needs=("persistence_ids",)
+    ),
+    "tagged-events": Operation(("persistence_ids", "dry_run"), needs=("persistence_ids",)),
+    "all": Operation(
+        ("persistence_ids", "never_use_again", "save_to", "dry_run"), needs=("persistence_ids",)
+    ),
+    "restore": Operation(("saved_in", "dry_run"), needs=("saved_in",)),
+}
+"""The operations of the DAG `cleanup`."""
+
 MANAGE_PROJECTIONS = {
     "status": Operation(("projections", "exact", "ranges")),
     "plan": Operation(
@@ -120,6 +152,28 @@ RECONCILE_FORM = with_owners(
     RECONCILE,
 )
 """The form of the DAG `reconcile`."""
+
+CLEANUP_FORM = with_owners(
+    {
+        "dry_run": dry_run_param(True),
+        "persistence_ids": names_param("Persistence ids", "not chosen by persistence id"),
+        "entity_types": names_param("Entity types", "not chosen by entity type"),
+        "all": flag_param("All", "All persistence ids."),
+        "keep": number_param("Keep", 1, description="The newest snapshots of each that stay."),
+        "keep_after": moment_param("Keep after", "Snapshots taken after this stay too."),
+        "events": flag_param("Events", "Also the events before the oldest snapshot that stays."),
+        "to": number_param("To", 1, description="The last sequence nr that goes."),
+        "never_use_again": flag_param(
+            "Never use again", "Also forget the sequence nr, and the persistence id itself."
+        ),
+        "save_to": text_param(
+            "Save to", "A directory or its URI, in which what goes is saved first."
+        ),
+        "saved_in": text_param("Saved in", "The directory of an earlier run's `Save to`."),
+    },
+    CLEANUP,
+)
+"""The form of the DAG `cleanup`."""
 
 MANAGE_FORM = with_owners(
     {

@@ -48,7 +48,7 @@ class Window:
                 where="--window-start, --window-end",
                 do="give both, such as 2013-01-01T00:00:00Z 2013-01-02T00:00:00Z, end exclusive",
             )
-        window = cls(_moment(start, "--window-start"), _moment(end, "--window-end"))
+        window = cls(parse_moment(start, "--window-start"), parse_moment(end, "--window-end"))
         if window.start >= window.end:
             raise InvalidInput(
                 f"the window is empty or reversed: {window}",
@@ -92,7 +92,12 @@ class Window:
         return f"[{iso(self.start)}, {iso(self.end)})"
 
 
-def _moment(text: str, option: str) -> datetime:
+def parse_moment(text: str, option: str) -> datetime:
+    """Parse an ISO 8601 time of an option; a date alone is its midnight in UTC.
+
+    Raises:
+        InvalidInput: the text is no time, or one without a zone.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -103,7 +108,6 @@ def _moment(text: str, option: str) -> datetime:
         raise InvalidInput(
             f"a time without a zone: {text!r}", where=option, do=f"write {text}Z if it is in UTC"
         )
-    # A date alone is its midnight in UTC.
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

@@ -18,7 +18,15 @@ from embedded.airflow.server import Airflow
 from embedded.machine import processes
 from tidemark_airflow import alerts
 
-DAG_IDS = ("tag_write", "validate", "project", "purge", "reconcile", "manage_projections")
+DAG_IDS = (
+    "tag_write",
+    "validate",
+    "project",
+    "purge",
+    "reconcile",
+    "cleanup",
+    "manage_projections",
+)
 
 _ON_CALL = """
 import json, pathlib

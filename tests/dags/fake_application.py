@@ -45,7 +45,7 @@ def option(arguments: list[str], name: str) -> str | None:
 def report_of(arguments: list[str], year: str) -> dict[str, Any]:
     """Return the report for a command line of an application."""
     application = next(Path(word).stem for word in arguments if word.endswith(".py"))
-    dry_by_default = application in ("purge", "reconcile")
+    dry_by_default = application in ("purge", "reconcile", "cleanup")
     dry_run = "--apply" not in arguments if dry_by_default else "--dry-run" in arguments
     state = _STATES.get(year, "planned" if dry_run else "done")
     window = [option(arguments, name) for name in ("--window-start", "--window-end")]

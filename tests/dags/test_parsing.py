@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
-DAG_IDS = sorted([*WINDOWED, "manage_projections", "reconcile"])
+DAG_IDS = sorted([*WINDOWED, "cleanup", "manage_projections", "reconcile"])
 
 # Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
@@ -97,6 +97,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "purge": (["read_models"], []),
         "manage_projections": ([], []),
         "reconcile": ([], []),
+        "cleanup": ([], []),
     }
 
 
@@ -169,6 +170,20 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "exact": [False, "boolean"],
             "force": [False, "boolean"],
             "apply": [False, "boolean"],
+        },
+        "cleanup": {
+            "operation": ["deleted-events", "string"],
+            "persistence_ids": [[], ["null", "array"]],
+            "entity_types": [[], ["null", "array"]],
+            "all": [False, "boolean"],
+            "keep": [None, ["null", "integer"]],
+            "keep_after": [None, ["null", "string"]],
+            "events": [False, "boolean"],
+            "to": [None, ["null", "integer"]],
+            "never_use_again": [False, "boolean"],
+            "save_to": [None, ["null", "string"]],
+            "saved_in": [None, ["null", "string"]],
+            "dry_run": [True, "boolean"],
         },
         "reconcile": {
             **common,

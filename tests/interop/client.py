@@ -48,6 +48,14 @@ class Event(NamedTuple):
     metadata: str | None
 
 
+class Recovered(NamedTuple):
+    """The snapshot and the events that an actor recovered from, and its last sequence nr."""
+
+    snapshot: str
+    events: list[str]
+    sequence_nr: int
+
+
 @dataclass(frozen=True)
 class Delivered:
     """The events that a query delivered, in its order, and its failure, if it failed."""
@@ -230,6 +238,11 @@ class Node:
         """Start the actor unless it runs; return its last sequence nr once it has recovered."""
         number: int = self.call("recover", id=persistence_id)
         return number
+
+    def recovered_from(self, persistence_id: str) -> Recovered:
+        """Start the actor unless it runs; return what it recovered from."""
+        answer = self.call("recovered_from", id=persistence_id)
+        return Recovered(answer["snapshot"], answer["events"], answer["sequence_nr"])
 
     def crash(self, persistence_id: str) -> None:
         """Let the actor throw, and its supervisor restart it."""

@@ -12,9 +12,11 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark.application.cli import Command
+from tidemark.cleanup import commands as cleanup
 from tidemark.projection.management import commands as projections
 from tidemark.reconciliation import commands as reconciliation
 from tidemark_airflow.operations import (
+    CLEANUP,
     MANAGE_PROJECTIONS,
     RECONCILE,
     Operation,
@@ -29,6 +31,7 @@ FIELDS = {
     "everything": "all",
     "slice_number": "slice",
     "projection": "projections",
+    "entity_type": "entity_types",
 }
 """Fields of the forms whose parameter of a command has another name."""
 NOT_IN_FORM = {"save"}
@@ -47,6 +50,11 @@ def test_form_of_reconcile_has_every_option_of_the_command(name: str) -> None:
     assert {*RECONCILE[name].takes} == fields_of(reconciliation.COMMANDS[name], series=False)
 
 
+@pytest.mark.parametrize("name", cleanup.COMMANDS)
+def test_form_of_cleanup_has_every_option_of_the_command(name: str) -> None:
+    assert {*CLEANUP[name].takes} == fields_of(cleanup.COMMANDS[name], series=False)
+
+
 @pytest.mark.parametrize("name", projections.COMMANDS)
 def test_form_of_manage_projections_has_every_option_of_the_command(name: str) -> None:
     command = projections.COMMANDS[name]
@@ -55,6 +63,7 @@ def test_form_of_manage_projections_has_every_option_of_the_command(name: str) -
 
 def test_each_command_is_an_operation_of_its_form_and_new_needs_no_server() -> None:
     assert set(RECONCILE) == set(reconciliation.COMMANDS)
+    assert set(CLEANUP) == set(cleanup.COMMANDS)
     assert set(MANAGE_PROJECTIONS) == set(projections.COMMANDS)
 
 

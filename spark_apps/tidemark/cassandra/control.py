@@ -192,6 +192,18 @@ class Control:
             results = execute_concurrent(self._session, statements, concurrency=CONCURRENCY)
             return [list(result) for _, result in results]
 
+    def execute_together(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
+        """Run statements with their values as one logged batch: either all happen, or none.
+
+        They may be of several tables, keyspaces and partitions. After an error they may still
+        happen, all of them.
+        """
+        with self._failures.in_one_line():
+            batch = BatchStatement(BatchType.LOGGED)
+            for cql, values in statements:
+                batch.add(self._prepare(cql), values)
+            self._session.execute(batch)
+
     def transactions(
         self, cql: str, batches: Iterable[Sequence[Sequence[object]]]
     ) -> list[list[Row]]:

@@ -221,6 +221,16 @@ def messages_of_ids(
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
+    return placed_messages_of_ids(ids, settings, *payload, deleted_to=deleted_to).drop(
+        "partition_nr"
+    )
+
+
+@shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.PLACED_MESSAGES)
+def placed_messages_of_ids(
+    ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
+) -> DataFrame:
+    """Read what `messages_of_ids` reads, with the partition of each message."""
     deletions = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
     first_left = F.coalesce(F.col("deleted_to"), F.lit(0)) + 1
     first = columns.partition_nr(first_left, settings.target_partition_size)
@@ -243,7 +253,7 @@ def messages_of_ids(
                 "persistence_id", (F.col("first_partition") + _PARTITIONS).alias("first_partition")
             )
         )
-    return reduce(DataFrame.unionByName, rounds).drop("partition_nr")
+    return reduce(DataFrame.unionByName, rounds)
 
 
 def _messages(spark: SparkSession, settings: Settings, *payload: str) -> DataFrame:

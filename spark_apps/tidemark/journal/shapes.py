@@ -21,6 +21,8 @@ MESSAGES: Shape = {
     "tags": "array<string>",
 }
 """Messages, with the payload columns that were asked for. `tags` is null when untagged."""
+PLACED_MESSAGES: Shape = {**MESSAGES, "partition_nr": "bigint"}
+"""MESSAGES, each with the partition in its key."""
 PAYLOAD: Shape = {"ser_id": "int", "ser_manifest": "string", "event": "binary"}
 WHOLE_MESSAGES: Shape = {
     **MESSAGES,

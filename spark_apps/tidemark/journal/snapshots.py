@@ -49,6 +49,11 @@ def require_snapshots(control: Control, settings: Settings) -> None:
     )
 
 
+def lock_of(settings: Settings) -> str:
+    """Return the resource that whoever deletes snapshots must lock."""
+    return f"snapshots/{settings.snapshot_keyspace}"
+
+
 @shaped(returns=shapes.SNAPSHOTS)
 def index(spark: SparkSession, settings: Settings) -> DataFrame:
     """Read every snapshot without its payload, by a scan."""

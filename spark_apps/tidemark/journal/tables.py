@@ -105,6 +105,15 @@ def lock_of(settings: Settings) -> str:
     return f"tag_views/{settings.journal_keyspace}"
 
 
+def lock_of_messages(settings: Settings) -> str:
+    """Return the resource that whoever deletes from messages or metadata must lock.
+
+    It must lock the tag views as a whole besides (`lock_of`): tag-write and reconcile number from
+    messages, and must not meet some that vanish.
+    """
+    return f"messages/{settings.journal_keyspace}"
+
+
 def has_time_index(control: Control, settings: Settings) -> bool:
     """Return whether the table `messages` has a storage-attached index on its timestamp."""
     rows = control.execute(

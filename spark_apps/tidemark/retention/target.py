@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from tidemark.application.guarded_change import Apply
@@ -45,6 +45,7 @@ class TargetPlan:
         apply: makes the deletes, whole partitions first where it can; None if there is nothing to
             delete. It may stop anywhere and be run again, and what it leaves half-deleted does not
             read as whole.
+        save: writes what goes to a directory, as Parquet, before `apply`; None if it cannot.
     """
 
     counts: Mapping[str, int]
@@ -54,6 +55,7 @@ class TargetPlan:
     locks: Sequence[str]
     apply: Apply | None
     details: Mapping[str, object] = field(default_factory=dict)
+    save: Callable[[str], None] | None = None
 
 
 def digest(keys: Iterable[object]) -> str:

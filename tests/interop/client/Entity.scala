@@ -7,8 +7,10 @@ import org.apache.pekko.persistence.{
   DeleteMessagesFailure,
   DeleteMessagesSuccess,
   PersistentActor,
+  RecoveryCompleted,
   SaveSnapshotFailure,
-  SaveSnapshotSuccess
+  SaveSnapshotSuccess,
+  SnapshotOffer
 }
 import org.apache.pekko.persistence.journal.Tagged
 
@@ -26,24 +28,40 @@ object Entity {
   /** Answered with the last sequence nr, once the actor has recovered. */
   case object Recovered
 
+  /** Answered with what the actor recovered from. */
+  case object RecoveredFrom
+
   /** Fail, so that the supervisor restarts the actor. Not answered. */
   case object Crash
 
   def props(persistenceId: String): Props = Props(new Entity(persistenceId))
 }
 
-/** A persistent actor that knows no more than how many events it has. */
+/** A persistent actor that knows no more than what it recovered from. */
 final class Entity(override val persistenceId: String) extends PersistentActor {
   import Entity._
 
   private var askedForSnapshot: Option[ActorRef] = None
   private var askedToDelete: Option[ActorRef] = None
 
-  override def receiveRecover: Receive = { case _ => }
+  private var recoveredSnapshot = ""
+  private var replayed = Vector.empty[String]
+  private var recoveredTo = 0L
+
+  override def receiveRecover: Receive = {
+    case SnapshotOffer(_, snapshot) => recoveredSnapshot = snapshot.toString
+    case RecoveryCompleted          => recoveredTo = lastSequenceNr
+    case event                      => replayed :+= event.toString
+  }
 
   override def receiveCommand: Receive = {
     case Write(events) => write(events.map(journaled), sender())
     case Recovered     => sender() ! lastSequenceNr
+    case RecoveredFrom =>
+      sender() ! Answer(
+        "snapshot" -> recoveredSnapshot,
+        "events" -> replayed,
+        "sequence_nr" -> recoveredTo)
     case Crash         => throw new IllegalStateException(s"$persistenceId was told to crash")
     case Snapshot =>
       askedForSnapshot = Some(sender())

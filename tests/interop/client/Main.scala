@@ -47,7 +47,8 @@ object Main {
       case "close" =>
         nodes.remove(arguments.int("node")).foreach(_.close())
         Answer.nothing
-      case "persist" | "batch" | "snapshot" | "delete_messages" | "recover" | "crash" | "stop" =>
+      case "persist" | "batch" | "snapshot" | "delete_messages" | "recover" | "recovered_from" |
+          "crash" | "stop" =>
         node.writing.perform(arguments)
       case "current" | "live_start" | "live_poll" | "live_stop" => node.reading.perform(arguments)
       case "reconciliation"                                     => node.tools.reconcile(arguments)

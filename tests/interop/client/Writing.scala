@@ -23,6 +23,7 @@ final class Writing(system: ActorSystem) {
     case "snapshot" => answered(command, Entity.Snapshot)
     case "delete_messages" => answered(command, Entity.DeleteTo(command.long("to")))
     case "recover"  => answered(command, Entity.Recovered)
+    case "recovered_from" => answered(command, Entity.RecoveredFrom)
     case "crash"    => entity(command.text("id")) ! Entity.Crash; Answer.nothing
     case "stop" =>
       command.textsOption("ids").getOrElse(entities.keys).foreach(stop(_, command.timeout))

@@ -57,13 +57,18 @@ def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
     counts = doomed.counts
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        _delete(run, doomed, ensure_locked)
+        delete_doomed(run, doomed, ensure_locked)
         return counts
 
     return Plan(counts, doomed.lines, apply if any(counts.values()) else None)
 
 
-def _delete(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: EnsureLocked) -> None:
+def delete_doomed(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: EnsureLocked) -> None:
+    """Delete scanning, progress, rows: a crash between any two leaves progress that lags.
+
+    Raises:
+        LockLost: the run must not write any more.
+    """
     control, settings = run.control, run.settings
     ensure_locked()
     # Pekko numbers what is left of an id anew: what is known of it would contradict that.

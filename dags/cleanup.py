@@ -1,0 +1,43 @@
+"""Deletes events and snapshots as Pekko's Cleanup does, and brings back what it has saved.
+
+Only by hand: with the form, REST or the command line. The log says what stays, and who needs it.
+Every operation is a dry run unless the form says otherwise: the plan is then in the log, the task
+ends as skipped, and its button `Next step` opens the form that does it. Actors must be stopped
+where the plan says so.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.alerts import defaults
+from tidemark_airflow.operations import CLEANUP, CLEANUP_FORM
+from tidemark_airflow.operators import TidemarkOperator
+
+OPTIONS = ["all", "keep", "keep_after", "events", "to", "never_use_again", "save_to"]
+
+with DAG(
+    dag_id="cleanup",
+    description="Delete events and snapshots by hand, and bring them back",
+    schedule=None,
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params=CLEANUP_FORM,
+    tags=["tidemark", "by hand", "events", "snapshots"],
+    doc_md=__doc__,
+    **defaults(),
+):
+    TidemarkOperator(
+        task_id="cleanup",
+        application_name="cleanup",
+        command="{{ params.operation }}",
+        params_as_options={
+            "--persistence-id": "persistence_ids",
+            "--entity-type": "entity_types",
+            "--from": "saved_in",
+            **{f"--{name.replace('_', '-')}": name for name in OPTIONS},
+        },
+        dry_by_default=True,
+        operations=CLEANUP,
+    )

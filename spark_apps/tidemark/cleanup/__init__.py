@@ -1,0 +1,1 @@
+"""cleanup: what Pekko's Cleanup deletes, of persistence ids that somebody names."""

@@ -1,0 +1,302 @@
+"""The commands of cleanup; `spark_apps/cleanup.py` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from tidemark.application import cli
+from tidemark.application.cli import Command, Job
+from tidemark.cleanup.operation import Operation, named, run_operation
+from tidemark.context import Outcome, RunContext
+from tidemark.errors import InvalidInput
+from tidemark.journal import snapshots as journal_snapshots
+from tidemark.retention.messages.deletes import locks_of
+from tidemark.retention.needs.events import needed
+from tidemark.settings import Settings
+from tidemark.window import parse_moment
+
+NeverUseAgain = Annotated[
+    bool,
+    typer.Option(
+        "--never-use-again",
+        help="Also forget the sequence nr, and the persistence id itself.",
+    ),
+]
+Save = Annotated[
+    str | None,
+    typer.Option(
+        "--save-to",
+        metavar="DIRECTORY",
+        help="Before anything is deleted, save it there as Parquet; `restore` writes it back.",
+    ),
+]
+EntityTypes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--entity-type", metavar="TYPE", help="Only of this entity type; can be repeated."
+    ),
+]
+
+
+def events_to(
+    to: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="The last sequence nr to go.", show_default=False),
+    ],
+    persistence_id: cli.PersistenceIds = None,
+    save_to: Save = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete the events of persistence ids up to a sequence nr, inclusive.
+
+    As an actor's deleteMessages, and Pekko's deleteEventsTo. Snapshots and tag views stay.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.messages.by_hand import plan_events_to
+
+        ids = named(persistence_id)
+        return Operation(
+            "events-to",
+            f"{_ids(ids)} up to {to}",
+            lambda run: plan_events_to(run, ids, to, needed),
+            locks_of,
+        )
+
+    return _changing(operation, apply, save_to)
+
+
+def all_events(
+    persistence_id: cli.PersistenceIds = None,
+    never_use_again: NeverUseAgain = False,
+    save_to: Save = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete all events of persistence ids.
+
+    Pekko's deleteAllEvents. The last sequence nr is remembered unless --never-use-again is given.
+    Snapshots and tag views stay. The actors must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.messages.by_hand import plan_all_events
+
+        ids = named(persistence_id)
+        return Operation(
+            "all-events",
+            _ids(ids),
+            lambda run: plan_all_events(run, ids, needed, never_use_again=never_use_again),
+            locks_of,
+        )
+
+    return _changing(operation, apply, save_to)
+
+
+def deleted_events(
+    entity_type: EntityTypes = None, save_to: Save = None, apply: cli.Apply = False
+) -> Job:
+    """Finish deletes that died: events up to metadata.deleted_to that are still in messages."""
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
+
+        policy = DeletedEventsPolicy(tuple(entity_type or ()))
+        return Operation(
+            "deleted-events",
+            ", ".join(entity_type or ["all persistence ids"]),
+            lambda run: plan_deleted_events(run, policy, needed),
+            locks_of,
+        )
+
+    return _changing(operation, apply, save_to)
+
+
+def before_snapshot(
+    keep: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Keep the newest N of each persistence id.", show_default=False
+        ),
+    ],
+    keep_after: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Keep those taken after this too, ISO 8601 in UTC."),
+    ] = None,
+    events: Annotated[
+        bool,
+        typer.Option("--events", help="Also delete the events up to the oldest snapshot kept."),
+    ] = False,
+    persistence_id: cli.PersistenceIds = None,
+    entity_type: EntityTypes = None,
+    everything: cli.Everything = False,
+    save_to: Save = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete old snapshots, and with --events the events before those that stay.
+
+    Pekko's deleteBeforeSnapshot and cleanupBeforeSnapshot. A snapshot goes only if it is beyond the
+    newest N and not younger than the date. Actors may go on. Tag views stay.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.snapshots.plan import SnapshotsPolicy, plan_snapshots
+
+        if bool(persistence_id or entity_type) == everything:
+            raise InvalidInput(
+                "say whose snapshots",
+                where="--persistence-id, --entity-type, --all",
+                do="name persistence ids or entity types, or give --all",
+            )
+        types = tuple(entity_type or ())
+        after = None if keep_after is None else parse_moment(keep_after, "--keep-after")
+        policy = SnapshotsPolicy(keep, after, events, types)
+        ids = frozenset(persistence_id) if persistence_id else None
+        return Operation(
+            "before-snapshot",
+            _ids(ids) if ids else ", ".join(types or ("all persistence ids",)),
+            lambda run: plan_snapshots(run, policy, needed, ids),
+            _all_locks if events else _snapshot_locks,
+        )
+
+    return _changing(operation, apply, save_to)
+
+
+def all_snapshots(
+    persistence_id: cli.PersistenceIds = None, save_to: Save = None, apply: cli.Apply = False
+) -> Job:
+    """Delete all snapshots of persistence ids; events and tag views stay.
+
+    Pekko's deleteAllSnapshots.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.snapshots.plan import plan_all_snapshots
+
+        ids = named(persistence_id)
+        return Operation(
+            "all-snapshots", _ids(ids), lambda run: plan_all_snapshots(run, ids), _snapshot_locks
+        )
+
+    return _changing(operation, apply, save_to)
+
+
+def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = False) -> Job:
+    """Delete persistence ids from the tag views, as `reconcile delete` does.
+
+    Pekko's deleteAllTaggedEvents. Messages stay, so that the actors write the rows again when they
+    recover, unless their events are deleted first.
+    """
+
+    def work(run: RunContext) -> Outcome:
+        from tidemark.reconciliation.delete import run as delete
+        from tidemark.reconciliation.findings.scope import Scope
+        from tidemark.reconciliation.operation import run_operation as reconcile
+
+        return reconcile(run, delete.operation(Scope(named(persistence_id))), apply=apply)
+
+    return Job(work, dry_run=not apply)
+
+
+def delete_all(
+    persistence_id: cli.PersistenceIds = None,
+    never_use_again: NeverUseAgain = False,
+    save_to: Save = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Delete events, snapshots and tag views of persistence ids.
+
+    Pekko's deleteAll. The last sequence nr is remembered unless --never-use-again is given. The
+    actors must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.cleanup.everything import locks, plan_everything
+
+        ids = named(persistence_id)
+        return Operation(
+            "all",
+            _ids(ids),
+            lambda run: plan_everything(run, ids, needed, never_use_again=never_use_again),
+            locks,
+        )
+
+    return _changing(operation, apply, save_to)
+
+
+def restore(
+    saved_in: Annotated[
+        str,
+        typer.Option("--from", metavar="DIRECTORY", help="That of --save-to.", show_default=False),
+    ],
+    apply: cli.Apply = False,
+) -> Job:
+    """Write back what other commands have saved with --save-to and deleted.
+
+    Events, snapshots and how far events were deleted; tag views with `reconcile rebuild`. The rows'
+    write time is that of the restore, since Cassandra hides older ones; what is left of their
+    lifetime goes on. The actors must be stopped.
+    """
+
+    def operation(run: RunContext) -> Operation:
+        from tidemark.retention.undo.restore import locks, plan_restore
+
+        return Operation("restore", saved_in, lambda run: plan_restore(run, saved_in), locks)
+
+    return _changing(operation, apply)
+
+
+def _changing(
+    operation: Callable[[RunContext], Operation], apply: bool, save: str | None = None
+) -> Job:
+    return Job(
+        lambda run: run_operation(run, operation(run), apply=apply, save=save), dry_run=not apply
+    )
+
+
+def _snapshot_locks(settings: Settings) -> Sequence[str]:
+    return [journal_snapshots.lock_of(settings)]
+
+
+def _all_locks(settings: Settings) -> Sequence[str]:
+    return [*locks_of(settings), *_snapshot_locks(settings)]
+
+
+def _ids(ids: frozenset[str], limit: int = 10) -> str:
+    shown = ", ".join(sorted(ids)[:limit])
+    more = f" and {len(ids) - limit} more" if len(ids) > limit else ""
+    return f"persistence ids {shown}{more}"
+
+
+COMMANDS: Mapping[str, Command] = {
+    "events-to": events_to,
+    "all-events": all_events,
+    "deleted-events": deleted_events,
+    "before-snapshot": before_snapshot,
+    "all-snapshots": all_snapshots,
+    "tagged-events": tagged_events,
+    "all": delete_all,
+    "restore": restore,
+}
+"""By the name on the command line."""
+
+EXAMPLES: Mapping[str, Sequence[str]] = {
+    "": ["before-snapshot --keep 2 --all", "all --persistence-id 'aircraft|N14228' --apply"],
+    "events-to": ["--persistence-id 'aircraft|N14228' --to 5"],
+    "all-events": ["--persistence-id 'aircraft|N14228'"],
+    "deleted-events": ["", "--apply"],
+    "before-snapshot": [
+        "--keep 2 --all",
+        "--keep 1 --keep-after 2026-11-01 --events --persistence-id 'aircraft|N14228' --apply",
+    ],
+    "all-snapshots": ["--persistence-id 'aircraft|N14228'"],
+    "tagged-events": ["--persistence-id 'aircraft|N14228'"],
+    "all": [
+        "--persistence-id 'aircraft|N14228'",
+        "--persistence-id 'aircraft|N14228' --save-to saved --apply",
+    ],
+    "restore": ["--from saved", "--from saved --apply"],
+}
+"""Options of calls that the help of each command shows; under "" those of the application."""

@@ -1,0 +1,17 @@
+"""The shapes of the frames that say which events go."""
+
+from __future__ import annotations
+
+from tidemark.journal.shapes import ID, PARTITIONS
+from tidemark.spark.shapes import Shape
+
+EVENTS: Shape = {**PARTITIONS, "sequence_nr": "bigint", "tags": "array<string>"}
+"""Events with the partition that each lies in. `tags` is null when untagged."""
+LIMITS: Shape = {**ID, "to": "bigint"}
+"""Events of the persistence id go up to this sequence nr, inclusive; 0 for none."""
+HELD: Shape = {**ID, "held_from": "bigint", "reader": "string"}
+"""`reader` still needs the events of the persistence id from this sequence nr on."""
+BOUNDED: Shape = {**LIMITS, "held_from": "bigint", "reader": "string"}
+"""LIMITS after all needs, with the need that came first; null if none bounds it."""
+DELETES: Shape = {**PARTITIONS, "to": "bigint", "is_whole": "boolean", "events": "bigint"}
+"""One delete of a partition: as a whole, or of the events up to `to`; `events` that it hits."""

@@ -1,0 +1,1 @@
+"""Deletes of snapshots: those beyond the newest few, and older than a date."""
