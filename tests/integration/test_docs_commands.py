@@ -40,6 +40,7 @@ class Shell:
         journal, own = self.journal.keyspace, self.journal.own_keyspace
         text = re.sub(r"\b(pekko|flights)\.(?=[a-z_]+\b)", f"{journal}.", text)
         text = re.sub(r"\btidemark\.(?=[a-z_]+\b)", f"{own}.", text)
+        text = re.sub(r"(--(save-to|from) )saved\b", rf"\1{self.directory.parent}/saved", text)
         return text.replace("include/sql/projections", str(self.directory))
 
     def type(self, command: str) -> Result:

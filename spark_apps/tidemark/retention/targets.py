@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import Any
 
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.retention.kafka_journal.expiry import plan_expiry
+from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
+from tidemark.retention.needs.events import needed
 from tidemark.retention.own_tables.ledger import plan_ledger
 from tidemark.retention.own_tables.old_rows import plan_findings, plan_quarantine, plan_runs
 from tidemark.retention.policies.effective import Effective
+from tidemark.retention.policies.model import DeletedEvents, Snapshots
+from tidemark.retention.snapshots.plan import SnapshotsPolicy, plan_snapshots
 from tidemark.retention.table_ttl import plan_table_ttl
 from tidemark.retention.tag_views import TagViewOrder, plan_tag_views
 from tidemark.retention.target import TargetPlan
@@ -24,6 +29,8 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
     """Return the planner of each target, by its name in the file of the policies."""
     return {
         "tag-views": partial(plan_tag_views, order=order),
+        "deleted-events": partial(_plan_deleted_events, given_up=order.given_up),
+        "snapshots": partial(_plan_snapshots, given_up=order.given_up),
         "kafka-journal-expiry": partial(plan_expiry, given_up=order.given_up),
         "table-ttl": partial(plan_table_ttl, file=order.file),
         "ledger": _of_own_table(plan_ledger),
@@ -31,6 +38,24 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "quarantine": _of_own_table(plan_quarantine),
         "findings": _of_own_table(plan_findings),
     }
+
+
+def _plan_deleted_events(
+    run: RunContext, policy: DeletedEvents, given_up: Collection[str]
+) -> TargetPlan:
+    return plan_deleted_events(
+        run, DeletedEventsPolicy(policy.entity_types), partial(needed, given_up=given_up)
+    )
+
+
+def _plan_snapshots(run: RunContext, policy: Snapshots, given_up: Collection[str]) -> TargetPlan:
+    keep_after = None
+    if policy.keep_after is not None:
+        keep_after = datetime.combine(policy.keep_after, time(), UTC)
+    elif policy.keep_days is not None:
+        keep_after = run.moment - timedelta(days=policy.keep_days)
+    kept = SnapshotsPolicy(policy.keep, keep_after, policy.events, policy.entity_types)
+    return plan_snapshots(run, kept, partial(needed, given_up=given_up))
 
 
 def _of_own_table(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:

@@ -62,9 +62,6 @@ class DeletedEvents(PolicyForm):
     """Events at or below `deleted_to` that are still in messages, deleted logically only."""
 
     target: Literal["deleted-events"]
-    persistence_id_prefix: Text = Field(
-        "", description="persistence ids that begin with it; without it all", examples=["user|"]
-    )
     entity_types: Annotated[tuple[EntityType, ...], *DIFFERENT] = Field(
         (), description="persistence ids of these entity types: up to the first |"
     )
@@ -74,7 +71,7 @@ class Snapshots(PolicyForm):
     """Snapshots beyond the newest ones of each persistence id, if they are old enough."""
 
     target: Literal["snapshots"]
-    keep: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+    keep: Annotated[int, Field(ge=1, le=2**31 - 1)] = Field(
         description="newest snapshots that each persistence id keeps", examples=[2]
     )
     keep_after: date | SkipJsonSchema[None] = Field(
@@ -95,12 +92,6 @@ class Snapshots(PolicyForm):
         if self.keep_after is not None and self.keep_days is not None:
             raise refusal(
                 "keep one of them", "keep-after and keep-days contradict each other", "keep-days"
-            )
-        if self.events and not self.keep:
-            raise refusal(
-                "keep at least one snapshot, or leave `events` out",
-                "without a snapshot nothing says up to where events may go",
-                "events",
             )
         return self
 
