@@ -19,6 +19,7 @@ EXAMPLES = settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 SNAPSHOT = "persistence_id string, snapshot_nr bigint, epoch_ms bigint"
+NEEDS = "persistence_id string, needed_from bigint, reader string"
 PIDS = st.sampled_from(["a|1", "a|2", "ü|✓"])
 
 CLEANUP_SPEC = {
@@ -58,7 +59,9 @@ CLEANUP_SPEC = {
 def test_cleanup_spec_of_snapshots(spark: SparkSession, name: str) -> None:
     taken, keep, keep_after, stay = CLEANUP_SPEC[name]
     rows = [("p", number, moment) for number, moment in taken.items()]
-    [*found] = kept(local_rows(spark, rows, SNAPSHOT), keep=keep, keep_after=keep_after).collect()
+    needs = local_rows(spark, [], NEEDS)
+    rows_of = local_rows(spark, rows, SNAPSHOT)
+    [*found] = kept(rows_of, needs, keep=keep, keep_after=keep_after).collect()
     if not taken:
         assert found == []
         return
@@ -72,6 +75,7 @@ def test_cleanup_spec_of_snapshots(spark: SparkSession, name: str) -> None:
     taken=st.dictionaries(st.tuples(PIDS, st.integers(1, 12)), st.integers(0, 9), max_size=20),
     keep=st.integers(1, 4),
     keep_after=st.none() | st.integers(0, 9),
+    needed=st.dictionaries(PIDS, st.integers(1, 12), max_size=2),
 )
 def test_a_snapshot_goes_only_if_it_is_beyond_n_and_older_than_the_date(
     spark: SparkSession,
@@ -79,6 +83,7 @@ def test_a_snapshot_goes_only_if_it_is_beyond_n_and_older_than_the_date(
     taken: dict[tuple[str, int], int],
     keep: int,
     keep_after: int | None,
+    needed: dict[str, int],
 ) -> None:
     by_id: dict[str, list[int]] = defaultdict(list)
     for pid, number in taken:
@@ -89,12 +94,15 @@ def test_a_snapshot_goes_only_if_it_is_beyond_n_and_older_than_the_date(
         stay = [
             number
             for place, number in enumerate(reversed(numbers))
-            if place < keep or (keep_after is not None and taken[pid, number] > keep_after)
+            if place < keep
+            or (keep_after is not None and taken[pid, number] > keep_after)
+            or number >= needed.get(pid, 13)
         ]
         before = sum(number < min(stay) for number in numbers)
         expected.add((pid, min(stay), numbers[-1], before))
     rows = local_rows(spark, [(*key, moment) for key, moment in taken.items()], SNAPSHOT)
-    found = kept(rows, keep=keep, keep_after=keep_after)
+    needs = local_rows(spark, [(*need, "reader") for need in needed.items()], NEEDS)
+    found = kept(rows, needs, keep=keep, keep_after=keep_after)
     assert {tuple(row) for row in found.collect()} == expected
 
 

@@ -29,6 +29,7 @@ from tidemark.retention.messages.deletes import (
     plan_deletes,
 )
 from tidemark.retention.messages.plan import only
+from tidemark.retention.needs.snapshots import needed_snapshots
 from tidemark.retention.snapshots import store
 from tidemark.retention.snapshots.rules import kept
 from tidemark.retention.target import TargetPlan, Tombstones, digest
@@ -69,7 +70,9 @@ def plan_snapshots(
         persistence_ids: only of these, read by key; None for all, read by a scan.
 
     Raises:
-        InvalidInput: the policy keeps less than one snapshot.
+        InvalidInput: the policy keeps less than one snapshot; or there is no directory of
+            projection files.
+        DefinitionError: a projection file cannot be used, so that its needs are unknown.
         SchemaMismatch: there is no table of snapshots, or it has another shape.
     """
     if policy.keep < 1:
@@ -84,9 +87,10 @@ def plan_snapshots(
     taken = snapshots.index(run.spark, settings)
     if ids is not None:
         taken = snapshots.index_of_ids(ids, settings)
+    taken = only(taken, policy.entity_types).localCheckpoint()
     keep_after = None if policy.keep_after is None else to_millis(policy.keep_after)
-    found = kept(only(taken, policy.entity_types), keep=policy.keep, keep_after=keep_after)
-    found = found.localCheckpoint()
+    needs = needed_snapshots(run, taken)
+    found = kept(taken, needs, keep=policy.keep, keep_after=keep_after).localCheckpoint()
     events = _events(run, found, ids, needed, write_time) if policy.events else None
     return _plan(run, found, events)
 
