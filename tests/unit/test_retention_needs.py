@@ -74,8 +74,9 @@ lives = st.lists(
         st.none() | st.integers(1, 8),
         st.sampled_from("ab"),
     ),
-    min_size=1,
-    max_size=40,
+    # One example is as much work for Spark as many persistence ids are.
+    min_size=40,
+    max_size=80,
 )
 readers = st.lists(
     st.tuples(

@@ -34,8 +34,8 @@ lives = st.lists(
         st.none() | st.integers(1, 30),
         st.dictionaries(st.integers(0, 30), st.integers(0, 30), max_size=5),
     ),
-    min_size=1,
-    max_size=30,
+    min_size=20,
+    max_size=40,
 )
 
 

@@ -79,7 +79,10 @@ def needed_by(
     if earliest_end is not None:
         before = F.max(F.when(is_unmet & (F.col("epoch_ms") < earliest_end), number))
         unmet = F.coalesce(before, F.min(F.when(is_unmet, number)))
-    anew = F.max(F.when(number <= known, number))
+    # What it consumes next may lie behind a newer one.
+    anew = F.coalesce(
+        F.max(F.when(number <= known, number)), F.min(F.when(known.isNotNull(), number))
+    )
     is_anew = consumer.definition.mode is Mode.FOLD and consumer.progress.is_anew
     rows = (
         index.where(has(consumer.definition.source) & (number > 0))
