@@ -106,7 +106,7 @@ def test_ttl_of_a_table_is_changed_online_and_never_below_what_readers_need(
     short = refusal(tagged, "90 days are less than the ", **unread)
     assert "that reds looks back (3600 seconds) and lags (" in short.replace(",", "")
     nowhere = policies(tagged, ttl.replace("tag_views", "tag_scanning") % "90")
-    assert "2:39" in refusal(tagged, "tag_scanning is no known table", **nowhere)
+    assert "2:41" in refusal(tagged, "tag_scanning is no known table", **nowhere)
 
     (projections(tagged) / "reds.sql").unlink()
     file = policies(tagged, ttl % "90")
