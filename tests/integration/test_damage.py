@@ -220,14 +220,7 @@ DAMAGES = {
     "the last events are lost": Damage(
         lost_events(7, 8),
         {("sequence_nr_lost_tail", "", 6, 8, 3)},
-        {
-            ("extra_row", "red", 7, 5),
-            ("extra_row", "red", 8, 6),
-            ("extra_row", "blue", 8, 5),
-            ("progress_ahead", "red", 8, 6),
-            ("progress_ahead", "blue", 8, 5),
-            ("scanning_ahead", "", 8, 0),
-        },
+        {("sequence_nr_lost_tail", "", 6, 0)},
     ),
     "all events are lost": Damage(
         lost_events(*EVENTS),

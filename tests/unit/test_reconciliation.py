@@ -296,7 +296,20 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> 
         "the last of its tag": without(whole, 4),
         "above a deletion": without(whole.deleted(1), 2),
         "with a row less": without(whole, 2).without_rows(whole.row("a", 2)),
+        # Progress and scanning tell that there was such an event.
         "behind the last": without(whole, 4, 5),
+        "behind the last, with a row less": without(
+            History.whole((1, "a"), (2, "a"), (3, "a"), (4, "a")), 3, 4
+        ).without_rows(History.whole((1, "a"), (2, "a"), (3, "a")).row("a", 3)),
+        "behind a deletion": without(whole.deleted(2), 3, 4, 5),
+        "behind all that is known": replace(
+            without(whole, 4, 5),
+            progress={
+                "a": Progress(2, 2, whole.row("a", 2).event.timestamp),
+                "b": Progress(2, 1, whole.row("b", 1).event.timestamp),
+            },
+            scanned_to=3,
+        ),
         "deleted": whole.deleted(2),
     }
 
@@ -312,10 +325,12 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> 
         ("with a row less", "sequence_nr_gap", "", 3),
         ("with a row less", "wrong_number", "a", 4),
         ("with a row less", "progress_ahead", "a", 4),
+        ("behind the last", "sequence_nr_lost_tail", "", 3),
+        ("behind the last, with a row less", "sequence_nr_lost_tail", "", 2),
+        ("behind the last, with a row less", "tag_pid_sequence_nr_gap", "a", None),
+        ("behind a deletion", "sequence_nr_lost_tail", "", 2),
         # There may never have been such an event.
-        ("behind the last", "extra_row", "a", 4),
-        ("behind the last", "progress_ahead", "a", 4),
-        ("behind the last", "scanning_ahead", "", 5),
+        ("behind all that is known", "extra_row", "a", 4),
     }
 
 

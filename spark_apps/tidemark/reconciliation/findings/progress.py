@@ -63,15 +63,32 @@ def progress_findings(
     )
 
 
-@shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, returns=kinds.COLUMNS)
-def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Find rows of tag_scanning beyond every event that there is or was."""
+@shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, lost=TAG_ROWS, returns=kinds.COLUMNS)
+def scanning_findings(
+    index: DataFrame, scanning: DataFrame, deleted: DataFrame, lost: DataFrame
+) -> DataFrame:
+    """Find rows of tag_scanning beyond every event that there is or was.
+
+    Where rows of lost events show that there was a tail, scanning is not what is wrong.
+
+    Args:
+        index: all events.
+        scanning: tag_scanning.
+        deleted: read after the events.
+        lost: `rows_of_lost_events`.
+    """
     last = F.greatest("highest_sequence_nr", "deleted_to")
+    tails = (
+        lost.join(sequence_ends(index), on="persistence_id", how="left")
+        .where(F.col("sequence_nr") > F.coalesce("highest_sequence_nr", F.lit(0)))
+        .select("persistence_id")
+    )
     ahead = (
         scanning.join(sequence_ends(index), on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .withColumn("expected_sequence_nr", last)
         .where(F.col("scanned_to") > F.col("expected_sequence_nr"))
+        .join(tails, on="persistence_id", how="left_anti")
     )
     return _of_scanning(ahead, F.lit(""))
 

@@ -41,7 +41,11 @@ class KeptRows:
         """Find them, and keep the frames in memory."""
         return cls(
             keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted)),
-            keep(rows_of_lost_events(keys.rows, keys.index, keys.deleted)),
+            keep(
+                rows_of_lost_events(
+                    keys.rows, keys.index, keys.progress, keys.scanning, keys.deleted
+                )
+            ),
         )
 
 
@@ -76,8 +80,11 @@ def all_findings(
             compare_progress.skipped_findings(of_rows, keys.progress, keys.scanning),
         ]
         if of_ids:
-            scanning = compare_progress.scanning_findings(keys.index, keys.scanning, keys.deleted)
-            parts.append(scanning)
+            parts.append(
+                compare_progress.scanning_findings(
+                    keys.index, keys.scanning, keys.deleted, kept.of_lost_events
+                )
+            )
     return reduce(DataFrame.unionByName, parts)
 
 
