@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.continuity.findings import checks
 from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import DELETED, EVENT, SCANNING, TAG_ROWS, WRITE_PROGRESS
 from tidemark.reconciliation.findings import kinds, shapes
@@ -50,7 +51,7 @@ def progress_findings(
         .when(remains, _kind_if_events_remain())
         .otherwise(_kind_if_all_are_deleted())
     )
-    return kinds.finding(
+    return kinds.difference(
         compared.withColumn("kind", kind).where(F.col("kind").isNotNull()),
         kind=F.col("kind"),
         tag=F.col("tag"),
@@ -107,7 +108,7 @@ def skipped_findings(
     In a finding, expected_sequence_nr is the sequence nr of the first such event.
     """
     skipped = (
-        row_findings.where(F.col("kind") == kinds.MISSING_ROW)
+        row_findings.where(F.col("kind") == checks.UNTAGGED_EVENT)
         .select(*SERIES, "sequence_nr")
         .join(progress, on=[*SERIES], how="left")
         .where(F.col("sequence_nr") > F.coalesce("progress_sequence_nr", F.lit(0)))
@@ -156,12 +157,12 @@ def _kind_if_events_remain() -> Column:
         F.when(F.col("due").isNull(), F.lit(None))
         .when(
             F.col("progress_sequence_nr").isNull(),
-            F.when(F.col("settled").isNotNull(), kinds.PROGRESS_MISSING),
+            F.when(F.col("settled").isNotNull(), checks.PROGRESS_MISSING),
         )
-        .when(is_ahead, kinds.PROGRESS_AHEAD)
-        .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), kinds.PROGRESS_BEHIND)
+        .when(is_ahead, checks.PROGRESS_AHEAD)
+        .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), checks.PROGRESS_BEHIND)
         .when(F.col("here").isNull() | is_exact, F.lit(None))
-        .otherwise(kinds.PROGRESS_WRONG)
+        .otherwise(checks.PROGRESS_WRONG)
     )
 
 
@@ -169,9 +170,9 @@ def _kind_if_all_are_deleted() -> Column:
     is_ahead = F.col("progress_sequence_nr") > F.coalesce("deleted_to", F.lit(0))
     is_behind = F.col("progress_number") < F.col("gone.tag_pid_sequence_nr")
     return (
-        F.when(F.col("progress_sequence_nr").isNull(), kinds.PROGRESS_MISSING)
-        .when(is_ahead, kinds.PROGRESS_AHEAD)
-        .when(is_behind, kinds.PROGRESS_BEHIND)
+        F.when(F.col("progress_sequence_nr").isNull(), checks.PROGRESS_MISSING)
+        .when(is_ahead, checks.PROGRESS_AHEAD)
+        .when(is_behind, checks.PROGRESS_BEHIND)
     )
 
 
@@ -180,9 +181,9 @@ def _target(name: str) -> Column:
 
 
 def _of_scanning(rows: DataFrame, tag: Column) -> DataFrame:
-    return kinds.finding(
+    return kinds.difference(
         rows,
-        kind=F.lit(kinds.SCANNING_AHEAD),
+        kind=F.lit(checks.SCANNING_AHEAD),
         tag=tag,
         sequence_nr=F.col("scanned_to"),
         expected_sequence_nr=F.col("expected_sequence_nr"),
