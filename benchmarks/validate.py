@@ -5,6 +5,10 @@ The journals have 1,000 persistence ids with two tags and the index on `messages
 of its Hour buckets. The new buckets have one event of each persistence id; they are validated one
 by one, in turns with those of the other journal, and the medians are compared. Beside them stands
 a look at everything.
+
+A third journal of `BENCH_PASS_EVENTS_PER_ID` (default 1,000, so 1,000,000 events and 2,000,000
+rows) tells what a look at everything costs beside one plain pass of Spark over the same columns,
+without the start of either (`whole_pass.py`).
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ from rich.table import Table
 from benchmarks.journals import BUCKETS, IDS, Bench, fresh_server, settings_of, table_of, window
 from benchmarks.measure import Cost
 from benchmarks.synthetic import HISTORY_END, HOUR_MS
+from embedded.paths import STATE
 from tidemark.cassandra.control import Control
 
 GOAL = 1.3
+PASS_GOAL = 2
 ROUNDS = 3
 TIMES = (1, 10)
 
@@ -40,7 +46,12 @@ def main() -> None:
             times: [_validate(bench, ROUNDS, "all", "--scope", "all")]
             for times, bench in benches.items()
         }
-    Console(width=120).print(_table(events, news, whole))
+        passed = Bench(endpoint, server, "passed")
+        in_pass = int(os.environ.get("BENCH_PASS_EVENTS_PER_ID", "1000"))
+        beside = _beside_a_pass(passed, in_pass)
+    console = Console(width=120)
+    console.print(_table(events, news, whole))
+    console.print(_pass_table(in_pass, beside))
 
 
 def _prepare(bench: Bench, events: int, buckets: int) -> None:
@@ -58,6 +69,26 @@ def _prepare(bench: Bench, events: int, buckets: int) -> None:
     new = ROUNDS + 1
     bench.fill(events + 1, new, new)
     bench.run("spark_apps/tag_write.py", *window(HISTORY_END, HISTORY_END + new * HOUR_MS))
+
+
+def _beside_a_pass(bench: Bench, events: int) -> Cost:
+    """Make a history, and take the seconds of `whole_pass.py` over it."""
+    bench.create()
+    bench.fill(1, events, BUCKETS)
+    start = HISTORY_END - BUCKETS * HOUR_MS
+    bench.run("spark_apps/tag_write.py", *window(start, HISTORY_END))
+    docs = {"TIDEMARK_DATA_DOCS_DIR": str(STATE / "bench" / "data_docs")}
+    moments = map(str, (start, HISTORY_END, ROUNDS))
+    return bench.run("benchmarks/whole_pass.py", *moments, **docs)
+
+
+def _pass_table(events: int, cost: Cost) -> Table:
+    title = f"a look at {IDS * events:,} events, start-up excluded; goal: {PASS_GOAL}"
+    table = table_of(title, "s", "ratio")
+    medians = {name: statistics.median(taken) for name, taken in cost.report.items()}
+    for name, seconds in medians.items():
+        table.add_row(name, f"{seconds:.1f}", f"{seconds / medians['plain']:.2f}")
+    return table
 
 
 def _validate(bench: Bench, hour: int, scope: str, *options: str) -> Cost:

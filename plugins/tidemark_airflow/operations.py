@@ -145,7 +145,7 @@ RECONCILE_FORM = with_owners(
             "Also where readers without an offset would fail: more than 5000 numbers go.",
         ),
         "limit": number_param("Show at most this many tags", 1, description="Empty: 100."),
-        "check": text_param("Check", "Only findings of this check of validate."),
+        "check": text_param("Check", "Only findings of this check."),
         "number": number_param("Number", 0, description="Only the finding with this number."),
         "reason": text_param("Reason", "Why nothing is to be done; it is kept."),
     },

@@ -21,6 +21,13 @@ from tests.integration.pekko_journals import (
 from tests.integration.support import Journal
 from tests.integration.test_reconcile_check import delete_row, view_row
 from tests.integration.test_tag_write import START, message, window
+from tidemark.continuity.findings.checks import (
+    EXTRA_ROW,
+    SEQUENCE_NR_LOST_TAIL,
+    UNTAGGED_EVENT,
+    UNWRITABLE_EVENT,
+    WRONG_TIME_BUCKET,
+)
 from tidemark.window import to_millis
 
 pytestmark = pytest.mark.usefixtures("production")
@@ -220,14 +227,7 @@ DAMAGES = {
     "the last events are lost": Damage(
         lost_events(7, 8),
         {("sequence_nr_lost_tail", "", 6, 8, 3)},
-        {
-            ("extra_row", "red", 7, 5),
-            ("extra_row", "red", 8, 6),
-            ("extra_row", "blue", 8, 5),
-            ("progress_ahead", "red", 8, 6),
-            ("progress_ahead", "blue", 8, 5),
-            ("scanning_ahead", "", 8, 0),
-        },
+        {("sequence_nr_lost_tail", "", 6, 0)},
     ),
     "all events are lost": Damage(
         lost_events(*EVENTS),
@@ -273,7 +273,7 @@ DAMAGES = {
     "a row is lost": Damage(
         lost_rows("red", 3),
         {("untagged_event", "red", 4, None, 1), ("tag_pid_sequence_nr_gap", "red", 4, 3, 2)},
-        {("missing_row", "red", 4, 3)},
+        {("untagged_event", "red", 4, 3)},
     ),
     "the first row is lost": Damage(
         lost_rows("red", 1),
@@ -281,12 +281,12 @@ DAMAGES = {
             ("untagged_event", "red", 1, None, 0),
             ("tag_pid_sequence_nr_missing_head", "red", 2, 1, 0),
         },
-        {("missing_row", "red", 1, 1)},
+        {("untagged_event", "red", 1, 1)},
     ),
     "the last row is lost": Damage(
         lost_rows("red", 6),
         {("untagged_event", "red", 8, None, 3), ("tag_pid_sequence_nr_lost_tail", "red", 5, 6, 3)},
-        {("missing_row", "red", 8, 6)},
+        {("untagged_event", "red", 8, 6)},
     ),
     "rows of all tags of an event are lost": Damage(
         together(lost_rows("red", 4), lost_rows("blue", 3)),
@@ -296,7 +296,7 @@ DAMAGES = {
             ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
             ("tag_pid_sequence_nr_gap", "blue", 4, 3, 2),
         },
-        {("missing_row", "red", 5, 4), ("missing_row", "blue", 5, 3)},
+        {("untagged_event", "red", 5, 4), ("untagged_event", "blue", 5, 3)},
     ),
     "a time bucket of a tag is lost": Damage(
         lost_rows("own", 2, 3),
@@ -305,7 +305,7 @@ DAMAGES = {
             ("untagged_event", "own", 4, None, 1),
             ("tag_pid_sequence_nr_gap", "own", 4, 2, 2),
         },
-        {("missing_row", "own", 3, 2), ("missing_row", "own", 4, 3)},
+        {("untagged_event", "own", 3, 2), ("untagged_event", "own", 4, 3)},
         tags={1: "own", 3: "own", 4: "own", 5: "own"},
     ),
     "a row twice": Damage(
@@ -398,10 +398,12 @@ HEALTHY: Mapping[str, Way] = {
 
 @dataclass(frozen=True)
 class Looks:
-    """What the two looks have found, by persistence id."""
+    """What the two looks have found, by persistence id, and the table after each of them."""
 
     validate: Mapping[str, set[Found]]
     check: Mapping[str, set[Found]]
+    after_validate: list[dict[str, Any]]
+    after_check: list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -416,20 +418,24 @@ def looks(make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPa
     for pid, way in {**{pid: damage.way for pid, damage in DAMAGES.items()}, **HEALTHY}.items():
         way(journal, pid)
 
-    validated = journal.run("validate", *window(0, HOURS))
-    checked = journal.run("reconcile", "check")
+    validated = journal.run("validate", *window(0, HOURS), "--run-id", "validate")
+    of_validate = journal.own_rows("finding")
+    checked = journal.run("reconcile", "check", "--run-id", "check")
+    of_both = journal.own_rows("finding")
 
     assert (validated.status, checked.status) == (3, 3), validated.stderr + checked.stderr
-    looks = Looks(defaultdict(set), defaultdict(set))
-    for row in journal.own_rows("finding"):
+    looks = Looks(defaultdict(set), defaultdict(set), of_validate, of_both)
+    for row in of_validate:
         at = (row["time_bucket"] - hour(0)) // HOUR_MS
         looks.validate[row["persistence_id"]].add(
             (row["check_name"], row["tag"], row["number"], row["expected"], at)
         )
-    for row in journal.own_rows("tag_view_finding"):
-        looks.check[row["persistence_id"]].add(
-            (row["kind"], row["tag"], row["sequence_nr"], row["number"])
-        )
+    for row in of_both:
+        if row["run_id"] == "check":
+            number = row["tag_pid_sequence_nr"] or row["expected_tag_pid_sequence_nr"] or 0
+            looks.check[row["persistence_id"]].add(
+                (row["check_name"], row["tag"], row["sequence_nr"] or row["number"], number)
+            )
     return looks
 
 
@@ -437,6 +443,30 @@ def looks(make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPa
 def test_damage_is_found_where_it_is(looks: Looks, pid: str) -> None:
     damage = DAMAGES[pid]
     assert (looks.validate[pid], looks.check[pid]) == (damage.validate, damage.check)
+
+
+def test_what_both_find_is_one_finding(looks: Looks) -> None:
+    short = ("check_name", "persistence_id", "tag", "number")
+    key = [*short, "expected", "time_bucket", "sequence_nr", "timestamp", "held_in", "layer"]
+    first = {tuple(row[name] for name in short): row for row in looks.after_validate}
+    both = [
+        (first[name], row)
+        for row in looks.after_check
+        if row["run_id"] == "check"
+        and (name := tuple(row[part] for part in short)) in first
+        # Of an id that only scanning knows to be longer, each names the newest of its time buckets.
+        and not (row["check_name"] == SEQUENCE_NR_LOST_TAIL and "tag_scanning" in row["detail"])
+    ]
+    kinds = {row["check_name"] for _, row in both}
+    assert {UNTAGGED_EVENT, EXTRA_ROW, WRONG_TIME_BUCKET, UNWRITABLE_EVENT} <= kinds
+    for mine, its in both:
+        assert [mine[name] for name in key] == [its[name] for name in key]
+        assert mine["first_seen"] == its["first_seen"] < its["last_seen"]
+
+
+def test_what_only_validate_looks_for_stays_when_check_has_run(looks: Looks) -> None:
+    kept = {row["check_name"] for row in looks.after_check if row["run_id"] == "validate"}
+    assert kept == {"event_out_of_order"}
 
 
 def test_nothing_healthy_is_accused(looks: Looks) -> None:

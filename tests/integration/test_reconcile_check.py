@@ -121,7 +121,7 @@ def truncate_but_scanning(journal: Journal, pid: str) -> None:
 
 RED, BLUE = [1, 2, 5, 6, 7, 10], [2, 4, 7, 9]
 DAMAGES: dict[str, tuple[Callable[[Journal, str], None], set[tuple[str, str, int, int]]]] = {
-    "row lost": (lose, {("missing_row", "red", 5, 3)}),
+    "row lost": (lose, {("untagged_event", "red", 5, 3)}),
     "row doubled": (double, {("doubled_row", "red", 5, 12)}),
     "row renumbered": (renumber, {("wrong_number", "red", 5, 9)}),
     "row in another bucket": (move, {("wrong_time_bucket", "red", 5, 3)}),
@@ -140,8 +140,8 @@ DAMAGES: dict[str, tuple[Callable[[Journal, str], None], set[tuple[str, str, int
     "view and progress truncated": (
         truncate_but_scanning,
         {
-            *(("missing_row", "red", nr, place) for place, nr in enumerate(RED, 1)),
-            *(("missing_row", "blue ✓", nr, place) for place, nr in enumerate(BLUE, 1)),
+            *(("untagged_event", "red", nr, place) for place, nr in enumerate(RED, 1)),
+            *(("untagged_event", "blue ✓", nr, place) for place, nr in enumerate(BLUE, 1)),
             ("progress_missing", "red", 10, 6),
             ("progress_missing", "blue ✓", 9, 4),
             ("scanning_ahead", "red", 10, 0),
@@ -153,10 +153,11 @@ DAMAGES: dict[str, tuple[Callable[[Journal, str], None], set[tuple[str, str, int
 
 
 def findings(journal: Journal, run_id: str) -> set[Found]:
-    names = ("kind", "persistence_id", "tag", "sequence_nr", "number")
+    names = ("check_name", "persistence_id", "tag", "sequence_nr")
+    numbers = ("tag_pid_sequence_nr", "expected_tag_pid_sequence_nr")
     return {
-        tuple(row[name] for name in names)
-        for row in journal.own_rows("tag_view_finding")
+        (*(row[name] for name in names), next((row[n] for n in numbers if row[n]), 0))
+        for row in journal.own_rows("finding")
         if row["run_id"] == run_id
     }
 
@@ -182,7 +183,7 @@ def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> Non
     assert f"{len(expected)} findings" in check.error_lines[0]
     assert "run `spark_apps/reconcile.py repair --apply`" in check.error_lines[0]
     assert (
-        "missing_row: row lost, tag red, sequence nr 5: no row, expected number 3" in check.stdout
+        "untagged_event: row lost tag red: sequence nr 5: no row, expected number 3" in check.stdout
     )
 
     plan = written.run("reconcile", "repair")
@@ -222,7 +223,7 @@ def test_scope_limits_what_is_checked_and_repaired(written: Journal) -> None:
     assert blue.report["counts"]["messages_checked"] == 10
     hour = written.run("reconcile", "check", *window(2, 3), "--run-id", "hour")
     assert findings(written, "hour") == {
-        ("missing_row", "row lost", "red", 5, 3),
+        ("untagged_event", "row lost", "red", 5, 3),
         ("doubled_row", "row doubled", "red", 5, 12),
     }
     assert hour.report["window_start"] == f"{START:%Y-%m-%d}T02:00:00Z"

@@ -150,7 +150,7 @@ def test_what_validate_has_not_found_cannot_be_settled(hours: Journal) -> None:
     assert hours.run("validate", *window(0, 1)).status == 0
     reason = ("--reason", "r")
     for options, why in (
-        (("--persistence-id", "p", *reason), "validate has no such open finding (p)"),
+        (("--persistence-id", "p", *reason), "there is no such open finding (p)"),
         (("--persistence-id", "p", "--reason", " "), "no reason"),
         (reason, "nothing says which findings"),
         (("--check", "no_such_check", *reason), "no_such_check"),

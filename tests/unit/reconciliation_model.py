@@ -13,6 +13,7 @@ from tidemark.continuity.findings import extra_rows, row_place, tag_sequence, un
 from tidemark.continuity.findings.all_findings import JournalKeys
 from tidemark.continuity.findings.all_findings import all_findings as all_validate_findings
 from tidemark.continuity.plan import Owed
+from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.journal.frames import placed
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
@@ -122,6 +123,7 @@ class History:
 
 
 Journal = dict[str, History]
+_FINDING = {**FINDINGS, **EVIDENCE}
 Finding = dict[str, Any]
 
 
@@ -187,7 +189,8 @@ def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) 
     own = all_findings(keys, kept, bounds, keep=DataFrame.cache).localCheckpoint()
     absent = continuity.absent_events(keys, bounds)
     further = continuity.further_findings(keys, own, absent, bounds, of_ids=True)
-    rows = [row.asDict() for row in own.unionByName(further).collect()]
+    found = kinds.as_findings(own, bounds.bucket_size).unionByName(further)
+    rows = [row.asDict() for row in found.collect()]
     spark.catalog.clearCache()
     return rows
 
@@ -221,8 +224,8 @@ def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> 
     """Return the journal after `repair` of the findings, and the number of changed tag rows."""
     frame = local_rows(
         spark,
-        [tuple(finding[name] for name in kinds.COLUMNS) for finding in findings],
-        ", ".join(f"{name} {kind}" for name, kind in kinds.COLUMNS.items()),
+        [tuple(finding[name] for name in _FINDING) for finding in findings],
+        ", ".join(f"{name} {kind}" for name, kind in _FINDING.items()),
     )
     result, changes = dict(journal), 0
     for action, condition in ACTIONS.items():
@@ -239,16 +242,22 @@ def _acted(history: History, before: History, action: str, finding: Finding) -> 
     tag, expected = finding["tag"], finding["expected_sequence_nr"]
     if action == "tag_rows_written":
         assert event in before.events
-        row = Row(tag, finding["expected_number"], event, finding["expected_time_bucket"])
+        row = Row(
+            tag, finding["expected_tag_pid_sequence_nr"], event, finding["expected_time_bucket"]
+        )
         assert row not in history.rows
         return history.with_rows(row)
     if action == "tag_rows_deleted":
         assert event is not None
-        row = Row(tag, finding["number"], event, finding["time_bucket"])
+        row = Row(
+            tag, finding["tag_pid_sequence_nr"], event, finding["held_in"] or finding["time_bucket"]
+        )
         assert row in history.rows
         return history.without_rows(row)
     if action.startswith("progress"):
-        progress = Progress(expected, finding["expected_number"], finding["expected_timestamp"])
+        progress = Progress(
+            expected, finding["expected_tag_pid_sequence_nr"], finding["expected_timestamp"]
+        )
         return history.with_progress(tag, progress if expected is not None else None)
     if action.startswith("scanning"):
         return replace(history, scanned_to=expected)

@@ -39,10 +39,11 @@ def test_event_older_than_the_one_before_it(
     spark: SparkSession, times: list[int], expected: set[tuple[int, str]]
 ) -> None:
     index = spark.createDataFrame(
-        [("a", number, ms * TICKS_PER_MS, 0) for number, ms in enumerate(times, 1)]
+        [("a", number, "", ms * TICKS_PER_MS, 0) for number, ms in enumerate(times, 1)]
         # Another persistence id has a clock of its own.
-        + [("b", 1, 0, 0)],
-        "persistence_id string, sequence_nr bigint, ticks bigint, time_bucket bigint",
+        + [("b", 1, "", 0, 0)],
+        "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
+        " time_bucket bigint",
     )
     assert rows_of(sequence.out_of_order(index)) == {
         ("event_out_of_order", "a", "", number, None, 0, detail) for number, detail in expected

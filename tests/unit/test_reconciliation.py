@@ -51,7 +51,7 @@ def moved(row: Row, hours: int) -> Row:
 CASES: dict[str, tuple[History, set[Found]]] = {
     "whole": (WHOLE, set()),
     "nothing stored": (History(), set()),
-    "row missing": (WHOLE.without_rows(A2), {("missing_row", "a", 2, None, 2)}),
+    "row missing": (WHOLE.without_rows(A2), {("untagged_event", "a", 2, None, 2)}),
     "row of an event that does not exist": (
         WHOLE.with_rows(Row("a", 4, NEVER_WRITTEN, NEVER_WRITTEN.time_bucket)),
         {("extra_row", "a", 9, 4, None)},
@@ -127,7 +127,7 @@ CASES: dict[str, tuple[History, set[Found]]] = {
     "view and progress truncated, scanning kept": (
         replace(WHOLE, rows=frozenset(), progress={}),
         {
-            *(("missing_row", r.tag, r.event.number, None, r.number) for r in WHOLE.rows),
+            *(("untagged_event", r.tag, r.event.number, None, r.number) for r in WHOLE.rows),
             ("progress_missing", "a", 4, None, 3),
             ("progress_missing", "b", 5, None, 2),
             ("scanning_ahead", "a", 5, None, None),
@@ -136,7 +136,7 @@ CASES: dict[str, tuple[History, set[Found]]] = {
     ),
     "view truncated, progress kept": (
         replace(WHOLE, rows=frozenset()),
-        {("missing_row", r.tag, r.event.number, None, r.number) for r in WHOLE.rows},
+        {("untagged_event", r.tag, r.event.number, None, r.number) for r in WHOLE.rows},
     ),
     "event without a payload": (
         History(
@@ -167,7 +167,7 @@ CASES: dict[str, tuple[History, set[Found]]] = {
     "front deleted and its rows gone": (HEADLESS.without_rows(A1, A2, B1), set()),
     "front deleted, row missing": (
         HEADLESS.without_rows(A3),
-        {("missing_row", "a", 4, None, 3)},
+        {("untagged_event", "a", 4, None, 3)},
     ),
     "front deleted, restarted from one beside the old rows": (
         HEADLESS.without_rows(A3)
@@ -183,13 +183,13 @@ CASES: dict[str, tuple[History, set[Found]]] = {
     ),
     "front deleted, all rows lost: progress tells the number": (
         replace(HEADLESS, rows=frozenset()),
-        {("missing_row", "a", 4, None, 3), ("missing_row", "b", 5, None, 2)},
+        {("untagged_event", "a", 4, None, 3), ("untagged_event", "b", 5, None, 2)},
     ),
     "front deleted, all rows and progress lost": (
         replace(HEADLESS, rows=frozenset(), progress={}, scanned_to=None),
         {
-            ("missing_row", "a", 4, None, 1),
-            ("missing_row", "b", 5, None, 1),
+            ("untagged_event", "a", 4, None, 1),
+            ("untagged_event", "b", 5, None, 1),
             ("progress_missing", "a", 4, None, 1),
             ("progress_missing", "b", 5, None, 1),
         },
@@ -239,11 +239,20 @@ CASES: dict[str, tuple[History, set[Found]]] = {
 
 
 def seen(findings: list[Finding], pid: str) -> set[Found]:
-    names = ("kind", "tag", "sequence_nr", "number", "expected_number")
     of_id = [finding for finding in findings if finding["persistence_id"] == pid]
-    result: set[Found] = {tuple(finding[name] for name in names) for finding in of_id}
+    result = {_found(finding) for finding in of_id}
     assert len(result) == len(of_id)
     return result
+
+
+def _found(finding: Finding) -> Found:
+    names = ("sequence_nr", "tag_pid_sequence_nr", "expected_tag_pid_sequence_nr")
+    numbers = [finding[name] for name in names]
+    if finding["check_name"].startswith("tag_pid_"):
+        numbers = [None, finding["number"], finding["expected"]]
+    elif finding["check_name"] in OF_CONTINUITY:
+        numbers = [finding["number"], None, None]
+    return (finding["check_name"], finding["tag"], *numbers)
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +271,9 @@ def test_damage_is_found_and_repaired(
     before, after = all_cases
     assert seen(before, case) == CASES[case][1]
     unwritable = {finding for finding in CASES[case][1] if finding[0] == "unwritable_event"}
-    lacking = {finding for finding in CASES[case][1] if finding[0] in OF_CONTINUITY}
+    left = (*OF_CONTINUITY, "untagged_event")
+    lacking = {found for found in CASES[case][1] if found[0] in left and found[4] is None}
+    lacking |= {found for found in CASES[case][1] if found[0] in OF_CONTINUITY}
     assert seen(after, case) == unwritable | lacking
 
 
@@ -271,15 +282,15 @@ def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) 
     purged = frozenset({A3.time_bucket})
     bounds = replace(BOUNDS, emptied_buckets=purged, removed=Removed(purged))
     assert seen(findings_of(spark, journal, bounds), "p") == {
-        ("missing_row", "a", 1, None, 1),
-        ("missing_row", "a", 2, None, 2),
-        ("missing_row", "b", 2, None, 1),
-        ("missing_row", "b", 5, None, 2),
+        ("untagged_event", "a", 1, None, 1),
+        ("untagged_event", "a", 2, None, 2),
+        ("untagged_event", "b", 2, None, 1),
+        ("untagged_event", "b", 5, None, 2),
     }
     expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
     assert seen(findings_of(spark, journal, expired), "p") == {
-        ("missing_row", "a", 4, None, 3),
-        ("missing_row", "b", 5, None, 2),
+        ("untagged_event", "a", 4, None, 3),
+        ("untagged_event", "b", 5, None, 2),
     }
 
 
@@ -296,13 +307,29 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> 
         "the last of its tag": without(whole, 4),
         "above a deletion": without(whole.deleted(1), 2),
         "with a row less": without(whole, 2).without_rows(whole.row("a", 2)),
+        # Progress and scanning tell that there was such an event.
         "behind the last": without(whole, 4, 5),
+        "behind the last, with a row less": without(
+            History.whole((1, "a"), (2, "a"), (3, "a"), (4, "a")), 3, 4
+        ).without_rows(History.whole((1, "a"), (2, "a"), (3, "a")).row("a", 3)),
+        "behind a deletion": without(whole.deleted(2), 3, 4, 5),
+        "behind all that is known": replace(
+            without(whole, 4, 5),
+            progress={
+                "a": Progress(2, 2, whole.row("a", 2).event.timestamp),
+                "b": Progress(2, 1, whole.row("b", 1).event.timestamp),
+            },
+            scanned_to=3,
+        ),
         "deleted": whole.deleted(2),
     }
 
     found = findings_of(spark, journal)
 
-    kinds = {(row["persistence_id"], row["kind"], row["tag"], row["sequence_nr"]) for row in found}
+    kinds = {
+        (row["persistence_id"], row["check_name"], row["tag"], row["sequence_nr"] or row["number"])
+        for row in found
+    }
     assert kinds == {
         ("middle", "sequence_nr_gap", "", 3),
         ("first", "sequence_nr_missing_head", "", 2),
@@ -312,10 +339,12 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> 
         ("with a row less", "sequence_nr_gap", "", 3),
         ("with a row less", "wrong_number", "a", 4),
         ("with a row less", "progress_ahead", "a", 4),
+        ("behind the last", "sequence_nr_lost_tail", "", 3),
+        ("behind the last, with a row less", "sequence_nr_lost_tail", "", 2),
+        ("behind the last, with a row less", "tag_pid_sequence_nr_gap", "a", 4),
+        ("behind a deletion", "sequence_nr_lost_tail", "", 2),
         # There may never have been such an event.
-        ("behind the last", "extra_row", "a", 4),
-        ("behind the last", "progress_ahead", "a", 4),
-        ("behind the last", "scanning_ahead", "", 5),
+        ("behind all that is known", "extra_row", "a", 4),
     }
 
 
@@ -331,7 +360,7 @@ def test_window_limits_the_rows_and_leaves_out_progress(spark: SparkSession) -> 
     start = from_millis(A3.time_bucket)
     bounds = replace(BOUNDS, window=Window(start, from_millis(A3.time_bucket + HOUR)))
     assert seen(findings_of(spark, {"p": damaged}, bounds), "p") == {
-        ("missing_row", "a", 4, None, 3),
+        ("untagged_event", "a", 4, None, 3),
         ("wrong_time_bucket", "a", 1, 1, 1),
     }
 
@@ -390,7 +419,9 @@ def test_repair_is_the_smallest_change_that_makes_check_clean(
     assert {history["persistence_id"] for history in findings} <= set(damaged)
     after, changes = repaired(spark, damaged, findings)
     left = findings_of(spark, after)
-    assert {finding["kind"] for finding in left} <= {*OF_CONTINUITY}
+    deleted = {finding["check_name"] for finding in left if finding["expected_tag_pid_sequence_nr"]}
+    assert {finding["check_name"] for finding in left} <= {*OF_CONTINUITY, "untagged_event"}
+    assert deleted <= {*OF_CONTINUITY}
     assert changes == sum(len(damaged[pid].rows ^ after[pid].rows) for pid in damaged)
     for whole, pid in zip(undamaged.values(), after, strict=True):
         if whole.deleted_to is None:

@@ -76,19 +76,25 @@ def _page(limit: int, row_size: float) -> dict[str, str]:
 
 
 def read(
-    spark: SparkSession, keyspace: str, table: str, *columns: str, ttl_of: str | None = None
+    spark: SparkSession,
+    keyspace: str,
+    table: str,
+    *columns: str,
+    ttl_of: str | None = None,
+    write_time_of: str | None = None,
 ) -> DataFrame:
     """Read the named columns of a table by a scan; filters on its keys are pushed down.
 
     With `ttl_of`, the frame has a further column `ttl`: the remaining lifetime of that column's
-    cell in seconds, null if the cell never expires.
+    cell in seconds, null if the cell never expires. With `write_time_of`, a column `write_time`:
+    the write timestamp of that column's cell in microseconds, null if there is no cell.
     """
     # By default the connector turns joins into direct joins by its estimates, and fails if a
     # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
     options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
     stored = spark.read.format(_FORMAT).options(**options).load()
-    return stored.select(*columns, *_ttl(ttl_of))
+    return stored.select(*columns, *_ttl(ttl_of), *_write_time(write_time_of))
 
 
 def read_partitions(
@@ -117,7 +123,7 @@ def read_partitions(
     spark = keys.sparkSession
     row_size = expected(spark, keyspace, table)
     reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
-    written = [F.expr(f"writetime({write_time_of})").alias("write_time")] if write_time_of else []
+    written = _write_time(write_time_of)
     stored = (
         spark.read.format(_FORMAT)
         .options(keyspace=keyspace, table=table, directJoinSetting="on")
@@ -155,6 +161,10 @@ def await_table(spark: SparkSession, keyspace: str, table: str) -> None:
 
 def _ttl(column: str | None) -> list[Column]:
     return [F.expr(f"ttl({column})").alias("ttl")] if column else []
+
+
+def _write_time(column: str | None) -> list[Column]:
+    return [F.expr(f"writetime({column})").alias("write_time")] if column else []
 
 
 def require_pushed(frame: DataFrame, condition: str) -> None:

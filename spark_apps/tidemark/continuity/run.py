@@ -11,7 +11,7 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import Check
+from tidemark.continuity.findings.checks import COMPARED, Check
 from tidemark.continuity.judgement import expectations
 from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.reading import tails
@@ -22,7 +22,7 @@ from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.errors import TidemarkError, ValidationFailed, reason_of
 from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
-from tidemark.ledger.pieces import Reason, State, describe
+from tidemark.ledger.pieces import State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.window import Window
@@ -169,27 +169,21 @@ def _replace(
     """
     if not claimed.pieces:
         return
+    settings = run.settings
+    buckets = {piece.time_bucket for piece in claimed.pieces}
     write_time = plan.write_time(plan.ledger(run), claimed.pieces)
-    # A bucket that was never taken up has no findings, and needs no tombstone.
-    never_checked = (Reason.NEW, Reason.MISSED)
-    checked_before = [
-        piece.time_bucket for piece in claimed.pieces if piece.reason not in never_checked
-    ]
+    before = store.stored_in(run.spark, settings, buckets).select(*store.BY_CHECK).distinct()
+    compared = {check.name for check in COMPARED}
+    # What only `reconcile check` looks for, it replaces.
+    older = [row.asDict() for row in before.collect() if row["check_name"] not in compared]
     claimed.check()
     # Settled findings of time buckets that have passed are not of these pieces.
-    here = {piece.time_bucket for piece in claimed.pieces} & {bucket for bucket, _ in present}
+    here = buckets & {bucket for bucket, _ in present}
     if here:
-        seen_before = sorted(here.intersection(checked_before))
-        store.write_findings(
-            finding.within(findings, here),
-            checks,
-            run.settings,
-            run.run_id,
-            write_time,
-            seen_before,
-        )
+        found = finding.within(findings, here)
+        store.write_findings(found, checks, settings, run.run_id, write_time)
     claimed.check()
-    store.delete_older(run.control, run.settings, checked_before, write_time)
+    store.delete_older(run.control, settings, older, write_time)
 
 
 def _finish(claimed: Claim, findings: RunFindings, error: ValidationFailed | None) -> None:

@@ -16,6 +16,7 @@ from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import (
     CHECKS,
+    SEQUENCE_NR_LOST_TAIL,
     UNWRITABLE_EVENT,
     WRONG_PARTITION_NR,
     Check,
@@ -106,32 +107,19 @@ class RunFindings:
         """Return the first findings by key as lines for people, then the warnings' first."""
         warns = {check.name: check.severity is Severity.WARNS for check in self.known}
         rows = [
-            (
-                warns[name],
-                row["time_bucket"],
-                name,
-                row["persistence_id"],
-                row["tag"],
-                row["detail"],
-            )
+            {**row, "check_name": name, "warns": warns[name]}
             for name, check in self.checks.items()
             for row in check.examples
         ]
-        return [_line(*row) for row in sorted(rows)[:EXAMPLES]]
+        first = ("warns", *finding.KEY, "detail")
+        rows.sort(key=lambda row: tuple(row[name] for name in first))
+        return [
+            f"{'warning: ' if row['warns'] else ''}{finding.line(row)}" for row in rows[:EXAMPLES]
+        ]
 
     def bad_buckets(self) -> set[int]:
         """Return the time buckets with findings, epoch ms."""
         return {bucket for bucket, _ in self.by_check}
-
-
-def _line(
-    warns: bool, time_bucket: int, check: str, persistence_id: str, tag: str, detail: str
-) -> str:
-    words = [persistence_id, f"tag {tag}" if tag else ""]
-    return (
-        f"{'warning: ' if warns else ''}{check}: {' '.join(filter(None, words))}: {detail}"
-        f" in bucket {iso(from_millis(time_bucket))}"
-    )
 
 
 def _warnings(by_check: Mapping[str, int]) -> dict[str, int]:
@@ -202,7 +190,8 @@ def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     kinds = findings.per_check().keys()
     ids = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {}
     repair = Remedy(applications.RECONCILE, "repair", ids)
-    settled = [name for name in kinds if name not in REPAIRABLE]
+    # Repair moves progress or scanning back, unless rows show that the events did exist.
+    settled = [name for name in kinds if name not in REPAIRABLE or name == SEQUENCE_NR_LOST_TAIL]
     return (
         *((repair,) if kinds & REPAIRABLE else ()),
         *(_settlement(name, findings.checks[name]) for name in settled),

@@ -14,7 +14,24 @@ FINDINGS: Shape = {
     "expected": "bigint",
     "detail": "string",
 }
-"""`tag` is "" where none is concerned, `expected` may be null, `detail` is a clause for reports."""
+"""`tag` is "" where none is concerned, `expected` may be null, `detail` is a clause for reports.
+
+The columns of EVIDENCE may be there as well.
+"""
+EVIDENCE: Shape = {
+    "sequence_nr": "bigint",
+    "timestamp": "string",
+    "held_in": "bigint",
+    "tag_pid_sequence_nr": "bigint",
+    "expected_sequence_nr": "bigint",
+    "expected_timestamp": "string",
+    "expected_time_bucket": "bigint",
+    "expected_tag_pid_sequence_nr": "bigint",
+}
+"""The exact key of what a finding is about, as it is stored and as it should be; null if unknown.
+
+`held_in` is the time bucket of the partition that holds a row, if it is not that of the finding.
+"""
 SETTLEMENTS: Shape = {
     "check_name": "string",
     "persistence_id": "string",
@@ -31,12 +48,7 @@ PLACED: Shape = {"time_bucket": "bigint"}
 """Rows of any kind; `time_bucket` in epoch ms."""
 CHECKED: Shape = {**PLACED, "persistence_id": "string"}
 """Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
-NUMBERED_EVENTS: Shape = {
-    **ID,
-    "sequence_nr": "bigint",
-    "ticks": "bigint",
-    "time_bucket": "bigint",
-}
+NUMBERED_EVENTS: Shape = {**MESSAGE_KEYS, "ticks": "bigint", "time_bucket": "bigint"}
 PARTITIONED: Shape = {**PARTITIONED_EVENTS, "time_bucket": "bigint"}
 ABSENT: Shape = {
     **MESSAGE_KEYS,

@@ -1,14 +1,16 @@
-"""The tables of validate: findings, and which of them operators have settled.
+"""The tables of findings: what validate and `reconcile check` found, and what operators settled.
 
-A run writes its findings, then deletes older ones in the same time buckets: the new rows carry a
-write time, and the partitions are deleted up to just before it. So a reader sees the old findings,
-then both, then the new ones, but never a state without findings.
+A run writes its findings, then deletes older ones of what it has looked at: the new rows carry a
+write time, and the deletes are as of just before it. So a reader sees the old findings, then both,
+then the new ones, but never a state without findings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
+from uuid import UUID
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,32 +28,79 @@ from tidemark.spark.shapes import shaped
 
 FINDING = "finding"
 SETTLED = "settled_finding"
+BY_CHECK = ("time_bucket", "check_name")
+"""The key of all findings of a check in a time bucket."""
+BY_KEY = (
+    *("time_bucket", "check_name", "persistence_id", "tag", "number"),
+    *("sequence_nr", "timestamp", "held_in"),
+)
+"""The key of one finding."""
 _NOTHING_EXPECTED = 0
 """Stands for null in the key of SETTLED; no finding expects the number 0."""
+_NONE_IN_KEY = {
+    "sequence_nr": 0,
+    "timestamp": "00000000-0000-1000-8000-000000000000",
+    "held_in": 0,
+}
+"""Stands for null in the key of FINDING."""
+_DELETED_TOGETHER = 1000
 
 
-@shaped(findings=shapes.WEIGHED)
+def stored_in(spark: SparkSession, settings: Settings, buckets: Iterable[int]) -> DataFrame:
+    """Read the findings of time buckets (epoch ms), by direct join.
+
+    Columns out: BY_KEY and first_seen.
+    """
+    keys = local_rows(
+        spark,
+        [(settings.journal_keyspace, bucket) for bucket in sorted(buckets)],
+        "journal_keyspace string, time_bucket bigint",
+    )
+    return connector.read_partitions(keys, settings.keyspace, FINDING, *BY_KEY, "first_seen")
+
+
+def stored(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Read all findings of the journal.
+
+    Columns out: BY_KEY; write_time, the microseconds of the finding's last write.
+    """
+    rows = connector.read(
+        spark, settings.keyspace, FINDING, "journal_keyspace", *BY_KEY, write_time_of="run_id"
+    )
+    of_journal = rows.where(F.col("journal_keyspace") == settings.journal_keyspace)
+    return of_journal.drop("journal_keyspace")
+
+
+@shaped(findings=shapes.FINDINGS)
 def write_findings(
     findings: DataFrame,
     checks: Sequence[Check],
     settings: Settings,
     run_id: str,
     write_time: int,
-    seen_before: Sequence[int],
 ) -> None:
     """Write findings at `write_time` (microseconds), the first write.
 
+    Those of earlier runs tell since when a finding has been there.
+
     Args:
-        findings: `finding.weighed`.
+        findings: `finding.weighed`, with the columns of EVIDENCE that are known.
         checks: all checks.
         settings: the settings.
         run_id: of the run.
         write_time: microseconds since the epoch.
-        seen_before: the time buckets (epoch ms) that may have findings of earlier runs, which
-            tell since when a finding has been there.
     """
     now = F.lit(clock.now())
-    rows = _with_first_seen(findings, settings, seen_before).withColumns(
+    whole = findings.withColumns(
+        {
+            name: F.coalesce(
+                F.col(name) if name in findings.columns else F.lit(None),
+                F.lit(_NONE_IN_KEY.get(name)),
+            ).cast(kind)
+            for name, kind in shapes.EVIDENCE.items()
+        }
+    )
+    rows = _with_first_seen(whole, settings).withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
             "layer": _of_check(checks, lambda check: check.layer),
@@ -67,25 +116,48 @@ def write_findings(
 
 
 def delete_older(
-    control: Control, settings: Settings, buckets: Iterable[int], write_time: int
+    control: Control,
+    settings: Settings,
+    keys: Iterable[Row],
+    write_time: int,
+    columns: Collection[str] = BY_CHECK,
 ) -> None:
-    """Delete the findings of the time buckets that were written before `write_time`, afterwards."""
-    control.execute_many(
+    """Delete findings that were written before `write_time`, afterwards.
+
+    Args:
+        control: the session.
+        settings: the settings.
+        keys: their keys, of BY_CHECK or BY_KEY.
+        write_time: microseconds since the epoch.
+        columns: the names of the keys' columns.
+    """
+    where = " AND ".join(f"{name} = ?" for name in columns)
+    statement = (
         f"DELETE FROM {table(settings.keyspace, FINDING)} USING TIMESTAMP ?"
-        " WHERE journal_keyspace = ? AND time_bucket = ?",
-        [(write_time - 1, settings.journal_keyspace, bucket) for bucket in buckets],
+        f" WHERE journal_keyspace = ? AND {where}"
     )
+    values = (
+        (
+            *(write_time - 1, settings.journal_keyspace),
+            *(UUID(key[name]) if name == "timestamp" else key[name] for name in columns),
+        )
+        for key in keys
+    )
+    while part := list(islice(values, _DELETED_TOGETHER)):
+        control.execute_many(statement, part)
 
 
-def open_findings(control: Control, settings: Settings, buckets: Iterable[int]) -> Iterator[Row]:
-    """Yield the findings in the time buckets (epoch ms) that block and that nobody has settled."""
+def open_findings(control: Control, settings: Settings) -> Iterator[Row]:
+    """Yield the findings of the journal that block and that nobody has settled."""
     closed = {_key(row) for row in settled(control, settings)}
-    for bucket in buckets:
+    name = table(settings.keyspace, FINDING)
+    for partition in control.stream(f"SELECT DISTINCT journal_keyspace, time_bucket FROM {name}"):
+        if partition["journal_keyspace"] != settings.journal_keyspace:
+            continue
         for row in control.stream(
             "SELECT time_bucket, check_name, persistence_id, tag, number, expected, detail,"
-            f" severity FROM {table(settings.keyspace, FINDING)}"
-            " WHERE journal_keyspace = ? AND time_bucket = ?",
-            (settings.journal_keyspace, bucket),
+            f" severity FROM {name} WHERE journal_keyspace = ? AND time_bucket = ?",
+            (settings.journal_keyspace, partition["time_bucket"]),
         ):
             if row["severity"] != Severity.WARNS and _key(row) not in closed:
                 yield row
@@ -142,20 +214,10 @@ def _key(row: Row) -> tuple[Any, ...]:
     return (*(row[name] for name in names), row["expected"] or _NOTHING_EXPECTED)
 
 
-def _with_first_seen(
-    findings: DataFrame, settings: Settings, seen_before: Sequence[int]
-) -> DataFrame:
-    if not seen_before:
-        return findings.withColumn("first_seen", F.lit(None).cast("timestamp"))
-    partitions = local_rows(
-        findings.sparkSession,
-        [(settings.journal_keyspace, bucket) for bucket in sorted(seen_before)],
-        "journal_keyspace string, time_bucket bigint",
-    )
-    known = connector.read_partitions(
-        partitions, settings.keyspace, FINDING, *finding.KEY, "first_seen"
-    )
-    return findings.join(known, on=[*finding.KEY], how="left")
+def _with_first_seen(findings: DataFrame, settings: Settings) -> DataFrame:
+    buckets = [row["time_bucket"] for row in findings.select("time_bucket").distinct().collect()]
+    known = stored_in(findings.sparkSession, settings, buckets)
+    return findings.join(known, on=[*BY_KEY], how="left")
 
 
 def _of_check(checks: Sequence[Check], value: Callable[[Check], str]) -> Column:

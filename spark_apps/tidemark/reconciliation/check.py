@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.continuity.store import FINDING
 from tidemark.errors import Remedy, WrongData
 from tidemark.ledger import audit
 from tidemark.reconciliation.findings import kinds
@@ -27,8 +28,7 @@ def run_check(run: RunContext, scope: Scope) -> Outcome:
     preflight.check_journal(run)
     require_known(run, scope)
     comparison = find(run, scope)
-    if comparison.by_kind:
-        findings.store(comparison.findings, run.settings, run.run_id)
+    findings.replace(run, scope, comparison.found)
     lines = [
         *describe(comparison),
         *(findings.examples(comparison.findings) if comparison.by_kind else []),
@@ -59,28 +59,28 @@ def describe(comparison: Comparison) -> list[str]:
     if not comparison.by_kind:
         return ["the tag views are what the messages say they should be", *lines]
     kinds_found = [
-        f"{kind} {count:,}: {kinds.MEANINGS[kind]}" for kind, count in comparison.by_kind.items()
+        f"{kind} {count:,}: does not hold: {kinds.RULES[kind]}"
+        for kind, count in comparison.by_kind.items()
     ]
     return [*kinds_found, *lines]
 
 
 def _error(run: RunContext, scope: Scope, comparison: Comparison) -> WrongData:
     of_each = ", ".join(f"{count:,} {kind}" for kind, count in comparison.by_kind.items())
-    lacking = set(comparison.by_kind).intersection(kinds.OF_CONTINUITY)
+    total = sum(comparison.by_kind.values())
     ways = []
     remedy = None
-    if set(comparison.by_kind) - lacking:
+    if total > comparison.left:
         remedy = Remedy(APPLICATION, "repair", scope.options())
         ways.append(f"run `{remedy} --apply`")
-    if lacking:
+    if comparison.left:
         ways.append(
-            "no repair brings back what messages have lost: restore it from a backup, or have"
-            " validate name it and settle it (`reconcile.py settle`)"
+            "no repair brings back what messages have lost: restore it from a backup, or settle it"
+            " (`reconcile.py settle`)"
         )
     return WrongData(
-        f"{counted(sum(comparison.by_kind.values()), 'finding')} ({of_each})",
+        f"{counted(total, 'finding')} ({of_each})",
         where=run.settings.journal_keyspace,
-        do=f"see {run.settings.keyspace}.{findings.TABLE} for run_id {run.run_id};"
-        f" {'; '.join(ways)}",
+        do=f"see {run.settings.keyspace}.{FINDING}; {'; '.join(ways)}",
         remedy=remedy,
     )

@@ -50,8 +50,9 @@ def check(
 ) -> Job:
     """Compare messages with tag views, progress and scanning.
 
-    Findings go, with their exact keys, to the table tag_view_finding, and end the run with exit
-    status 3. Nothing in the journal is written, and no lock is taken: actors may go on.
+    Findings go, with their exact keys, to the table `finding`, where they replace earlier ones of
+    the same scope, and end the run with exit status 3. Nothing in the journal is written, and no
+    lock is taken: actors may go on.
     """
 
     def work(run: RunContext) -> Outcome:
@@ -165,14 +166,14 @@ def settle(
     persistence_id: cli.PersistenceIds = None,
     tag: cli.Tags = None,
     check: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only findings of this check of validate.")
+        str | None, typer.Option(metavar="NAME", help="Only findings of this check.")
     ] = None,
     number: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Only with this number, as in `finding`.")
     ] = None,
     apply: cli.Apply = False,
 ) -> Job:
-    """Settle findings of validate, so that they block nothing any more.
+    """Settle findings of validate or check, so that they block nothing any more.
 
     Nothing in the journal changes. For what no run can put right: an event that is lost, or that no
     reader could read. Give one or more of the options that say which findings are meant. A finding

@@ -1,4 +1,4 @@
-"""reconcile settle: a finding of validate stays as it is, and blocks nothing any more.
+"""reconcile settle: a finding of validate or check stays as it is, and blocks nothing any more.
 
 What is missing from messages is in no other table, and an event that no reader could read is read
 by none, so validate would stop the line for ever. It goes on when somebody has stated that this is
@@ -7,21 +7,19 @@ how it is, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.continuity import store
-from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.checks import CHECKS, COMPARED, Severity
 from tidemark.continuity.user_checks import definition
 from tidemark.errors import InvalidInput
-from tidemark.ledger import applications
-from tidemark.ledger.pieces import Pieces, State
 from tidemark.reconciliation.operation import Operation
 from tidemark.text import counted
-from tidemark.window import from_millis, iso
 
 MOST = 10_000
 """Findings that are settled at once; each of them is somebody's decision."""
@@ -44,13 +42,13 @@ class Which:
     check: str | None = None
     number: int | None = None
 
-    def holds(self, finding: Row) -> bool:
+    def holds(self, row: Row) -> bool:
         """Return whether a finding is meant."""
         return (
-            (not self.persistence_ids or finding["persistence_id"] in self.persistence_ids)
-            and (not self.tags or finding["tag"] in self.tags)
-            and self.check in (None, finding["check_name"])
-            and self.number in (None, finding["number"])
+            (not self.persistence_ids or row["persistence_id"] in self.persistence_ids)
+            and (not self.tags or row["tag"] in self.tags)
+            and self.check in (None, row["check_name"])
+            and self.number in (None, row["number"])
         )
 
     def __str__(self) -> str:
@@ -78,8 +76,8 @@ def operation(which: Which, reason: str) -> Operation:
 
 def _plan(run: RunContext, which: Which, reason: str) -> Plan:
     findings: list[Row] = []
-    for finding in filter(which.holds, _open_findings(run)):
-        findings.append(finding)
+    for row in filter(which.holds, store.open_findings(run.control, run.settings)):
+        findings.append(row)
         if len(findings) > MOST:
             raise InvalidInput(
                 f"more than {MOST:,} findings", where=str(which), do="settle fewer at once"
@@ -89,15 +87,15 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
         if any(map(which.holds, store.settled(run.control, run.settings))):
             return Plan({"findings_settled": 0}, ["settled already"], None)
         raise InvalidInput(
-            "validate has no such open finding",
+            "there is no such open finding",
             where=str(which),
             do=f"see the table {run.settings.keyspace}.{store.FINDING}; what was damaged since the"
-            " last run of validate is not there",
+            " last run of validate or of check is not there",
         )
     counts = {"findings_settled": len(findings)}
     lines = [
         f"settles {counted(len(findings), 'finding')}: {reason}",
-        *map(_line, findings[:SHOWN]),
+        *map(finding.line, findings[:SHOWN]),
     ]
     if len(findings) > SHOWN:
         lines.append(f"and {len(findings) - SHOWN:,} more")
@@ -111,24 +109,13 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
 
 
 def _require_known(run: RunContext, name: str | None) -> None:
-    checks = [*CHECKS, *(user.check for user in definition.load(run.settings.checks_dir))]
+    checks = [
+        *CHECKS,
+        *COMPARED,
+        *(user.check for user in definition.load(run.settings.checks_dir)),
+    ]
     blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
     if name not in (None, *blocking):
         raise InvalidInput(
             f"no check {name!r}", where="--check", do=f"choose one of {', '.join(blocking)}"
         )
-
-
-def _open_findings(run: RunContext) -> Iterator[Row]:
-    """Yield the open findings of the time buckets that validate has failed."""
-    standing = Pieces.of(run.control, run.settings, applications.VALIDATE).standing()
-    failed = [entry.time_bucket for entry in standing.rows if entry.state is State.FAILED]
-    return store.open_findings(run.control, run.settings, failed)
-
-
-def _line(finding: Row) -> str:
-    words = [finding["persistence_id"], f"tag {finding['tag']}" if finding["tag"] else ""]
-    return (
-        f"{finding['check_name']}: {' '.join(filter(None, words))}: {finding['detail']}"
-        f" in bucket {iso(from_millis(finding['time_bucket']))}"
-    )

@@ -56,6 +56,27 @@ EVENT_OUT_OF_ORDER = "event_out_of_order"
 TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
 """A partition of the tag views has more rows than is advised for its bucket size."""
 
+DOUBLED_ROW = "doubled_row"
+"""One more row of an event that has its row, under another number or in another time bucket."""
+
+WRONG_NUMBER = "wrong_number"
+"""A row has another tag pid sequence nr than its event's, which the events before it tell."""
+
+PROGRESS_MISSING = "progress_missing"
+"""Rows without a row of tag_write_progress: the actor would number on from 1."""
+
+PROGRESS_BEHIND = "progress_behind"
+"""tag_write_progress stands before the last row: a recovery tags again what has its rows."""
+
+PROGRESS_AHEAD = "progress_ahead"
+"""tag_write_progress stands behind the last event: the next one would leave a gap."""
+
+PROGRESS_WRONG = "progress_wrong"
+"""tag_write_progress has another number or offset than its event."""
+
+SCANNING_AHEAD = "scanning_ahead"
+"""tag_scanning stands behind events that are missing: a recovery would never tag them."""
+
 
 class Layer(StrEnum):
     """What a finding is about."""
@@ -186,4 +207,44 @@ CHECKS = (
         Severity.WARNS,
     ),
 )
-"""All checks but those of users, in the order in which they are shown."""
+"""All checks of validate but those of users, in the order in which they are shown."""
+
+COMPARED = (
+    Check(
+        DOUBLED_ROW,
+        "No event has more than one row under a tag.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        WRONG_NUMBER,
+        "Every row of tag_views has the tag pid sequence nr that its event's predecessors give it.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        PROGRESS_MISSING,
+        "Every persistence id and tag with rows has a row of tag_write_progress.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        PROGRESS_BEHIND,
+        "tag_write_progress names the last event of its persistence id and tag.",
+        Layer.TAG_VIEWS,
+        Severity.WARNS,
+    ),
+    Check(
+        PROGRESS_AHEAD,
+        "tag_write_progress names no event and no number behind the last.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        PROGRESS_WRONG,
+        "tag_write_progress has the number and the offset of the event that it names.",
+        Layer.TAG_VIEWS,
+    ),
+    Check(
+        SCANNING_AHEAD,
+        "tag_scanning stands behind no event without its row, and behind no last event.",
+        Layer.TAG_VIEWS,
+    ),
+)
+"""What only `reconcile check` looks for: it takes all tag views, progress and scanning at once."""

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
-from tidemark.journal.shapes import DELETED, EVENT, PLACED_PROGRESS, SCANNING, TAG_ROWS
+from tidemark.journal.shapes import DELETED, EVENT, PROGRESS, SCANNING, TAG_ROWS
 from tidemark.spark.shapes import shaped
 
 _EVENT = ["persistence_id", "sequence_nr"]
@@ -19,7 +19,7 @@ _EVENT = ["persistence_id", "sequence_nr"]
 @shaped(
     rows=TAG_ROWS,
     index=EVENT,
-    progress=PLACED_PROGRESS,
+    progress=PROGRESS,
     scanning=SCANNING,
     deleted=DELETED,
     returns=TAG_ROWS,
@@ -43,16 +43,51 @@ def extra_rows(
         scanning: tag_scanning of their persistence ids.
         deleted: read after the events.
     """
+    beyond = _beyond_messages(rows, index, progress, scanning, deleted)
+    return beyond.where(F.col("sequence_nr") > F.col("known_to")).select(*rows.columns)
+
+
+@shaped(
+    rows=TAG_ROWS,
+    index=EVENT,
+    progress=PROGRESS,
+    scanning=SCANNING,
+    deleted=DELETED,
+    returns=TAG_ROWS,
+)
+def rows_of_lost_tails(
+    rows: DataFrame,
+    index: DataFrame,
+    progress: DataFrame,
+    scanning: DataFrame,
+    deleted: DataFrame,
+) -> DataFrame:
+    """Return the rows behind the last event of messages that another table knows of.
+
+    The events did exist, so that the rows may be the only copy. The others are `extra_rows`, whose
+    arguments these are.
+    """
+    beyond = _beyond_messages(rows, index, progress, scanning, deleted)
+    return beyond.where(F.col("sequence_nr") <= F.col("known_to")).select(*rows.columns)
+
+
+def _beyond_messages(
+    rows: DataFrame,
+    index: DataFrame,
+    progress: DataFrame,
+    scanning: DataFrame,
+    deleted: DataFrame,
+) -> DataFrame:
+    """Return the rows behind what messages holds and metadata has deleted, with known_to."""
     events = index.groupBy("persistence_id").agg(F.max("sequence_nr").alias("last"))
     written = progress.groupBy("persistence_id").agg(F.max("progress_sequence_nr").alias("written"))
-    known_to = F.when(
-        F.col("last").isNotNull() | F.col("deleted_to").isNotNull(),
-        F.greatest("last", "deleted_to", "written", "scanned_to"),
-    )
     joined = rows
     for known in (events, deleted, written, scanning):
         joined = joined.join(known, on="persistence_id", how="left")
-    return joined.where(F.col("sequence_nr") > known_to).select(*rows.columns)
+    is_known = F.col("last").isNotNull() | F.col("deleted_to").isNotNull()
+    return joined.withColumn(
+        "known_to", F.greatest("last", "deleted_to", "written", "scanned_to")
+    ).where(is_known & (F.col("sequence_nr") > F.greatest("last", "deleted_to")))
 
 
 @shaped(rows=TAG_ROWS, new=EVENT, deleted=DELETED, returns=TAG_ROWS)

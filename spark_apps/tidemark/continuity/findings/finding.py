@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F
 from tidemark.continuity import shapes
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
+from tidemark.window import from_millis, iso
 
 SCHEMA = (
     "time_bucket bigint, check_name string, persistence_id string, tag string, number bigint,"
@@ -45,7 +47,10 @@ class FindingRule:
 
 @shaped(rows=shapes.CHECKED, returns=shapes.FINDINGS)
 def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
-    """Return a finding for each rule that a row breaks, in one pass over the rows."""
+    """Return a finding for each rule that a row breaks, in one pass over the rows.
+
+    Columns of EVIDENCE that the rows have go with it.
+    """
     broken = [
         F.when(
             rule.is_broken,
@@ -59,23 +64,36 @@ def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
         for rule in rules
     ]
     tag = F.col("tag") if "tag" in rows.columns else F.lit("")
+    evidence = [
+        (F.col(name) if name in rows.columns else F.lit(None)).cast(kind).alias(name)
+        for name, kind in shapes.EVIDENCE.items()
+    ]
     return rows.select(
         "time_bucket",
         "persistence_id",
         tag.alias("tag"),
+        *evidence,
         F.explode(F.array_compact(F.array(*broken))).alias("finding"),
-    ).select("time_bucket", "persistence_id", "tag", "finding.*")
+    ).select("time_bucket", "persistence_id", "tag", "finding.*", *shapes.EVIDENCE)
 
 
 @shaped(returns=shapes.FINDINGS)
 def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     """Return all findings of the time buckets, one for each KEY."""
-    findings = reduce(DataFrame.unionByName, parts)
+    return one_of_each(within(reduce(DataFrame.unionByName, parts), buckets))
+
+
+@shaped(findings=shapes.FINDINGS, returns=shapes.FINDINGS)
+def one_of_each(findings: DataFrame) -> DataFrame:
+    """Return one finding for each KEY: two rules of one check can find the same number."""
     return (
-        within(findings, buckets)
-        # Two rules of one check can find the same number.
-        .groupBy(*KEY)
-        .agg(F.min("expected").alias("expected"), F.min("detail").alias("detail"))
+        findings.groupBy(*KEY)
+        .agg(
+            F.min("expected").alias("expected"),
+            F.min("detail").alias("detail"),
+            F.min(F.struct(*shapes.EVIDENCE)).alias("evidence"),
+        )
+        .select(*KEY, "expected", "detail", "evidence.*")
     )
 
 
@@ -102,6 +120,13 @@ def weighed(findings: DataFrame, settlements: DataFrame) -> DataFrame:
         .join(F.broadcast(settlements).alias("s"), on=same, how="left")
         .select("f.*", "s.reason", "s.owner")
     )
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """Return a finding as a line for people."""
+    words = [row["persistence_id"], f"tag {row['tag']}" if row["tag"] else ""]
+    place = f" in bucket {iso(from_millis(row['time_bucket']))}" if row["time_bucket"] else ""
+    return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{place}"
 
 
 @shaped(findings=shapes.FINDINGS)

@@ -22,7 +22,7 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     """
     in_order = Window.partitionBy("persistence_id").orderBy("sequence_nr", "ticks")
     followed = (
-        index.select("persistence_id", "sequence_nr", "ticks", "time_bucket")
+        index.select("persistence_id", "sequence_nr", "timestamp", "ticks", "time_bucket")
         .join(deleted, on="persistence_id", how="left")
         .withColumn("previous", F.lag("sequence_nr").over(in_order))
         .withColumn("expected", _reached(F.col("previous"), F.col("deleted_to")) + 1)
@@ -56,6 +56,7 @@ def out_of_order(index: DataFrame) -> DataFrame:
     followed = index.select(
         "persistence_id",
         "sequence_nr",
+        "timestamp",
         "time_bucket",
         F.lag("sequence_nr").over(in_order).alias("previous"),
         (F.lag("ticks").over(in_order) - F.col("ticks")).alias("behind"),

@@ -217,8 +217,8 @@ def _with_user_checks(
     if not asked.user_checks:
         return findings, warnings
     asked.run.say(f"making {counted(len(asked.user_checks), 'check')} of your own")
-    open_findings = findings.where(F.col("reason").isNull()).select(*warnings.columns)
-    present = open_findings.unionByName(warnings)
+    open_findings = findings.where(F.col("reason").isNull()).select(*shapes.FINDINGS)
+    present = open_findings.unionByName(warnings.select(*shapes.FINDINGS))
     failed = failures(events, rows, present, asked.user_checks, buckets, asked.keep)
     warns = F.col("check_name").isin(
         [check.name for check in asked.checks if check.severity is Severity.WARNS]
@@ -226,8 +226,10 @@ def _with_user_checks(
     blocking = finding.weighed(failed.where(~warns), _settlements(asked.run))
     # Those that warn are told of the planned time buckets only, as Tidemark's own are.
     return (
-        findings.unionByName(blocking),
-        warnings.unionByName(finding.within(failed.where(warns), asked.planned)),
+        findings.unionByName(blocking, allowMissingColumns=True),
+        warnings.unionByName(
+            finding.within(failed.where(warns), asked.planned), allowMissingColumns=True
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity.findings import partition_nr, sequence, tag_sequence, unwritable
+from tidemark.continuity.findings.finding import one_of_each
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.shapes import ABSENT, FINDINGS
 from tidemark.journal import frames
@@ -50,7 +51,7 @@ def count_exempt(absent: DataFrame, deleted: DataFrame, bounds: Bounds) -> int:
     return marked.where(~F.col("is_required") & bounds.holds("expected_time_bucket")).count()
 
 
-@shaped(own=kinds.COLUMNS, absent=ABSENT, returns=kinds.COLUMNS)
+@shaped(own=kinds.COLUMNS, absent=ABSENT, returns=FINDINGS)
 def further_findings(
     keys: ScopedKeys, own: DataFrame, absent: DataFrame, bounds: Bounds, *, of_ids: bool
 ) -> DataFrame:
@@ -85,20 +86,4 @@ def further_findings(
         findings = reduce(DataFrame.unionByName, of_messages, findings)
     # Progress that names no event has no time bucket; the comparison has accused it.
     is_placed = F.col("time_bucket").isNotNull() & bounds.holds("time_bucket")
-    return _as_findings(findings.where(is_placed))
-
-
-@shaped(findings=FINDINGS, returns=kinds.COLUMNS)
-def _as_findings(findings: DataFrame) -> DataFrame:
-    is_of_tag = F.col("check_name").startswith("tag_pid_")
-    number = F.col("number")
-    return kinds.finding(
-        findings,
-        kind=F.col("check_name"),
-        tag=F.col("tag"),
-        sequence_nr=F.when(~is_of_tag, number),
-        time_bucket=F.col("time_bucket"),
-        number=F.when(is_of_tag, number),
-        expected_sequence_nr=F.when(~is_of_tag, F.col("expected")),
-        expected_number=F.when(is_of_tag, F.col("expected")),
-    )
+    return one_of_each(findings.where(is_placed))

@@ -23,8 +23,17 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.continuity.findings import extra_rows
 from tidemark.journal.series import SERIES
-from tidemark.journal.shapes import DELETED, EVENT, MESSAGES, TAG_ROWS, WRITE_PROGRESS
+from tidemark.journal.shapes import (
+    DELETED,
+    EVENT,
+    MESSAGES,
+    PROGRESS,
+    SCANNING,
+    TAG_ROWS,
+    WRITE_PROGRESS,
+)
 from tidemark.reconciliation.findings import shapes
 from tidemark.spark.shapes import shaped
 
@@ -51,20 +60,32 @@ def expected_rows(
         F.col("time_bucket").alias("expected_time_bucket"),
     )
     tagged = index.select(*event, F.explode("tags").alias("tag"), F.lit(False).alias("is_lost"))
-    only_rows = lost.select(*event, "tag", F.lit(True).alias("is_lost"))
-    ranked = tagged.unionByName(only_rows.dropDuplicates(TAGGED_EVENT)).withColumn(
+    only_rows = (
+        lost.select(*event, "tag", F.lit(True).alias("is_lost"), "tag_pid_sequence_nr")
+        .groupBy(*TAGGED_EVENT, "ticks", "expected_time_bucket", "is_lost")
+        .agg(F.max("tag_pid_sequence_nr").alias("own_number"))
+    )
+    ends = sequence_ends(index)
+    ranked = tagged.unionByName(only_rows, allowMissingColumns=True).withColumn(
         "rank", F.row_number().over(order).cast("bigint")
     )
-    headless = sequence_ends(index).where(F.col("lowest_sequence_nr") > 1)
+    headless = ends.where(F.col("lowest_sequence_nr") > 1)
     bases = _bases(
         ranked.join(headless, on="persistence_id", how="left_semi"), rows, progress, gone
     )
-    return ranked.join(bases, on=[*SERIES], how="left").select(
-        *TAGGED_EVENT,
-        "ticks",
-        "expected_time_bucket",
-        (F.coalesce("base", F.lit(0)) + F.col("rank")).alias("expected_number"),
-        "is_lost",
+    is_of_tail = F.col("sequence_nr") > F.coalesce("highest_sequence_nr", F.lit(0))
+    counted = F.coalesce("base", F.lit(0)) + F.col("rank")
+    return (
+        ranked.join(bases, on=[*SERIES], how="left")
+        .join(ends, on="persistence_id", how="left")
+        .select(
+            *TAGGED_EVENT,
+            "ticks",
+            "expected_time_bucket",
+            # Behind the last event nothing is counted: there the rows tell the numbers.
+            F.when(is_of_tail, F.col("own_number")).otherwise(counted).alias("expected_number"),
+            "is_lost",
+        )
     )
 
 
@@ -110,13 +131,33 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
     )
 
 
-@shaped(rows=TAG_ROWS, index=EVENT, deleted=DELETED, returns=TAG_ROWS)
-def rows_of_lost_events(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the tag-view rows whose events are missing from messages before others of their id.
+@shaped(
+    rows=TAG_ROWS,
+    index=EVENT,
+    progress=PROGRESS,
+    scanning=SCANNING,
+    deleted=DELETED,
+    returns=TAG_ROWS,
+)
+def rows_of_lost_events(
+    rows: DataFrame,
+    index: DataFrame,
+    progress: DataFrame,
+    scanning: DataFrame,
+    deleted: DataFrame,
+) -> DataFrame:
+    """Return the tag-view rows whose events have been lost from messages.
 
-    Nobody deletes in the middle, so they have been lost. Behind the last event it cannot be told:
-    there may never have been one.
+    Nobody deletes in the middle, so what is missing before other events has been lost. Behind the
+    last event only progress and scanning tell that there has been one (`extra_rows`).
     """
+    in_the_middle = _rows_in_holes(rows, index, deleted)
+    return in_the_middle.unionByName(
+        extra_rows.rows_of_lost_tails(rows, index, progress, scanning, deleted)
+    )
+
+
+def _rows_in_holes(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:
     deleted_to = F.coalesce("deleted_to", F.lit(0))
     holes = (
         index.join(deleted, on="persistence_id", how="left")

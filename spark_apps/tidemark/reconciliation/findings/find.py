@@ -9,13 +9,12 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity import store
-from tidemark.continuity.shapes import SETTLEMENTS
+from tidemark.continuity.findings.finding import weighed
 from tidemark.reconciliation.findings import continuity, kinds
 from tidemark.reconciliation.findings import rows as compare
 from tidemark.reconciliation.findings.bounds import Bounds
 from tidemark.reconciliation.findings.read import at_once, once, read_keys
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.spark.shapes import shaped
 
 
 @dataclass(frozen=True)
@@ -23,16 +22,23 @@ class Comparison:
     """What a comparison found.
 
     Attributes:
-        findings: `kinds.COLUMNS`, in memory.
-        by_kind: how many of each kind, in the order of `kinds.MEANINGS`, without zeros.
+        found: of shape WEIGHED and EVIDENCE, in memory: all findings, the settled ones too.
+        by_kind: how many open findings of each kind, in the order of `kinds.KINDS`, without zeros.
+        left: how many of them repair leaves as they are.
         read: messages_checked, tag_rows_checked, rows_of_deleted_events, rows_of_lost_events;
             exempt_rows: rows that are missing and need not be there; settled_findings: what would
             be a finding, had nobody settled it.
     """
 
-    findings: DataFrame
+    found: DataFrame
     by_kind: dict[str, int]
+    left: int
     read: dict[str, int]
+
+    @property
+    def findings(self) -> DataFrame:
+        """The findings that nobody has settled."""
+        return self.found.where(F.col("reason").isNull())
 
 
 def find(run: RunContext, scope: Scope) -> Comparison:
@@ -51,32 +57,22 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     own, _ = at_once(compare.all_findings(keys, kept, bounds, of_ids=of_ids, keep=once))
     absent, _ = at_once(continuity.absent_events(keys, bounds))
     further = continuity.further_findings(keys, own, absent, bounds, of_ids=of_ids)
-    everything, total = at_once(own.unionByName(further))
+    everything = kinds.as_findings(own, bounds.bucket_size).unionByName(further)
     settlements = store.settlements(run.spark, run.control, run.settings)
-    findings, still_open = at_once(without_settled(everything, settlements))
-    counted = {row["kind"]: row["count"] for row in findings.groupBy("kind").count().collect()}
-    by_kind = {kind: counted[kind] for kind in kinds.MEANINGS if kind in counted}
+    found, total = at_once(weighed(everything, settlements))
+    counted = (
+        found.where(F.col("reason").isNull())
+        .groupBy("check_name")
+        .agg(F.count("*").alias("findings"), F.count_if(F.expr(kinds.IS_LEFT)).alias("left"))
+        .collect()
+    )
+    number = {row["check_name"]: row["findings"] for row in counted}
+    by_kind = {kind: number[kind] for kind in kinds.KINDS if kind in number}
     exempt = continuity.count_exempt(absent, keys.deleted, bounds)
     read |= {
         "rows_of_deleted_events": kept.of_deleted_events.count(),
         "rows_of_lost_events": kept.of_lost_events.count(),
         "exempt_rows": exempt,
-        "settled_findings": total - still_open,
+        "settled_findings": total - sum(by_kind.values()),
     }
-    return Comparison(findings, by_kind, read)
-
-
-@shaped(findings=kinds.COLUMNS, settlements=SETTLEMENTS, returns=kinds.COLUMNS)
-def without_settled(findings: DataFrame, settlements: DataFrame) -> DataFrame:
-    """Drop the findings of validate's checks that operators have settled as they stand."""
-    number = F.coalesce("f.number", "f.sequence_nr")
-    expected = F.coalesce("f.expected_number", "f.expected_sequence_nr")
-    is_same = [
-        F.col("f.kind") == F.col("s.check_name"),
-        F.col("f.persistence_id") == F.col("s.persistence_id"),
-        F.col("f.tag") == F.col("s.tag"),
-        number == F.col("s.number"),
-        expected.eqNullSafe(F.col("s.expected")),
-    ]
-    settled = F.broadcast(settlements).alias("s")
-    return findings.alias("f").join(settled, on=is_same, how="left_anti").select(*kinds.COLUMNS)
+    return Comparison(found, by_kind, sum(row["left"] for row in counted), read)

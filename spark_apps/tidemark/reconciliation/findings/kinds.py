@@ -1,4 +1,7 @@
-"""The kinds of findings, and the shape of one."""
+"""What the comparison of messages with tag views tells: a difference, with its kind.
+
+The kinds are names of `continuity.findings.checks`.
+"""
 
 from __future__ import annotations
 
@@ -6,59 +9,60 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity.findings import checks
+from tidemark.continuity.shapes import EVIDENCE, FINDINGS
+from tidemark.partitioning import columns
+from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
 
-MISSING_ROW = "missing_row"
-EXTRA_ROW = "extra_row"
-DOUBLED_ROW = "doubled_row"
-WRONG_NUMBER = "wrong_number"
-WRONG_TIME_BUCKET = "wrong_time_bucket"
-UNWRITABLE_EVENT = "unwritable_event"
-PROGRESS_MISSING = "progress_missing"
-PROGRESS_BEHIND = "progress_behind"
-PROGRESS_AHEAD = "progress_ahead"
-PROGRESS_WRONG = "progress_wrong"
-SCANNING_AHEAD = "scanning_ahead"
-
-MEANINGS = {
-    MISSING_ROW: "an event carries the tag and has no row",
-    EXTRA_ROW: "a row whose event does not carry the tag, or lies behind the last one there is",
-    DOUBLED_ROW: "one more row of an event that has its row",
-    WRONG_NUMBER: "a row with another tag pid sequence nr than its event's",
-    WRONG_TIME_BUCKET: "a row in another time bucket than its event's",
-    UNWRITABLE_EVENT: "a tagged event that no reader could read, such as one without a payload",
-    PROGRESS_MISSING: "rows without a row of tag_write_progress",
-    PROGRESS_BEHIND: "tag_write_progress stands before the last row",
-    PROGRESS_AHEAD: "tag_write_progress stands behind the last event",
-    PROGRESS_WRONG: "tag_write_progress has another number or offset than its event",
-    SCANNING_AHEAD: "tag_scanning stands behind events that are missing or do not exist",
-    checks.SEQUENCE_NR_GAP: "events are missing from messages before this one",
-    checks.SEQUENCE_NR_MISSING_HEAD: "the first events are missing from messages",
-    checks.SEQUENCE_NR_DUPLICATE: "one sequence nr belongs to two events: two writers",
-    checks.WRONG_PARTITION_NR: "an event where no reader looks for it",
-    checks.SEQUENCE_NR_LOST_TAIL: "the last events are missing from messages",
-    checks.TAG_PID_SEQUENCE_NR_GAP: "rows of events that are deleted are missing before this one",
-    checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD: "the first rows are missing, and so are their events",
-    checks.TAG_PID_SEQUENCE_NR_DUPLICATE: "two rows of deleted events have one number",
-    checks.TAG_PID_SEQUENCE_NR_OUT_OF_ORDER: "rows of deleted events are not in their order",
-    checks.TAG_PID_SEQUENCE_NR_LOST_TAIL: "the last rows are missing, and so are their events",
-    checks.UNTAGGED_EVENT: "a deleted event that is still in messages has no row",
-}
-"""Every kind, in the order in which reports list them, with what it means.
-
-The first ones are put right by repair. Those with the names of validate's checks are not: what they
-lack is in no table, so a backup or an operator's decision is needed.
-"""
-OF_CONTINUITY = tuple(
-    check.name
-    for check in checks.CHECKS
-    # Both have these under one name; the comparison finds them by itself.
-    if check.name in MEANINGS and check.name not in (EXTRA_ROW, UNWRITABLE_EVENT, WRONG_TIME_BUCKET)
+OF_PROGRESS = (
+    checks.PROGRESS_MISSING,
+    checks.PROGRESS_BEHIND,
+    checks.PROGRESS_AHEAD,
+    checks.PROGRESS_WRONG,
 )
+OF_ROWS = (
+    checks.UNTAGGED_EVENT,
+    checks.EXTRA_ROW,
+    checks.DOUBLED_ROW,
+    checks.WRONG_NUMBER,
+    checks.WRONG_TIME_BUCKET,
+    checks.UNWRITABLE_EVENT,
+)
+OF_CONTINUITY = (
+    checks.SEQUENCE_NR_GAP,
+    checks.SEQUENCE_NR_MISSING_HEAD,
+    checks.SEQUENCE_NR_DUPLICATE,
+    checks.SEQUENCE_NR_LOST_TAIL,
+    checks.WRONG_PARTITION_NR,
+    checks.TAG_PID_SEQUENCE_NR_GAP,
+    checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD,
+    checks.TAG_PID_SEQUENCE_NR_DUPLICATE,
+    checks.TAG_PID_SEQUENCE_NR_LOST_TAIL,
+    checks.TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
+)
+"""What is found beside the comparison, by validate's own code (`continuity`).
 
-NEED_A_WRITE = (MISSING_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)
-NEED_A_DELETE = (EXTRA_ROW, DOUBLED_ROW, WRONG_NUMBER, WRONG_TIME_BUCKET)
-OF_PROGRESS = (PROGRESS_MISSING, PROGRESS_BEHIND, PROGRESS_AHEAD, PROGRESS_WRONG)
+What is missing then is in no table, so no repair brings it back.
+"""
+RULES = {check.name: check.rule for check in (*checks.CHECKS, *checks.COMPARED)}
+KINDS = (*OF_ROWS, *OF_PROGRESS, checks.SCANNING_AHEAD, *OF_CONTINUITY)
+"""Every kind that a comparison looks for, in the order in which reports list them."""
+
+IS_LEFT = (
+    f"check_name IN ({', '.join(repr(name) for name in OF_CONTINUITY)})"
+    f" OR check_name = '{checks.UNTAGGED_EVENT}' AND expected_tag_pid_sequence_nr IS NULL"
+)
+"""The condition for findings that repair leaves as they are.
+
+An untagged event without a number is a deleted one that a crash has left in messages.
+"""
+NEED_A_WRITE = (checks.UNTAGGED_EVENT, checks.WRONG_NUMBER, checks.WRONG_TIME_BUCKET)
+NEED_A_DELETE = (
+    checks.EXTRA_ROW,
+    checks.DOUBLED_ROW,
+    checks.WRONG_NUMBER,
+    checks.WRONG_TIME_BUCKET,
+)
 
 COLUMNS = {
     "kind": "string",
@@ -73,18 +77,85 @@ COLUMNS = {
     "expected_time_bucket": "bigint",
     "expected_number": "bigint",
 }
-"""A finding. The first half is what is stored (null where nothing is), the second what should be.
+"""A difference. The first half is what is stored (null where nothing is), the second what should
+be.
 
 number is the tag pid sequence nr; timestamp a timeuuid, of progress its offset. tag is "" in a
-finding about tag_scanning as a whole. Nothing expected: the row must go.
+difference of tag_scanning as a whole. Nothing expected: the row must go.
 """
 
 
 @shaped(returns=COLUMNS)
-def finding(rows: DataFrame, **values: Column) -> DataFrame:
-    """Return a finding for each row: the given values, its persistence_id, else null."""
+def difference(rows: DataFrame, **values: Column) -> DataFrame:
+    """Return a difference for each row: the given values, its persistence_id, else null."""
     values = {
         **dict.fromkeys(COLUMNS, F.lit(None)),
         "persistence_id": F.col("persistence_id"),
     } | values
     return rows.select(*(values[name].cast(kind).alias(name) for name, kind in COLUMNS.items()))
+
+
+@shaped(differences=COLUMNS, returns={**FINDINGS, **EVIDENCE})
+def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
+    """Return differences as findings, with the numbers that validate gives the same facts.
+
+    A finding is in the time bucket of the event; one of progress in that of its offset, and one of
+    scanning, which has no time, in 0.
+    """
+    kind = F.col("kind")
+    is_scanning = kind == checks.SCANNING_AHEAD
+    own = columns.time_bucket(columns.timeuuid_epoch_ms(F.col("timestamp")), size)
+    place = F.when(is_scanning, F.lit(0)).otherwise(
+        F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(0))
+    )
+    is_by_event = is_scanning | kind.isin(checks.UNTAGGED_EVENT, checks.UNWRITABLE_EVENT)
+    is_of_numbers = kind.isin(checks.DOUBLED_ROW, checks.WRONG_NUMBER, *OF_PROGRESS)
+    stored_number = F.coalesce("number", F.lit(0))
+    values = {
+        "time_bucket": place,
+        "check_name": kind,
+        "persistence_id": F.col("persistence_id"),
+        "tag": F.col("tag"),
+        "number": F.when(is_by_event, F.col("sequence_nr")).otherwise(stored_number),
+        "expected": F.when(is_scanning, F.col("expected_sequence_nr")).when(
+            is_of_numbers, F.col("expected_number")
+        ),
+        "detail": _detail(kind),
+        "held_in": F.when(F.col("time_bucket") != place, F.col("time_bucket")),
+        "tag_pid_sequence_nr": F.col("number"),
+        "expected_tag_pid_sequence_nr": F.col("expected_number"),
+    }
+    shape = {**FINDINGS, **EVIDENCE}
+    return differences.select(
+        *(values.get(name, F.col(name)).cast(type_).alias(name) for name, type_ in shape.items())
+    )
+
+
+def _detail(kind: Column) -> Column:
+    """Return what differs, in a clause for people."""
+    sequence_nr, expected_nr = F.col("sequence_nr"), F.col("expected_sequence_nr")
+    number, expected = F.col("number"), F.col("expected_number")
+    there = F.when(number.isNull(), "no row").otherwise(F.format_string("number %d", number))
+    place = F.when(
+        F.col("time_bucket") != F.col("expected_time_bucket"),
+        F.format_string(" in time bucket %d", F.col("time_bucket")),
+    )
+    wanted = F.when(expected.isNull(), "none").otherwise(F.format_string("number %d", expected))
+    of_row = F.concat(there, F.coalesce(place, F.lit("")), F.lit(", expected "), wanted)
+    of_progress = F.concat(
+        F.when(number.isNull(), F.lit("no progress")).otherwise(there),
+        F.lit(", expected "),
+        F.when(expected_nr.isNull(), F.lit("no progress")).otherwise(
+            F.format_string("number %d at sequence nr %d", expected, expected_nr)
+        ),
+    )
+    of_scanning = F.when(
+        F.col("tag") == "", F.format_string("the last sequence nr is %d", expected_nr)
+    ).otherwise(F.format_string("sequence nr %d has no row", expected_nr))
+    differs = (
+        F.when(kind.isin(*OF_PROGRESS), of_progress)
+        .when(kind == checks.SCANNING_AHEAD, of_scanning)
+        .when(kind == checks.UNWRITABLE_EVENT, F.lit("the event cannot be written"))
+        .otherwise(of_row)
+    )
+    return F.concat(F.format_string("sequence nr %d: ", sequence_nr), differs)

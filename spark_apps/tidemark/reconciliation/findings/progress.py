@@ -11,6 +11,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.continuity.findings import checks
 from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import DELETED, EVENT, SCANNING, TAG_ROWS, WRITE_PROGRESS
 from tidemark.reconciliation.findings import kinds, shapes
@@ -50,7 +51,7 @@ def progress_findings(
         .when(remains, _kind_if_events_remain())
         .otherwise(_kind_if_all_are_deleted())
     )
-    return kinds.finding(
+    return kinds.difference(
         compared.withColumn("kind", kind).where(F.col("kind").isNotNull()),
         kind=F.col("kind"),
         tag=F.col("tag"),
@@ -63,15 +64,32 @@ def progress_findings(
     )
 
 
-@shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, returns=kinds.COLUMNS)
-def scanning_findings(index: DataFrame, scanning: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Find rows of tag_scanning beyond every event that there is or was."""
+@shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, lost=TAG_ROWS, returns=kinds.COLUMNS)
+def scanning_findings(
+    index: DataFrame, scanning: DataFrame, deleted: DataFrame, lost: DataFrame
+) -> DataFrame:
+    """Find rows of tag_scanning beyond every event that there is or was.
+
+    Where rows of lost events show that there was a tail, scanning is not what is wrong.
+
+    Args:
+        index: all events.
+        scanning: tag_scanning.
+        deleted: read after the events.
+        lost: `rows_of_lost_events`.
+    """
     last = F.greatest("highest_sequence_nr", "deleted_to")
+    tails = (
+        lost.join(sequence_ends(index), on="persistence_id", how="left")
+        .where(F.col("sequence_nr") > F.coalesce("highest_sequence_nr", F.lit(0)))
+        .select("persistence_id")
+    )
     ahead = (
         scanning.join(sequence_ends(index), on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .withColumn("expected_sequence_nr", last)
         .where(F.col("scanned_to") > F.col("expected_sequence_nr"))
+        .join(tails, on="persistence_id", how="left_anti")
     )
     return _of_scanning(ahead, F.lit(""))
 
@@ -90,7 +108,7 @@ def skipped_findings(
     In a finding, expected_sequence_nr is the sequence nr of the first such event.
     """
     skipped = (
-        row_findings.where(F.col("kind") == kinds.MISSING_ROW)
+        row_findings.where(F.col("kind") == checks.UNTAGGED_EVENT)
         .select(*SERIES, "sequence_nr")
         .join(progress, on=[*SERIES], how="left")
         .where(F.col("sequence_nr") > F.coalesce("progress_sequence_nr", F.lit(0)))
@@ -139,12 +157,12 @@ def _kind_if_events_remain() -> Column:
         F.when(F.col("due").isNull(), F.lit(None))
         .when(
             F.col("progress_sequence_nr").isNull(),
-            F.when(F.col("settled").isNotNull(), kinds.PROGRESS_MISSING),
+            F.when(F.col("settled").isNotNull(), checks.PROGRESS_MISSING),
         )
-        .when(is_ahead, kinds.PROGRESS_AHEAD)
-        .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), kinds.PROGRESS_BEHIND)
+        .when(is_ahead, checks.PROGRESS_AHEAD)
+        .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), checks.PROGRESS_BEHIND)
         .when(F.col("here").isNull() | is_exact, F.lit(None))
-        .otherwise(kinds.PROGRESS_WRONG)
+        .otherwise(checks.PROGRESS_WRONG)
     )
 
 
@@ -152,9 +170,9 @@ def _kind_if_all_are_deleted() -> Column:
     is_ahead = F.col("progress_sequence_nr") > F.coalesce("deleted_to", F.lit(0))
     is_behind = F.col("progress_number") < F.col("gone.tag_pid_sequence_nr")
     return (
-        F.when(F.col("progress_sequence_nr").isNull(), kinds.PROGRESS_MISSING)
-        .when(is_ahead, kinds.PROGRESS_AHEAD)
-        .when(is_behind, kinds.PROGRESS_BEHIND)
+        F.when(F.col("progress_sequence_nr").isNull(), checks.PROGRESS_MISSING)
+        .when(is_ahead, checks.PROGRESS_AHEAD)
+        .when(is_behind, checks.PROGRESS_BEHIND)
     )
 
 
@@ -163,9 +181,9 @@ def _target(name: str) -> Column:
 
 
 def _of_scanning(rows: DataFrame, tag: Column) -> DataFrame:
-    return kinds.finding(
+    return kinds.difference(
         rows,
-        kind=F.lit(kinds.SCANNING_AHEAD),
+        kind=F.lit(checks.SCANNING_AHEAD),
         tag=tag,
         sequence_nr=F.col("scanned_to"),
         expected_sequence_nr=F.col("expected_sequence_nr"),

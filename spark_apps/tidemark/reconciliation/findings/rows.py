@@ -9,6 +9,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.continuity.findings import checks
 from tidemark.journal.shapes import DELETED, TAG_ROWS
 from tidemark.reconciliation.findings import kinds, shapes
 from tidemark.reconciliation.findings import progress as compare_progress
@@ -41,7 +42,11 @@ class KeptRows:
         """Find them, and keep the frames in memory."""
         return cls(
             keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted)),
-            keep(rows_of_lost_events(keys.rows, keys.index, keys.deleted)),
+            keep(
+                rows_of_lost_events(
+                    keys.rows, keys.index, keys.progress, keys.scanning, keys.deleted
+                )
+            ),
         )
 
 
@@ -76,8 +81,11 @@ def all_findings(
             compare_progress.skipped_findings(of_rows, keys.progress, keys.scanning),
         ]
         if of_ids:
-            scanning = compare_progress.scanning_findings(keys.index, keys.scanning, keys.deleted)
-            parts.append(scanning)
+            parts.append(
+                compare_progress.scanning_findings(
+                    keys.index, keys.scanning, keys.deleted, kept.of_lost_events
+                )
+            )
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -137,9 +145,9 @@ def unwritable_findings(index: DataFrame, bounds: Bounds) -> DataFrame:
     In a finding, tag is "".
     """
     unwritable = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket"))
-    return kinds.finding(
+    return kinds.difference(
         unwritable,
-        kind=F.lit(kinds.UNWRITABLE_EVENT),
+        kind=F.lit(checks.UNWRITABLE_EVENT),
         tag=F.lit(""),
         sequence_nr=F.col("sequence_nr"),
         timestamp=F.col("timestamp"),
@@ -152,12 +160,12 @@ def _classified(exploded: DataFrame, bounds: Bounds) -> DataFrame:
     is_deleted = F.coalesce(F.col("sequence_nr") <= F.col("deleted_to"), F.lit(False))
     kind = (
         F.when(~is_event & is_deleted, F.lit(None))
-        .when(~is_event, kinds.EXTRA_ROW)
-        .when(~is_row & F.col("event.is_required"), kinds.MISSING_ROW)
+        .when(~is_event, checks.EXTRA_ROW)
+        .when(~is_row & F.col("event.is_required"), checks.UNTAGGED_EVENT)
         .when(~is_row, F.lit(None))
-        .when(F.col("has_right") | (F.col("place") > 0), kinds.DOUBLED_ROW)
-        .when(F.col("row.number") != F.col("event.expected_number"), kinds.WRONG_NUMBER)
-        .otherwise(kinds.WRONG_TIME_BUCKET)
+        .when(F.col("has_right") | (F.col("place") > 0), checks.DOUBLED_ROW)
+        .when(F.col("row.number") != F.col("event.expected_number"), checks.WRONG_NUMBER)
+        .otherwise(checks.WRONG_TIME_BUCKET)
     )
     return (
         exploded.select(

@@ -1,90 +1,70 @@
-"""Findings for people: the table `tag_view_finding`, and a few of them as lines."""
+"""The findings of a check: they replace those of its scope in the table `finding`."""
 
 from __future__ import annotations
 
-from typing import cast
-
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
+from tidemark import clock
+from tidemark.context import RunContext
+from tidemark.continuity import store
+from tidemark.continuity.findings import checks, finding
+from tidemark.continuity.shapes import FINDINGS, WEIGHED
 from tidemark.reconciliation.findings import kinds
-from tidemark.settings import Settings
+from tidemark.reconciliation.findings.scope import Scope
 from tidemark.spark.shapes import shaped
-from tidemark.window import from_millis, iso
+from tidemark.window import to_millis
 
-TABLE = "tag_view_finding"
 EXAMPLES = 10
-_NO_TIMEUUID = "00000000-0000-1000-8000-000000000000"
 
 
-@shaped(findings=kinds.COLUMNS)
-def store(findings: DataFrame, settings: Settings, run_id: str) -> None:
-    """Write them under the run's id; they expire by the table's TTL."""
-    rows = findings.withColumns(
-        {
-            "run_id": F.lit(run_id),
-            "journal_keyspace": F.lit(settings.journal_keyspace),
-            # Parts of the key: where nothing is stored, what should be.
-            "time_bucket": F.coalesce("time_bucket", "expected_time_bucket", F.lit(0)),
-            "number": F.coalesce("number", "expected_number", F.lit(0)),
-            "timestamp": F.coalesce("timestamp", F.lit(_NO_TIMEUUID)),
-        }
+@shaped(findings=WEIGHED)
+def replace(run: RunContext, scope: Scope, findings: DataFrame) -> None:
+    """Write the findings of a scope, then delete older ones of the same scope.
+
+    Findings outside it stay, and so do those of checks that a comparison does not make.
+
+    Args:
+        run: the context of the run.
+        scope: what was compared.
+        findings: all that was found, the settled ones too.
+    """
+    settings = run.settings
+    before = store.stored(run.spark, settings).localCheckpoint()
+    [newest] = before.agg(F.max("write_time").alias("write_time")).collect()
+    # After all that is there, whatever the clocks of other machines say.
+    write_time = max(clock.now_micros(), (newest["write_time"] or 0) + 1)
+    of_scope = before.where(_is_of(scope))
+    key = store.BY_CHECK if scope.is_everything else store.BY_KEY
+    everything = (*checks.CHECKS, *checks.COMPARED)
+    if not findings.isEmpty():
+        store.write_findings(findings, everything, settings, run.run_id, write_time)
+    older = of_scope.select(*key).distinct().toLocalIterator()
+    store.delete_older(
+        run.control, settings, (row.asDict() for row in older), write_time, columns=key
     )
-    connector.write(rows, settings.keyspace, TABLE)
 
 
-@shaped(findings=kinds.COLUMNS)
-def examples(findings: DataFrame) -> list[str]:
-    """Return the first findings as lines for reports."""
-    order = ["kind", "persistence_id", "tag", "sequence_nr", "number"]
-    return [_line(row.asDict()) for row in findings.orderBy(*order).limit(EXAMPLES).collect()]
-
-
-def _line(finding: dict[str, object]) -> str:
-    where = f"{finding['kind']}: {finding['persistence_id']}"
-    if finding["tag"]:
-        where += f", tag {finding['tag']}"
-    if finding["kind"] in kinds.OF_CONTINUITY:
-        return f"{where}: {_discontinuity(finding)}"
-    return f"{where}, sequence nr {finding['sequence_nr']}: {_difference(finding)}"
-
-
-def _difference(finding: dict[str, object]) -> str:
-    kind = finding["kind"]
-    if kind in kinds.OF_PROGRESS:
-        stands = "no progress" if finding["number"] is None else f"number {finding['number']}"
-        if finding["expected_sequence_nr"] is None:
-            return f"{stands}, expected no progress"
-        return (
-            f"{stands}, expected number {finding['expected_number']}"
-            f" at sequence nr {finding['expected_sequence_nr']}"
+def _is_of(scope: Scope) -> Column:
+    """Return whether a stored finding is one that a comparison of the scope would find again."""
+    is_of = F.col("check_name").isin(*kinds.KINDS)
+    if scope.persistence_ids is not None:
+        is_of &= F.col("persistence_id").isin(*sorted(scope.persistence_ids))
+    if scope.tags is not None:
+        is_of &= F.col("tag").isin(*sorted(scope.tags))
+    if scope.window is not None:
+        first, end = to_millis(scope.window.start), to_millis(scope.window.end)
+        is_of &= ~F.col("check_name").isin(*kinds.OF_PROGRESS, checks.SCANNING_AHEAD)
+        is_of &= F.col("time_bucket").between(first, end - 1) | F.col("held_in").between(
+            first, end - 1
         )
-    if kind == kinds.SCANNING_AHEAD:
-        if finding["tag"]:
-            return f"sequence nr {finding['expected_sequence_nr']} has no row"
-        return f"the last sequence nr is {finding['expected_sequence_nr'] or 'unknown'}"
-    stored = _place(finding["number"], finding["time_bucket"])
-    expected = _place(finding["expected_number"], finding["expected_time_bucket"])
-    return f"{stored or 'no row'}, expected {expected or 'none'}"
+    return is_of
 
 
-def _discontinuity(finding: dict[str, object]) -> str:
-    is_of_tag = finding["number"] is not None
-    name = "tag pid sequence nr" if is_of_tag else "sequence nr"
-    number = finding["number"] if is_of_tag else finding["sequence_nr"]
-    expected = finding["expected_number" if is_of_tag else "expected_sequence_nr"]
-    text = f"{name} {number}"
-    if expected not in (None, number):
-        text += f", expected {expected}"
-    return f"{text} {_bucket(finding['time_bucket'])}"
-
-
-def _place(number: object, time_bucket: object) -> str:
-    if number is None or time_bucket is None:
-        return ""
-    return f"number {number} {_bucket(time_bucket)}"
-
-
-def _bucket(time_bucket: object) -> str:
-    return f"in time bucket {iso(from_millis(cast('int', time_bucket)))}"
+@shaped(findings=FINDINGS)
+def examples(findings: DataFrame) -> list[str]:
+    """Return the first findings as lines for reports, in the order of `kinds.KINDS`."""
+    listed = F.array(*map(F.lit, kinds.KINDS))
+    kind = F.call_function("array_position", listed, F.col("check_name"))
+    first = findings.orderBy(kind, "persistence_id", "tag", "sequence_nr", "number")
+    return [finding.line(row.asDict()) for row in first.limit(EXAMPLES).collect()]

@@ -13,6 +13,8 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.findings import checks
+from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.journal import bucket_size, messages_by_key
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -32,22 +34,23 @@ FORGOTTEN_BY_ID = 1000
 
 
 def _any_of(names: Iterable[str]) -> str:
-    return f"kind IN ({', '.join(repr(name) for name in names)})"
+    return f"check_name IN ({', '.join(repr(name) for name in names)})"
 
 
 _OF_PROGRESS = _any_of(kinds.OF_PROGRESS)
 # With a tag it speaks of a missing row, and is put right by writing that row.
-_OF_SCANNING = f"{_any_of([kinds.SCANNING_AHEAD])} AND tag = ''"
+_OF_SCANNING = f"{_any_of([checks.SCANNING_AHEAD])} AND tag = ''"
 _IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
 ACTIONS = {
-    "events_quarantined": _any_of([kinds.UNWRITABLE_EVENT]),
-    "tag_rows_written": _any_of(kinds.NEED_A_WRITE),
+    "events_quarantined": _any_of([checks.UNWRITABLE_EVENT]),
+    "tag_rows_written": f"{_any_of(kinds.NEED_A_WRITE)} AND NOT ({kinds.IS_LEFT})",
     "tag_rows_deleted": _any_of(kinds.NEED_A_DELETE),
     "progress_rows_written": f"{_OF_PROGRESS} AND {_IS_EXPECTED}",
     "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {_IS_EXPECTED}",
     "scanning_rows_written": _OF_SCANNING,
 }
-"""What is done, in this order, with the findings (`kinds.COLUMNS`) of which the condition holds."""
+"""What is done, in this order, with the findings of which the condition holds; they have the
+columns of EVIDENCE."""
 
 
 def operation(scope: Scope) -> Operation:
@@ -55,32 +58,32 @@ def operation(scope: Scope) -> Operation:
     return Operation("repair", str(scope), lambda run: _plan(run, scope))
 
 
-@shaped(findings_of_rows=kinds.COLUMNS, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
+@shaped(findings_of_rows={**FINDINGS, **EVIDENCE}, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
 def view_rows(findings_of_rows: DataFrame, messages: DataFrame) -> DataFrame:
     """Return the rows of the tag views that findings require."""
     rows = findings_of_rows.select(
         *messages_by_key.MESSAGE,
         "tag",
-        F.col("expected_number").alias("tag_pid_sequence_nr"),
+        F.col("expected_tag_pid_sequence_nr").alias("tag_pid_sequence_nr"),
         F.col("expected_time_bucket").alias("time_bucket"),
     )
     whole = messages.select(*messages_by_key.MESSAGE, *PAYLOAD_COLUMNS)
     return transform.tag_view_rows(rows.join(whole, on=messages_by_key.MESSAGE, how="inner"))
 
 
-@shaped(findings_of_progress=kinds.COLUMNS, returns=PROGRESS_ROWS)
+@shaped(findings_of_progress={**FINDINGS, **EVIDENCE}, returns=PROGRESS_ROWS)
 def progress_rows(findings_of_progress: DataFrame) -> DataFrame:
     """Return the rows of tag_write_progress that findings require."""
     return findings_of_progress.select(
         "persistence_id",
         "tag",
         F.col("expected_sequence_nr").alias("sequence_nr"),
-        F.col("expected_number").alias("tag_pid_sequence_nr"),
+        F.col("expected_tag_pid_sequence_nr").alias("tag_pid_sequence_nr"),
         F.col("expected_timestamp").alias("offset"),
     )
 
 
-@shaped(findings_of_scanning=kinds.COLUMNS, returns=EVENT)
+@shaped(findings_of_scanning={**FINDINGS, **EVIDENCE}, returns=EVENT)
 def scanning_rows(findings_of_scanning: DataFrame) -> DataFrame:
     """Return the rows of tag_scanning that findings require."""
     return findings_of_scanning.select(
