@@ -46,6 +46,16 @@ SCOPE = Param(
     " everything, and the time buckets that have passed once more. Empty: new.",
 )
 
+LAYERS = Param(
+    [],
+    type=["null", "array"],
+    items={"type": "string", "enum": ["kafka_journal"]},
+    examples=["kafka_journal"],
+    title="Further layers",
+    description="What is looked at beside messages and the tag views, whether time buckets are due"
+    " or not. Empty: nothing else, unless something blocked there.",
+)
+
 STRICT = flag_param(
     "Strict",
     "Fail a projection in which an event is missing, before anything of it is written.",

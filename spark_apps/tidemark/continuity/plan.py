@@ -87,6 +87,8 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
     The times of the ledger bound those of the older findings: a run ends a piece after it has
     written its findings. So a clock behind that of the previous run cannot hide new findings.
     """
+    if not pieces:
+        return clock.now_micros()
     buckets = [piece.time_bucket for piece in pieces]
     ended = [
         to_millis(entry.finished_at.replace(tzinfo=UTC)) + 1

@@ -77,6 +77,30 @@ def delete_older(
     )
 
 
+def delete_older_of(
+    control: Control, settings: Settings, bucket: int, checks: Iterable[str], write_time: int
+) -> None:
+    """Delete the findings of some checks in a time bucket that were written before `write_time`."""
+    control.execute_many(
+        f"DELETE FROM {table(settings.keyspace, FINDING)} USING TIMESTAMP ?"
+        " WHERE journal_keyspace = ? AND time_bucket = ? AND check_name = ?",
+        [(write_time - 1, settings.journal_keyspace, bucket, name) for name in checks],
+    )
+
+
+def newest_write(control: Control, settings: Settings, bucket: int) -> int:
+    """Return the write time (microseconds) of the newest finding in a time bucket; 0 without any.
+
+    `detail` is in every finding.
+    """
+    rows = control.stream(
+        f"SELECT writetime(detail) AS written FROM {table(settings.keyspace, FINDING)}"
+        " WHERE journal_keyspace = ? AND time_bucket = ?",
+        (settings.journal_keyspace, bucket),
+    )
+    return max((row["written"] for row in rows), default=0)
+
+
 def open_findings(control: Control, settings: Settings, buckets: Iterable[int]) -> Iterator[Row]:
     """Yield the findings in the time buckets (epoch ms) that block and that nobody has settled."""
     closed = {_key(row) for row in settled(control, settings)}

@@ -15,13 +15,14 @@ from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings.checks import CHECKS, Severity
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.continuity.user_checks import definition
 from tidemark.errors import InvalidInput
+from tidemark.inspection.layers import LAYERS
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces, State
 from tidemark.reconciliation.operation import Operation
 from tidemark.text import counted
-from tidemark.window import from_millis, iso
 
 MOST = 10_000
 """Findings that are settled at once; each of them is somebody's decision."""
@@ -111,7 +112,9 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
 
 
 def _require_known(run: RunContext, name: str | None) -> None:
-    checks = [*CHECKS, *(user.check for user in definition.load(run.settings.checks_dir))]
+    further = [check for layer in LAYERS for check in layer.checks]
+    of_users = definition.load(run.settings.checks_dir, further)
+    checks = [*CHECKS, *further, *(user.check for user in of_users)]
     blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
     if name not in (None, *blocking):
         raise InvalidInput(
@@ -120,15 +123,15 @@ def _require_known(run: RunContext, name: str | None) -> None:
 
 
 def _open_findings(run: RunContext) -> Iterator[Row]:
-    """Yield the open findings of the time buckets that validate has failed."""
+    """Yield the open findings of the time buckets that validate has failed, and those of none."""
     entries = Pieces.of(run.control, run.settings, applications.VALIDATE).entries()
     failed = [entry.time_bucket for entry in entries if entry.state is State.FAILED]
-    return store.open_findings(run.control, run.settings, failed)
+    return store.open_findings(run.control, run.settings, [NO_TIME_BUCKET, *failed])
 
 
 def _line(finding: Row) -> str:
     words = [finding["persistence_id"], f"tag {finding['tag']}" if finding["tag"] else ""]
     return (
         f"{finding['check_name']}: {' '.join(filter(None, words))}: {finding['detail']}"
-        f" in bucket {iso(from_millis(finding['time_bucket']))}"
+        f" in {place_of(finding['time_bucket'])}"
     )

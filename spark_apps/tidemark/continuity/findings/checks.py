@@ -62,6 +62,7 @@ class Layer(StrEnum):
 
     MESSAGES = "messages"
     TAG_VIEWS = "tag_views"
+    KAFKA_JOURNAL = "kafka_journal"
     USER = "user"
     """What the SELECT of a user's check reads."""
 
@@ -84,6 +85,7 @@ class Check:
         severity: what a finding does.
         is_repairable: whether `reconcile repair` puts a finding right. What is missing from
             messages is in no other table, so only a backup or an operator's decision helps.
+        mend: what puts a finding right that `reconcile repair` does not, for people.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Check:
     layer: Layer
     severity: Severity = Severity.BLOCKS
     is_repairable: bool = True
+    mend: str = ""
 
 
 CHECKS = (

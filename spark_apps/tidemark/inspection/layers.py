@@ -1,0 +1,19 @@
+"""All layers that validate looks at beside messages and the tag views."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tidemark.continuity.findings.checks import Layer
+from tidemark.continuity.layers import FurtherLayer
+from tidemark.inspection.kafka_journal import checks as of_kafka_journal
+from tidemark.inspection.kafka_journal import find as in_kafka_journal
+
+
+class LayerName(StrEnum):
+    """The names of the layers that can be asked for."""
+
+    KAFKA_JOURNAL = Layer.KAFKA_JOURNAL.value
+
+
+LAYERS = (FurtherLayer(Layer.KAFKA_JOURNAL, of_kafka_journal.CHECKS, in_kafka_journal.find),)
