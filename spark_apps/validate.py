@@ -31,7 +31,7 @@ def main(
         list[LayerName] | None,
         typer.Option(
             help="A further layer to look at, beside messages and the tag views, whether time"
-            " buckets are due or not; may be repeated."
+            " buckets are due or not; may be repeated. `storage` is looked at by every run."
         ),
     ] = None,
 ) -> Job:

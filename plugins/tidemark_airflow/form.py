@@ -49,11 +49,11 @@ SCOPE = Param(
 LAYERS = Param(
     [],
     type=["null", "array"],
-    items={"type": "string", "enum": ["kafka_journal"]},
-    examples=["kafka_journal"],
+    items={"type": "string", "enum": ["kafka_journal", "storage"]},
+    examples=["kafka_journal", "storage"],
     title="Further layers",
     description="What is looked at beside messages and the tag views, whether time buckets are due"
-    " or not. Empty: nothing else, unless something blocked there.",
+    " or not. Empty: storage, which every run looks at, and where something has blocked.",
 )
 
 STRICT = flag_param(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -77,24 +76,26 @@ def with_layers(
         return inspection
     checks = [check for layer in layers for check in layer.checks]
     parts = [layer.find(run, keep) for layer in layers]
-    found = keep(
-        finding.of_buckets(
-            [part.select(*inspection.warnings.columns) for part in parts], [NO_TIME_BUCKET]
-        )
+    of_users = [check for check in inspection.checks if check.layer is Layer.USER]
+    others = [check for check in inspection.checks if check.layer is not Layer.USER]
+    looked = replace(
+        inspection,
+        checks=(*others, *checks, *of_users),
+        layers=tuple(layer.layer for layer in layers),
     )
+    parts = [part.select(*inspection.warnings.columns) for part in parts if not part.isEmpty()]
+    if not parts:
+        return looked
+    found = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
     warns = F.col("check_name").isin(
         [check.name for check in checks if check.severity is Severity.WARNS]
     )
     settlements = store.settlements(run.spark, run.control, run.settings)
     blocking = finding.weighed(found.where(~warns), settlements)
-    of_users = [check for check in inspection.checks if check.layer is Layer.USER]
-    others = [check for check in inspection.checks if check.layer is not Layer.USER]
     return replace(
-        inspection,
-        checks=(*others, *checks, *of_users),
-        findings=reduce(DataFrame.unionByName, [inspection.findings, blocking]),
-        warnings=reduce(DataFrame.unionByName, [inspection.warnings, found.where(warns)]),
-        layers=tuple(layer.layer for layer in layers),
+        looked,
+        findings=inspection.findings.unionByName(blocking),
+        warnings=inspection.warnings.unionByName(found.where(warns)),
     )
 
 

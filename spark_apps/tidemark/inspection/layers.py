@@ -8,12 +8,18 @@ from tidemark.continuity.findings.checks import Layer
 from tidemark.continuity.layers import FurtherLayer
 from tidemark.inspection.kafka_journal import checks as of_kafka_journal
 from tidemark.inspection.kafka_journal import find as in_kafka_journal
+from tidemark.inspection.storage import checks as of_storage
+from tidemark.inspection.storage import find as in_storage
 
 
 class LayerName(StrEnum):
     """The names of the layers that can be asked for."""
 
     KAFKA_JOURNAL = Layer.KAFKA_JOURNAL.value
+    STORAGE = Layer.STORAGE.value
 
 
-LAYERS = (FurtherLayer(Layer.KAFKA_JOURNAL, of_kafka_journal.CHECKS, in_kafka_journal.find),)
+LAYERS = (
+    FurtherLayer(Layer.STORAGE, of_storage.CHECKS, in_storage.find, is_always=True),
+    FurtherLayer(Layer.KAFKA_JOURNAL, of_kafka_journal.CHECKS, in_kafka_journal.find),
+)

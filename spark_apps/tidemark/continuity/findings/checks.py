@@ -63,6 +63,8 @@ class Layer(StrEnum):
     MESSAGES = "messages"
     TAG_VIEWS = "tag_views"
     KAFKA_JOURNAL = "kafka_journal"
+    STORAGE = "storage"
+    """How long the tables keep their rows, and how they compact them."""
     USER = "user"
     """What the SELECT of a user's check reads."""
 
