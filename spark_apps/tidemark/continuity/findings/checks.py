@@ -54,7 +54,7 @@ EVENT_OUT_OF_ORDER = "event_out_of_order"
 """An event is older than the one before it: two clocks disagreed (Akka's issue #706)."""
 
 TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
-"""A partition of the tag views has more rows than is advised for its bucket size."""
+"""A partition of the tag views has more rows or bytes than is advised for its bucket size."""
 
 
 class Layer(StrEnum):
@@ -186,7 +186,7 @@ CHECKS = (
     ),
     Check(
         TAG_PARTITION_TOO_LARGE,
-        "No partition of tag_views has more rows than is advised for the bucket size.",
+        "No partition of tag_views has more rows than is advised for the bucket size, or bytes.",
         Layer.TAG_VIEWS,
         Severity.WARNS,
     ),

@@ -209,7 +209,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         known = tails.known(spark, settings)
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
-    warned = keep(warnings(index, rows, settings.bucket_size, planned))
+    warned = keep(warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned))
     findings = keep(finding.weighed(findings, _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
     return Inspection(ValidationScope.ALL, why, asked.checks, findings, warned, counts, moved)
