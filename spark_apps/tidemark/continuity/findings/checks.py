@@ -65,6 +65,7 @@ class Layer(StrEnum):
     KAFKA_JOURNAL = "kafka_journal"
     STORAGE = "storage"
     """How long the tables keep their rows, and how they compact them."""
+    PROJECTIONS = "projections"
     USER = "user"
     """What the SELECT of a user's check reads."""
 
