@@ -11,7 +11,7 @@ from airflow.sdk import DAG
 from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
 from tidemark_airflow.data_docs import DataDocsLink
-from tidemark_airflow.form import FORCE, SCOPE, run_form
+from tidemark_airflow.form import FORCE, LAYERS, SCOPE, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
@@ -23,7 +23,7 @@ with DAG(
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
-    params=run_form(force=FORCE, scope=SCOPE),
+    params=run_form(force=FORCE, scope=SCOPE, layers=LAYERS),
     tags=["tidemark", "chain", "tag views"],
     doc_md=__doc__,
     **defaults(),
@@ -32,7 +32,7 @@ with DAG(
         task_id="validate",
         application_name="validate",
         window=resolve_window(),
-        params_as_options={"--scope": "scope"},
+        params_as_options={"--scope": "scope", "--layer": "layers"},
         outlets=[VALIDATED],
         links=[DataDocsLink()],
     )

@@ -8,8 +8,10 @@ import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
+from tidemark.continuity.layers import Layers
 from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.run import run_window
+from tidemark.inspection.layers import LAYERS, LayerName
 from tidemark.window import Window
 
 
@@ -25,6 +27,13 @@ def main(
             " and the time buckets that have passed once more.",
         ),
     ] = ValidationScope.NEW,
+    layer: Annotated[
+        list[LayerName] | None,
+        typer.Option(
+            help="A further layer to look at, beside messages and the tag views, whether time"
+            " buckets are due or not; may be repeated. `storage` is looked at by every run."
+        ),
+    ] = None,
 ) -> Job:
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 
@@ -35,7 +44,12 @@ def main(
     """
     return Job(
         lambda run: run_window(
-            run, Window.parse(window_start, window_end), force=force, dry_run=dry_run, scope=scope
+            run,
+            Window.parse(window_start, window_end),
+            force=force,
+            dry_run=dry_run,
+            scope=scope,
+            layers=Layers(LAYERS, layer or ()),
         ),
         window=lambda: Window.parse(window_start, window_end),
         dry_run=dry_run,
@@ -49,5 +63,6 @@ if __name__ == "__main__":
         examples=[
             "--window-start 2026-11-20 --window-end 2026-11-21",
             "--window-start 2026-11-20 --window-end 2026-11-21 --scope all",
+            "--window-start 2026-11-20 --window-end 2026-11-21 --layer kafka_journal",
         ],
     )

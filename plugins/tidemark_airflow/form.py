@@ -46,6 +46,16 @@ SCOPE = Param(
     " everything, and the time buckets that have passed once more. Empty: new.",
 )
 
+LAYERS = Param(
+    [],
+    type=["null", "array"],
+    items={"type": "string", "enum": ["kafka_journal", "projections", "storage"]},
+    examples=["kafka_journal", "projections", "storage"],
+    title="Further layers",
+    description="What is looked at beside messages and the tag views, whether time buckets are due"
+    " or not. Empty: storage, which every run looks at, and where something has blocked.",
+)
+
 STRICT = flag_param(
     "Strict",
     "Fail a projection in which an event is missing, before anything of it is written.",

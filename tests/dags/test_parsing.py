@@ -136,7 +136,11 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
     usual = {**common, "dry_run": [False, "boolean"], "force": [False, "boolean"]}
     assert parsed["params"] == {
         "tag_write": {**usual, "strategy": [None, ["null", "string"]]},
-        "validate": {**usual, "scope": [None, ["null", "string"]]},
+        "validate": {
+            **usual,
+            "scope": [None, ["null", "string"]],
+            "layers": [[], ["null", "array"]],
+        },
         "project": {
             **usual,
             "strict": [False, "boolean"],

@@ -234,7 +234,10 @@ def test_what_only_warns_passes_and_is_told(
     ) in lines
     page = (tmp_path / "docs" / result.report["details"]["data_docs"]).read_text()
     assert "nothing is broken, 4 warnings" in page
-    assert "4 rows in one Day partition, at most 3 are advised; bucket size Hour would fit" in page
+    assert (
+        "4 rows (0.0 MB of payload, estimated) in one Day partition, at most 3 are advised" in page
+    )
+    assert "bucket size Hour would fit" in page
     assert '<span class="state warned">' in (tmp_path / "docs" / "index.html").read_text()
 
     # What has been put right is not told again.

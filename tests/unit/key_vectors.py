@@ -33,6 +33,17 @@ TIMEUUIDS = [
 ]
 PARTITIONS = [(1, 0), (500_000, 0), (500_001, 1), (1_000_000, 1), (2**63 - 1, 18446744073709)]
 
+# (id, number of segments, segment of the head): kafka-journal's SegmentNrTest, and two by hand.
+HEAD_SEGMENTS = [
+    *((name, *place) for name in ("id", "ID") for place in ((1, 0), (100, 55), (2**31 - 1, 3355))),
+    ("journal ID", 10_000, 5668),
+    # Hashes of Integer.MIN_VALUE and below zero.
+    ("polygenelubricants", 100, 48),
+    ("ÄÖÜ", 10_000, 6986),
+]
+EVENT_SEGMENTS = [(1, 2, 0), (2, 2, 0), (3, 2, 1), (45_629, 10_000, 4), (2**63 - 1, 2, 2**62 - 1)]
+"""(seq_nr, segment size, segment)."""
+
 
 def slice_vectors() -> list[tuple[str, int, int, str]]:
     """Read the golden vectors as (persistence id, Java hash, slice, entity type)."""

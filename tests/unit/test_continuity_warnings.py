@@ -76,8 +76,32 @@ def test_partition_with_more_rows_than_is_advised(
         + [("p", 1, "", "red", 1, 0, 0), ("p", 1, "", "blue", 1, 0, 60)],
         TAG_ROWS,
     )
-    most = partition_size.advised(size)
-    detail = f"{rows} rows in one {size} partition, at most {most} are advised; {advice}"
-    assert rows_of(partition_size.large_partitions(frame, size)) == (
+    most = partition_size.advised(size, 1)
+    detail = (
+        f"{rows} rows (0.0 MB of payload, estimated) in one {size} partition,"
+        f" at most {most} are advised; {advice}"
+    )
+    assert rows_of(partition_size.large_partitions(frame, size, 1)) == (
         {("tag_partition_too_large", "", "red", rows, most, 60, detail)} if advice else set()
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "row_bytes", "expected"),
+    [
+        (10, 10 << 20, None),
+        (
+            11,
+            10 << 20,
+            "11 rows (110.0 MB of payload, estimated) in one Hour partition, at most 10",
+        ),
+        (2, 60 << 20, "2 rows (120.0 MB of payload, estimated) in one Hour partition, at most 1"),
+    ],
+)
+def test_partition_with_more_bytes_than_are_advised(
+    spark: SparkSession, rows: int, row_bytes: int, expected: str | None
+) -> None:
+    frame = spark.createDataFrame([("p", n, "", "red", n, 0, 0) for n in range(rows)], TAG_ROWS)
+    found = rows_of(partition_size.large_partitions(frame, BucketSize.HOUR, row_bytes))
+    advice = "are advised; bucket size Minute would fit"
+    assert [row[-1] for row in found] == ([f"{expected} {advice}"] if expected else [])

@@ -90,6 +90,8 @@ def write_time(pieces_ledger: Pieces, pieces: Sequence[Piece]) -> int:
     The times of the ledger bound those of the older findings: a run ends a piece after it has
     written its findings. So a clock behind that of the previous run cannot hide new findings.
     """
+    if not pieces:
+        return clock.now_micros()
     # An old piece beside new ones must not have all those in between read.
     day = BucketSize.DAY.milliseconds
     buckets = {piece.time_bucket: piece.time_bucket + day for piece in pieces}

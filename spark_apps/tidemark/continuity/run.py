@@ -13,9 +13,17 @@ from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import COMPARED, Check
 from tidemark.continuity.judgement import expectations
+from tidemark.continuity.layers import (
+    NO_LAYERS,
+    FurtherLayer,
+    Layers,
+    replace_findings,
+    with_layers,
+)
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.reading import tails
-from tidemark.continuity.reading.inspection import inspect, kept_frames
+from tidemark.continuity.reading.inspection import inspect, kept_frames, of_nothing
 from tidemark.continuity.run_findings import RunFindings
 from tidemark.continuity.user_checks import definition
 from tidemark.continuity.user_checks.definition import UserCheck
@@ -35,8 +43,9 @@ def run_window(
     force: bool,
     dry_run: bool,
     scope: ValidationScope = ValidationScope.NEW,
+    layers: Layers = NO_LAYERS,
 ) -> Outcome:
-    """Check the sequence continuity of the window's time buckets.
+    """Check the sequence continuity of the window's time buckets, and further layers.
 
     The outcome of a failed check is FAILED with a `ValidationFailed`; the pieces with findings
     end as failed, and the next run takes them up again.
@@ -47,6 +56,8 @@ def run_window(
         force: also check buckets that passed before, and those that tag-write is not done with.
         dry_run: plan only.
         scope: the part of the journal to look at.
+        layers: the layers that there are beside messages and the tag views; those that are asked
+            for are looked at even if no time bucket is.
 
     Raises:
         InvalidInput: the window does not fit the bucket size, or lies in the future.
@@ -57,11 +68,11 @@ def run_window(
     """
     settings = run.settings
     preflight.check(run, window)
-    user_checks = definition.load(settings.checks_dir)
+    user_checks = definition.load(settings.checks_dir, layers.checks)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
-    is_asked = scope is ValidationScope.ALL
-    if not scheduled.pieces and not is_asked:
+    looks_back = scope is ValidationScope.ALL
+    if not scheduled.pieces and not looks_back and not layers.asked:
         return Outcome(
             RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
         )
@@ -73,11 +84,13 @@ def run_window(
     lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
     details = scheduled.details(later)
     passed = plan.passed(ledger, pieces, owed.buckets)
-    is_idle = not pieces and not (passed and is_asked)
-    if scope is ValidationScope.ALL and passed and not is_idle:
+    is_idle = not pieces and not (passed and looks_back) and not layers.asked
+    if looks_back and passed:
         lines.append(f"{time_buckets(len(passed))} that have passed are looked at once more")
+    chosen = layers.chosen(run)
     if dry_run:
-        plan_lines = [*describe(pieces), *lines]
+        further = [f"looks at {layer.layer}" for layer in chosen]
+        plan_lines = [*describe(pieces), *lines, *further]
         return Outcome(
             RunState.PLANNED, PieceCounts(len(pieces)), lines=plan_lines, details=details
         )
@@ -91,13 +104,14 @@ def run_window(
         pieces,
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
     ) as claimed:
-        findings = _check(run, claimed, scope, passed, owed, user_checks)
-        run.say("judging the findings")
         planned = {piece.time_bucket for piece in pieces}
-        looked_at = planned | (set(passed) if scope is ValidationScope.ALL else set())
+        looked_at = planned | (set(passed) if looks_back else set())
+        findings = _check(run, claimed, scope, passed, owed, user_checks, chosen)
+        run.say("judging the findings")
+        places = looked_at | ({NO_TIME_BUCKET} if chosen else set())
         verdict = expectations.judge(
             expectations.counts_table(
-                findings.known, looked_at, {**findings.by_check, **findings.warned}
+                findings.known, places, {**findings.by_check, **findings.warned}
             ),
             findings.known,
             settings,
@@ -108,7 +122,7 @@ def run_window(
             None if verdict.passed else run_findings.failure(run, findings, verdict, len(looked_at))
         )
         _finish(claimed, findings, error)
-    outcome = _outcome(findings, verdict, error, len(planned | findings.bad_buckets()))
+    outcome = _outcome(findings, verdict, error, planned)
     outcome.lines.extend(lines)
     read = (tables.MESSAGES, settings.events_by_tag_table)
     outcome.details = {
@@ -120,7 +134,7 @@ def run_window(
             "written": [f"{settings.keyspace}.{store.FINDING}"],
         },
     }
-    outcome.done = Window.hull(planned - findings.bad_buckets(), settings.bucket_size)
+    outcome.done = Window.hull(planned - findings.failed(planned), settings.bucket_size)
     return outcome
 
 
@@ -131,9 +145,14 @@ def _check(
     passed: TimeBuckets,
     owed: plan.Owed,
     user_checks: Sequence[UserCheck],
+    layers: Sequence[FurtherLayer],
 ) -> RunFindings:
     with kept_frames() as keep:
-        inspection = inspect(run, scope, claimed.pieces, passed, owed, user_checks, keep)
+        if claimed.pieces or (passed and scope is ValidationScope.ALL):
+            inspection = inspect(run, scope, claimed.pieces, passed, owed, user_checks, keep)
+        else:
+            inspection = of_nothing(run)
+        inspection = with_layers(run, inspection, layers, keep)
         is_open = F.col("reason").isNull()
         by_check = finding.counts(inspection.findings.where(is_open))
         settled = finding.counts(inspection.findings.where(~is_open))
@@ -144,7 +163,11 @@ def _check(
         warned = finding.counts(inspection.warnings)
         everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
         present = {*by_check, *settled, *warned}
-        _replace(run, claimed, everything, inspection.checks, present)
+        write_time = plan.write_time(plan.ledger(run), claimed.pieces)
+        _replace(run, claimed, everything, inspection.checks, present, write_time)
+        claimed.check()
+        is_any = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
+        replace_findings(run, everything, inspection.checks, layers, write_time, is_any=is_any)
         if inspection.tails is not None:
             claimed.check()
             tails.write(inspection.tails, run.settings)
@@ -157,6 +180,7 @@ def _replace(
     findings: DataFrame,
     checks: Sequence[Check],
     present: Collection[tuple[int, str]],
+    write_time: int,
 ) -> None:
     """Replace the findings of the claimed pieces by the new ones.
 
@@ -166,12 +190,12 @@ def _replace(
         findings: of shape WEIGHED.
         checks: all checks.
         present: the time buckets and checks that have any.
+        write_time: of the new ones, microseconds.
     """
     if not claimed.pieces:
         return
     settings = run.settings
     buckets = {piece.time_bucket for piece in claimed.pieces}
-    write_time = plan.write_time(plan.ledger(run), claimed.pieces)
     before = store.stored_in(run.spark, settings, buckets).select(*store.BY_CHECK).distinct()
     compared = {check.name for check in COMPARED}
     # What only `reconcile check` looks for, it replaces.
@@ -189,7 +213,8 @@ def _replace(
 def _finish(claimed: Claim, findings: RunFindings, error: ValidationFailed | None) -> None:
     counts = {piece.time_bucket: findings.of_bucket(piece.time_bucket) for piece in claimed.pieces}
     if error is not None:
-        claimed.finish_some(findings.bad_buckets(), State.FAILED, counts, reason_of(error))
+        failed = findings.failed(counts)
+        claimed.finish_some(failed, State.FAILED, counts, reason_of(error))
     claimed.finish(State.DONE, counts)
 
 
@@ -207,12 +232,13 @@ def _outcome(
     findings: RunFindings,
     verdict: expectations.Verdict,
     error: ValidationFailed | None,
-    planned: int,
+    planned: Collection[int],
 ) -> Outcome:
-    failed = len(findings.bad_buckets()) if error else 0
+    pieces = {*planned, *findings.bad_buckets()}
+    failed = findings.failed(pieces)
     return Outcome(
         RunState.FAILED if error else RunState.DONE,
-        PieceCounts(planned, planned - failed, failed=failed),
+        PieceCounts(len(pieces), len(pieces) - len(failed), failed=len(failed)),
         findings.totals(),
         [*findings.lines(), findings.inspection.line(), f"Data Docs: {verdict.page}"],
         error,

@@ -20,20 +20,20 @@ from tidemark.continuity.findings.checks import (
     UNWRITABLE_EVENT,
     WRONG_PARTITION_NR,
     Check,
+    Layer,
     Severity,
 )
 from tidemark.continuity.judgement.expectations import Verdict
 from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
 from tidemark.errors import Remedy, ValidationFailed
 from tidemark.ledger import applications
 from tidemark.spark.shapes import shaped
 from tidemark.text import counted
-from tidemark.window import from_millis, iso
 
 EXAMPLES = 20
 REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
-_OF_TIDEMARK = frozenset(check.name for check in CHECKS)
 IDS_NAMED = 10
 """Up to so many persistence ids are repaired by name, more with all others."""
 
@@ -119,7 +119,12 @@ class RunFindings:
 
     def bad_buckets(self) -> set[int]:
         """Return the time buckets with findings, epoch ms."""
-        return {bucket for bucket, _ in self.by_check}
+        return {bucket for bucket, _ in self.by_check} - {NO_TIME_BUCKET}
+
+    def failed(self, looked_at: Collection[int]) -> set[int]:
+        """Return the time buckets that do not pass: all of them if a further layer blocks."""
+        blocks_all = any(bucket == NO_TIME_BUCKET for bucket, _ in self.by_check)
+        return set(looked_at) if blocks_all else self.bad_buckets()
 
 
 def _warnings(by_check: Mapping[str, int]) -> dict[str, int]:
@@ -154,16 +159,17 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
     events, tag_rows = (sum(findings.inspection.read_counts[name].values()) for name in READ_COUNTS)
     return RunFacts(
         run.run_id,
-        iso(from_millis(min(looked_at))),
-        iso(from_millis(max(looked_at))),
+        place_of(min(looked_at, default=NO_TIME_BUCKET)),
+        place_of(max(looked_at, default=NO_TIME_BUCKET)),
         run.settings.bucket_size.value,
         findings.inspection.line(),
         events,
         tag_rows,
         findings.checks,
-        [(_purpose(remedy), _command(remedy)) for remedy in _remedies(findings)],
+        [(_purpose(findings, remedy), _command(remedy)) for remedy in _remedies(findings)],
         f"{run.settings.keyspace}.{store.FINDING}",
         findings.settled_facts,
+        findings.inspection.layers,
     )
 
 
@@ -174,10 +180,12 @@ def failure(
     per_check = findings.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     remedies = _remedies(findings)
-    ways = "; ".join(f"{_purpose(remedy)}: `{_command(remedy)}`" for remedy in remedies)
+    ways = "; ".join(f"{_purpose(findings, remedy)}: `{_command(remedy)}`" for remedy in remedies)
+    bad = findings.bad_buckets()
+    places = f" in {len(bad)} of {counted(planned, 'bucket')}" if bad else ""
     return ValidationFailed(
-        f"{counted(sum(per_check.values()), 'finding')} in {len(findings.bad_buckets())} of"
-        f" {counted(planned, 'bucket')} ({kinds}); first: {findings.lines()[0]}",
+        f"{counted(sum(per_check.values()), 'finding')}{places} ({kinds}); first:"
+        f" {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
         do=f"see {verdict.page} and the table {run.settings.keyspace}.{store.FINDING};"
         f" {ways}, then run validate again",
@@ -207,12 +215,15 @@ def _settlement(check: str, facts: CheckFacts) -> Remedy:
     return Remedy(applications.RECONCILE, "settle", options)
 
 
-def _purpose(remedy: Remedy) -> str:
+def _purpose(findings: RunFindings, remedy: Remedy) -> str:
     if remedy.command != "settle":
         return "put right what the journal tells"
     check = remedy.options["check"]
-    if check not in _OF_TIDEMARK:
+    [known] = [known for known in findings.known if known.name == check]
+    if known.layer is Layer.USER:
         return f"put right what your check {check} finds, or give it up"
+    if known.mend:
+        return f"{known.mend}, or give it up"
     if check == WRONG_PARTITION_NR:
         return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events, or give it up"
     if check == UNWRITABLE_EVENT:

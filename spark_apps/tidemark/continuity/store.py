@@ -147,20 +147,39 @@ def delete_older(
         control.execute_many(statement, part)
 
 
+def newest_write(control: Control, settings: Settings, bucket: int) -> int:
+    """Return the write time (microseconds) of the newest finding in a time bucket; 0 without any.
+
+    `detail` is in every finding.
+    """
+    rows = control.stream(
+        f"SELECT writetime(detail) AS written FROM {table(settings.keyspace, FINDING)}"
+        " WHERE journal_keyspace = ? AND time_bucket = ?",
+        (settings.journal_keyspace, bucket),
+    )
+    return max((row["written"] for row in rows), default=0)
+
+
 def open_findings(control: Control, settings: Settings) -> Iterator[Row]:
     """Yield the findings of the journal that block and that nobody has settled."""
+    partitions = control.stream(
+        f"SELECT DISTINCT journal_keyspace, time_bucket FROM {table(settings.keyspace, FINDING)}"
+    )
+    for partition in partitions:
+        if partition["journal_keyspace"] == settings.journal_keyspace:
+            yield from open_findings_in(control, settings, partition["time_bucket"])
+
+
+def open_findings_in(control: Control, settings: Settings, bucket: int) -> Iterator[Row]:
+    """Yield the findings in a time bucket that block and that nobody has settled."""
     closed = {_key(row) for row in settled(control, settings)}
-    name = table(settings.keyspace, FINDING)
-    for partition in control.stream(f"SELECT DISTINCT journal_keyspace, time_bucket FROM {name}"):
-        if partition["journal_keyspace"] != settings.journal_keyspace:
-            continue
-        for row in control.stream(
-            "SELECT time_bucket, check_name, persistence_id, tag, number, expected, detail,"
-            f" severity FROM {name} WHERE journal_keyspace = ? AND time_bucket = ?",
-            (settings.journal_keyspace, partition["time_bucket"]),
-        ):
-            if row["severity"] != Severity.WARNS and _key(row) not in closed:
-                yield row
+    for row in control.stream(
+        "SELECT time_bucket, check_name, persistence_id, tag, number, expected, detail, severity"
+        f" FROM {table(settings.keyspace, FINDING)} WHERE journal_keyspace = ? AND time_bucket = ?",
+        (settings.journal_keyspace, bucket),
+    ):
+        if row["severity"] != Severity.WARNS and _key(row) not in closed:
+            yield row
 
 
 def settle(

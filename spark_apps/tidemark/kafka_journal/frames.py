@@ -109,11 +109,11 @@ def events_of(numbers: DataFrame, heads: DataFrame, settings: Settings) -> DataF
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    segment = F.call_function("div", F.col("sequence_nr") - 1, F.col("segment_size"))
+    segment = columns.journal_segment(F.col("sequence_nr"), F.col("segment_size"))
     keys = numbers.join(heads, on="persistence_id").select(
         F.col("persistence_id").alias("id"),
         "topic",
-        segment.cast("bigint").alias("segment"),
+        segment.alias("segment"),
         F.col("sequence_nr").alias("seq_nr"),
     )
     stored = connector.read_partitions(

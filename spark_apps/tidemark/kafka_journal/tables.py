@@ -6,12 +6,16 @@ include/sql/schema/kafka_journal.cql holds the statements.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables
 from tidemark.settings import Settings
 
 SEGMENTS = 10_000
-"""Number of segments of metajournal for a topic; older releases used only the first 100."""
+"""Number of segments of metajournal for a topic."""
+OLD_SEGMENTS = 100
+"""Number of those of older releases: a head that was written there stays there."""
 DEFAULT_SEGMENT_SIZE = 10_000
 """Number of events in a segment of journal whose head has no segment size, or one below 2."""
 
@@ -44,15 +48,37 @@ METAJOURNAL = TableShape(
 )
 
 
-def require_kafka_journal(control: Control, settings: Settings) -> None:
+_WRITTEN_BY_REPLICATOR = {"partition": "int", "offset": "bigint"}
+JOURNAL_WRITES = replace(
+    JOURNAL,
+    columns={
+        **JOURNAL.columns,
+        **_WRITTEN_BY_REPLICATOR,
+        "origin": "text",
+        "meta_record_id": "uuid",
+    },
+)
+METAJOURNAL_WRITES = replace(
+    METAJOURNAL,
+    columns={**METAJOURNAL.columns, **_WRITTEN_BY_REPLICATOR, "record_id": "uuid"},
+)
+"""The same with the columns that tell how the replicator has written; only checks read them."""
+
+
+def require_kafka_journal(
+    control: Control,
+    settings: Settings,
+    journal: TableShape = JOURNAL,
+    metajournal: TableShape = METAJOURNAL,
+) -> None:
     """Refuse a keyspace whose tables are missing or have another shape.
 
     Raises:
         SchemaMismatch: a table is missing or differs; the message names every difference.
     """
     shapes = {
-        settings.kafka_journal_table: JOURNAL,
-        settings.kafka_metajournal_table: METAJOURNAL,
+        settings.kafka_journal_table: journal,
+        settings.kafka_metajournal_table: metajournal,
     }
     keyspace = settings.kafka_journal_keyspace
     require_tables(

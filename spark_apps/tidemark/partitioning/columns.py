@@ -125,5 +125,18 @@ def message_partitions(
     return F.array(own, own + 1)
 
 
+def head_segment(journal_id: Column, segments: int) -> Column:
+    """Return the segment (bigint) of kafka-journal's metajournal for the head of a journal.
+
+    Spark lowers text as Java does, which kafka-journal uses.
+    """
+    return F.abs(java_hash(F.lower(journal_id)) % segments).cast("bigint")
+
+
+def journal_segment(seq_nr: Column, segment_size: Column) -> Column:
+    """Return the segment (bigint) of kafka-journal's journal for an event; seq_nr is 1 or more."""
+    return F.call_function("div", seq_nr - 1, segment_size).cast("bigint")
+
+
 def _hash_step(unsigned: Column, unit: Column) -> Column:
     return (unsigned * 31 + F.conv(unit, 16, 10).cast("bigint")).bitwiseAND(F.lit(_UINT32_MASK))

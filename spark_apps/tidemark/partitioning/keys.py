@@ -225,6 +225,19 @@ def message_partitions(
     return own, own + 1
 
 
+def head_segment(journal_id: str, segments: int) -> int:
+    """Return the segment of kafka-journal's metajournal for the head of a journal.
+
+    Source: kafka-journal's SegmentNr (docs/real-systems.md); ids that differ in case share one.
+    """
+    return abs(java_hash(journal_id.lower())) % segments
+
+
+def journal_segment(seq_nr: int, segment_size: int) -> int:
+    """Return the segment of kafka-journal's journal for an event; seq_nr is 1 or more."""
+    return (seq_nr - 1) // segment_size
+
+
 def _not_a_timeuuid(text: str) -> InvalidInput:
     return InvalidInput(
         f"{text!r} is not a timeuuid", where="timeuuid", do="use the text of a version 1 UUID"

@@ -96,13 +96,18 @@ def suspicions(
 
 @shaped(index=shapes.NUMBERED_EVENTS, rows=TAG_ROWS, returns=shapes.FINDINGS)
 def warnings(
-    index: DataFrame, rows: DataFrame, size: BucketSize, buckets: Sequence[int]
+    index: DataFrame,
+    rows: DataFrame,
+    size: BucketSize,
+    row_bytes: float,
+    buckets: Sequence[int],
 ) -> DataFrame:
     """Return the findings in the time buckets of the checks that warn, one for each KEY.
 
-    `index` has the events of the buckets and those before them, `rows` all rows of the buckets.
+    `index` has the events of the buckets and those before them, `rows` all rows of the buckets,
+    of `row_bytes` on average.
     """
-    parts = [sequence.out_of_order(index), partition_size.large_partitions(rows, size)]
+    parts = [sequence.out_of_order(index), partition_size.large_partitions(rows, size, row_bytes)]
     return finding.of_buckets(parts, buckets)
 
 

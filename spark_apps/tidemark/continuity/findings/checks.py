@@ -54,7 +54,7 @@ EVENT_OUT_OF_ORDER = "event_out_of_order"
 """An event is older than the one before it: two clocks disagreed (Akka's issue #706)."""
 
 TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
-"""A partition of the tag views has more rows than is advised for its bucket size."""
+"""A partition of the tag views has more rows or bytes than is advised for its bucket size."""
 
 DOUBLED_ROW = "doubled_row"
 """One more row of an event that has its row, under another number or in another time bucket."""
@@ -83,6 +83,10 @@ class Layer(StrEnum):
 
     MESSAGES = "messages"
     TAG_VIEWS = "tag_views"
+    KAFKA_JOURNAL = "kafka_journal"
+    STORAGE = "storage"
+    """How long the tables keep their rows, and how they compact them."""
+    PROJECTIONS = "projections"
     USER = "user"
     """What the SELECT of a user's check reads."""
 
@@ -105,6 +109,7 @@ class Check:
         severity: what a finding does.
         is_repairable: whether `reconcile repair` puts a finding right. What is missing from
             messages is in no other table, so only a backup or an operator's decision helps.
+        mend: what puts a finding right that `reconcile repair` does not, for people.
     """
 
     name: str
@@ -112,6 +117,7 @@ class Check:
     layer: Layer
     severity: Severity = Severity.BLOCKS
     is_repairable: bool = True
+    mend: str = ""
 
 
 CHECKS = (
@@ -202,7 +208,7 @@ CHECKS = (
     ),
     Check(
         TAG_PARTITION_TOO_LARGE,
-        "No partition of tag_views has more rows than is advised for the bucket size.",
+        "No partition of tag_views has more rows than is advised for the bucket size, or bytes.",
         Layer.TAG_VIEWS,
         Severity.WARNS,
     ),

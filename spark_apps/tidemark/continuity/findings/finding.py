@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
-from tidemark.window import from_millis, iso
 
 SCHEMA = (
     "time_bucket bigint, check_name string, persistence_id string, tag string, number bigint,"
@@ -125,7 +125,8 @@ def weighed(findings: DataFrame, settlements: DataFrame) -> DataFrame:
 def line(row: Mapping[str, Any]) -> str:
     """Return a finding as a line for people."""
     words = [row["persistence_id"], f"tag {row['tag']}" if row["tag"] else ""]
-    place = f" in bucket {iso(from_millis(row['time_bucket']))}" if row["time_bucket"] else ""
+    bucket = row["time_bucket"]
+    place = "" if bucket == NO_TIME_BUCKET else f" in bucket {place_of(bucket)}"
     return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{place}"
 
 

@@ -20,21 +20,31 @@ Pekko's manual: thousands of events per day and tag for Day, 100,000s for Hour, 
 MINUTE_ROWS_ADVISED = 10_000_000
 """The same for Minute, where nothing finer is left ("in the order of 10s of millions")."""
 
+BYTES_ADVISED = 100 << 20
+"""Bytes of a partition that Cassandra's manual advises at most."""
 
-def advised(size: BucketSize) -> int:
-    """Return the rows of a partition up to which a bucket size fits."""
-    return MINUTE_ROWS_ADVISED if size is BucketSize.MINUTE else ROWS_ADVISED
+
+def advised(size: BucketSize, row_bytes: float) -> int:
+    """Return the rows of a partition up to which a bucket size fits, of so many bytes each."""
+    rows = MINUTE_ROWS_ADVISED if size is BucketSize.MINUTE else ROWS_ADVISED
+    return min(rows, int(BYTES_ADVISED / max(row_bytes, 1)))
 
 
 @shaped(rows=TAG_ROWS, returns=shapes.FINDINGS)
-def large_partitions(rows: DataFrame, size: BucketSize) -> DataFrame:
+def large_partitions(rows: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
     """Return one finding for each partition with more rows than `advised`.
 
     It concerns no persistence id. Its number is the rows there are, expected the most there should
-    be. `rows` has all rows of each of its partitions.
+    be.
+
+    Args:
+        rows: all rows of each of their partitions.
+        size: the bucket size.
+        row_bytes: the mean bytes of payload in a row, sampled (`cassandra.row_sizes`); the bytes
+            of a partition are an estimate by it.
     """
     counted = rows.groupBy("tag", "time_bucket").agg(F.count("*").alias("rows"))
-    number, most = F.col("rows"), advised(size)
+    number, most = F.col("rows"), advised(size, row_bytes)
     finest_first = sorted(
         (other for other in BucketSize if other.milliseconds < size.milliseconds),
         key=lambda other: other.milliseconds,
@@ -42,11 +52,16 @@ def large_partitions(rows: DataFrame, size: BucketSize) -> DataFrame:
     fits = F.lit(f"no bucket size is finer than {size}")
     for other in finest_first:
         # On average; the finest one is the answer if even that is not enough.
-        is_enough = number * other.milliseconds <= advised(other) * size.milliseconds
+        is_enough = number * other.milliseconds <= advised(other, row_bytes) * size.milliseconds
         advice = F.lit(f"bucket size {other} would fit")
         fits = advice if other is finest_first[0] else F.when(is_enough, advice).otherwise(fits)
     detail = F.concat(
-        F.format_string(f"%d rows in one {size} partition, at most {most:,} are advised; ", number),
+        F.format_string(
+            f"%d rows (%.1f MB of payload, estimated) in one {size} partition, at most {most:,} are"
+            " advised; ",
+            number,
+            number * F.lit(row_bytes / (1 << 20)),
+        ),
         fits,
     )
     placed = counted.withColumn("persistence_id", F.lit(""))

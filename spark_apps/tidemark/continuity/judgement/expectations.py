@@ -21,8 +21,8 @@ from tidemark import clock
 from tidemark.continuity.findings.checks import Check, Severity
 from tidemark.continuity.judgement.facts import RunFacts
 from tidemark.continuity.judgement.history import PAGES, RESULTS, JudgedRun, red_since, runs
+from tidemark.continuity.no_time_bucket import place_of
 from tidemark.settings import Settings
-from tidemark.window import from_millis, iso
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite
@@ -49,12 +49,12 @@ def counts_table(
 ) -> pd.DataFrame:
     """Make a table of the findings: a row for each time bucket, a column for each check.
 
-    Columns out: time_bucket (ISO 8601 text, UTC, for people), and one int64 by each check's name.
+    Columns out: time_bucket (text for people, `place_of`), and one int64 by each check's name.
     """
     return pd.DataFrame(
         [
             {
-                "time_bucket": iso(from_millis(bucket)),
+                "time_bucket": place_of(bucket),
                 **{check.name: counts.get((bucket, check.name), 0) for check in checks},
             }
             for bucket in sorted(buckets)

@@ -53,6 +53,7 @@ class RunFacts:
         ways: what puts it right: its purpose and its command line.
         findings_table: `keyspace.table` that holds every finding.
         settled: the findings that are settled; None if none is.
+        layers: the layers that were looked at beside messages and the tag views.
     """
 
     run_id: str
@@ -66,6 +67,7 @@ class RunFacts:
     ways: Sequence[tuple[str, str]] = ()
     findings_table: str = ""
     settled: SettledFacts | None = None
+    layers: Sequence[str] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return it as Great Expectations keeps it with the result of the run."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.continuity.findings.checks import Severity
+from tidemark.continuity.no_time_bucket import NOWHERE
 
 RESULTS = "results"
 PAGES = "validations"
@@ -85,12 +86,12 @@ class JudgedRun:
     def time_buckets(self) -> int:
         """How many time buckets were looked at."""
         [number] = {check["result"]["element_count"] for check in self._of_checks()}
-        return int(number)
+        return int(number) - bool(self.facts.get("layers"))
 
     @property
     def bad_time_buckets(self) -> set[str]:
         """The time buckets with findings that block, ISO 8601."""
-        return {bucket for _, bucket, _ in self.by_time_bucket(warns=False)}
+        return {bucket for _, bucket, _ in self.by_time_bucket(warns=False)} - {NOWHERE}
 
     @property
     def findings(self) -> int:

@@ -21,8 +21,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tidemark.continuity.judgement import history
 from tidemark.continuity.judgement.history import JudgedRun
+from tidemark.continuity.no_time_bucket import NOWHERE, place_of
 from tidemark.settings import REPOSITORY
-from tidemark.window import from_millis, iso
 
 TEMPLATES = REPOSITORY / "include" / "data_docs"
 PLOTTED = 60
@@ -53,7 +53,7 @@ class PageView:
             undefined=StrictUndefined,
         )
         environment.filters["minute"] = _minute
-        environment.filters["moment"] = lambda millis: _minute(iso(from_millis(millis)))
+        environment.filters["moment"] = lambda millis: _minute(place_of(millis))
         return environment.get_template(page.template).render(page.values)
 
 
@@ -79,6 +79,7 @@ class RunRenderer:
                 "broken": [(check, by_check[check.name]) for check in broken],
                 "passed": passed,
                 "buckets_named": BUCKETS_NAMED,
+                "nowhere": NOWHERE,
             },
         )
 

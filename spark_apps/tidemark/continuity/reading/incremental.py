@@ -144,7 +144,9 @@ def inspect(
         suspicions(keys, absent, removed_rows, buckets, settings.target_partition_size),
         store.settlements(spark, run.control, settings),
     )
-    warned = warnings(around, rows, settings.bucket_size, buckets).localCheckpoint()
+    warned = warnings(
+        around, rows, settings.bucket_size, journal_keys.row_bytes(run), buckets
+    ).localCheckpoint()
     return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -46,31 +47,38 @@ class Inspection:
     """The result of an inspection of a journal.
 
     Attributes:
-        scope: what was looked at.
+        scope: what was looked at; None if no time bucket was.
         why: the reason for looking at everything; empty if only new events were looked at.
         checks: all checks, those of users last.
         findings: of shape WEIGHED, of the checks that block.
         warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets.
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, of shape TAILS; None if no run would read them.
+        layers: the layers that were looked at beside messages and the tag views.
     """
 
-    scope: ValidationScope
+    scope: ValidationScope | None
     why: str
     checks: Sequence[Check]
     findings: DataFrame
     warnings: DataFrame
     read_counts: Mapping[str, Mapping[int, int]]
     tails: DataFrame | None
+    layers: Sequence[str] = ()
 
     def line(self) -> str:
         """Return what was looked at, as a line for people."""
-        everything = f"looked at everything: {self.why}"
-        return "looked at what is new" if self.scope is ValidationScope.NEW else everything
+        of_journal = {
+            None: (),
+            ValidationScope.NEW: ("what is new",),
+            ValidationScope.ALL: (f"everything: {self.why}",),
+        }[self.scope]
+        return f"looked at {', and at '.join([*of_journal, *self.layers])}"
 
-    def details(self) -> dict[str, str]:
+    def details(self) -> dict[str, Any]:
         """Return what was looked at, as fields for programs."""
-        return {"scope": self.scope, "scope_reason": self.why}
+        scope = {} if self.scope is None else {"scope": self.scope, "scope_reason": self.why}
+        return {**scope, "layers": list(self.layers)}
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,14 @@ def kept_frames() -> Iterator[Keep]:
     finally:
         for frame in persisted:
             frame.unpersist()
+
+
+def of_nothing(run: RunContext) -> Inspection:
+    """Return the inspection of no time bucket, which has no checks."""
+    none = local_rows(run.spark, [], finding.SCHEMA)
+    settlements = _settlements(run)
+    counts: dict[str, dict[int, int]] = {name: {} for name in READ_COUNTS}
+    return Inspection(None, "", (), finding.weighed(none, settlements), none, counts, None)
 
 
 def inspect(
@@ -194,7 +210,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         known = tails.known(spark, settings)
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
-    warned = keep(warnings(index, rows, settings.bucket_size, planned))
+    warned = keep(warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned))
     findings = keep(finding.weighed(findings, _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
     return Inspection(ValidationScope.ALL, why, asked.checks, findings, warned, counts, moved)

@@ -27,6 +27,12 @@ from tidemark.tagging import events, rules
 from tidemark.tagging.shapes import READ
 
 
+def row_bytes(run: RunContext) -> float:
+    """Return the mean bytes of payload in a row of the tag views, sampled when Spark was opened."""
+    settings = run.settings
+    return connector.expected(run.spark, settings.journal_keyspace, settings.events_by_tag_table)
+
+
 @shaped(returns=ID)
 def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFrame:
     """Read the persistence ids in all_persistence_ids; without that table the frame is empty."""

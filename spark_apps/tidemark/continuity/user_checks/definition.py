@@ -5,6 +5,7 @@ Nothing here needs Spark; `user_checks.evaluate` checks the SQL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -66,15 +67,20 @@ class UserCheck:
     select: Select
 
 
-def load(directory: Path) -> list[UserCheck]:
+def load(directory: Path, further: Sequence[Check] = ()) -> list[UserCheck]:
     """Read every check of a directory, sorted by name.
+
+    Args:
+        directory: their directory.
+        further: checks of Tidemark beside CHECKS, whose names are taken as well.
 
     Raises:
         InvalidInput: there is no such directory.
         DefinitionError: a file cannot be used, or its name is taken.
     """
     require_directory(directory, "TIDEMARK_CHECKS_DIR", "your checks")
-    taken = {**dict.fromkeys(_TAKEN, "Tidemark"), **{check.name: "Tidemark" for check in CHECKS}}
+    names = (*_TAKEN, *(check.name for check in (*CHECKS, *further)))
+    taken = dict.fromkeys(names, "Tidemark")
     checks = []
     for file in sorted(directory.glob("*.sql")):
         check = _read(file)

@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity.findings import checks
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import BucketSize
@@ -99,14 +100,14 @@ def difference(rows: DataFrame, **values: Column) -> DataFrame:
 def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
     """Return differences as findings, with the numbers that validate gives the same facts.
 
-    A finding is in the time bucket of the event; one of progress in that of its offset, and one of
-    scanning, which has no time, in 0.
+    A finding is in the time bucket of the event; one of progress in that of its offset; one of
+    scanning, which has no time, in none.
     """
     kind = F.col("kind")
     is_scanning = kind == checks.SCANNING_AHEAD
     own = columns.time_bucket(columns.timeuuid_epoch_ms(F.col("timestamp")), size)
-    place = F.when(is_scanning, F.lit(0)).otherwise(
-        F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(0))
+    place = F.when(is_scanning, F.lit(NO_TIME_BUCKET)).otherwise(
+        F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(NO_TIME_BUCKET))
     )
     is_by_event = is_scanning | kind.isin(checks.UNTAGGED_EVENT, checks.UNWRITABLE_EVENT)
     is_of_numbers = kind.isin(checks.DOUBLED_ROW, checks.WRONG_NUMBER, *OF_PROGRESS)

@@ -1,0 +1,135 @@
+"""Layers that validate looks at beside messages and the tag views.
+
+Their findings belong to no time bucket. Those of a layer are replaced as a whole by each look at
+it. If one blocks, no time bucket of the run passes, and each later run looks at its layer again
+until nothing blocks there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.continuity import store
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.checks import Check, Layer, Severity
+from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
+from tidemark.continuity.reading.inspection import Inspection, Keep
+
+
+@dataclass(frozen=True)
+class FurtherLayer:
+    """A layer, its checks, and how it is looked at.
+
+    Attributes:
+        layer: its name.
+        checks: its checks.
+        find: returns the findings of all its checks, of shape FINDINGS, in NO_TIME_BUCKET.
+        is_always: whether each run looks at it, since that is cheap; otherwise one that is asked.
+    """
+
+    layer: Layer
+    checks: Sequence[Check]
+    find: Callable[[RunContext, Keep], DataFrame]
+    is_always: bool = False
+
+
+@dataclass(frozen=True)
+class Layers:
+    """All further layers, and those that somebody has asked for."""
+
+    known: Sequence[FurtherLayer] = ()
+    asked: Collection[str] = ()
+
+    @property
+    def checks(self) -> list[Check]:
+        """The checks of all of them."""
+        return [check for layer in self.known for check in layer.checks]
+
+    def chosen(self, run: RunContext) -> list[FurtherLayer]:
+        """Return those that a run looks at: asked for, looked at always, or blocking by now."""
+        blocking = {
+            row["check_name"]
+            for row in store.open_findings_in(run.control, run.settings, NO_TIME_BUCKET)
+        }
+        return [
+            layer
+            for layer in self.known
+            if layer.is_always
+            or layer.layer in self.asked
+            or not blocking.isdisjoint(check.name for check in layer.checks)
+        ]
+
+
+NO_LAYERS = Layers()
+
+
+def with_layers(
+    run: RunContext, inspection: Inspection, layers: Sequence[FurtherLayer], keep: Keep
+) -> Inspection:
+    """Look at the layers, and add what is found to an inspection."""
+    if not layers:
+        return inspection
+    checks = [check for layer in layers for check in layer.checks]
+    parts = [layer.find(run, keep) for layer in layers]
+    of_users = [check for check in inspection.checks if check.layer is Layer.USER]
+    others = [check for check in inspection.checks if check.layer is not Layer.USER]
+    looked = replace(
+        inspection,
+        checks=(*others, *checks, *of_users),
+        layers=tuple(layer.layer for layer in layers),
+    )
+    parts = [part.select(*inspection.warnings.columns) for part in parts if not part.isEmpty()]
+    if not parts:
+        return looked
+    found = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
+    warns = F.col("check_name").isin(
+        [check.name for check in checks if check.severity is Severity.WARNS]
+    )
+    settlements = store.settlements(run.spark, run.control, run.settings)
+    blocking = finding.weighed(found.where(~warns), settlements)
+    return replace(
+        looked,
+        findings=inspection.findings.unionByName(blocking),
+        warnings=inspection.warnings.unionByName(found.where(warns)),
+    )
+
+
+def replace_findings(
+    run: RunContext,
+    findings: DataFrame,
+    checks: Sequence[Check],
+    layers: Sequence[FurtherLayer],
+    write_time: int,
+    *,
+    is_any: bool,
+) -> None:
+    """Replace the findings of the layers by the new ones; those of other layers stay.
+
+    Two runs may do so at once: whichever has the later write time wins, row by row.
+
+    Args:
+        run: the context of the run.
+        findings: of shape WEIGHED.
+        checks: all checks.
+        layers: the layers that the run has looked at.
+        write_time: microseconds; moved behind that of the newest finding.
+        is_any: whether there are findings in NO_TIME_BUCKET.
+    """
+    if not layers:
+        return
+    newest = store.newest_write(run.control, run.settings, NO_TIME_BUCKET)
+    write_time = max(write_time, newest + 1)
+    if is_any:
+        here = finding.within(findings, [NO_TIME_BUCKET])
+        store.write_findings(here, checks, run.settings, run.run_id, write_time)
+    older = [
+        {"time_bucket": NO_TIME_BUCKET, "check_name": check.name}
+        for layer in layers
+        for check in layer.checks
+    ]
+    store.delete_older(run.control, run.settings, older, write_time)

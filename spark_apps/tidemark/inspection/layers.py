@@ -1,0 +1,29 @@
+"""All layers that validate looks at beside messages and the tag views."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tidemark.continuity.findings.checks import Layer
+from tidemark.continuity.layers import FurtherLayer
+from tidemark.inspection.kafka_journal import checks as of_kafka_journal
+from tidemark.inspection.kafka_journal import find as in_kafka_journal
+from tidemark.inspection.projections import checks as of_projections
+from tidemark.inspection.projections import find as in_projections
+from tidemark.inspection.storage import checks as of_storage
+from tidemark.inspection.storage import find as in_storage
+
+
+class LayerName(StrEnum):
+    """The names of the layers that can be asked for."""
+
+    KAFKA_JOURNAL = Layer.KAFKA_JOURNAL.value
+    PROJECTIONS = Layer.PROJECTIONS.value
+    STORAGE = Layer.STORAGE.value
+
+
+LAYERS = (
+    FurtherLayer(Layer.STORAGE, of_storage.CHECKS, in_storage.find, is_always=True),
+    FurtherLayer(Layer.KAFKA_JOURNAL, of_kafka_journal.CHECKS, in_kafka_journal.find),
+    FurtherLayer(Layer.PROJECTIONS, of_projections.CHECKS, in_projections.find),
+)

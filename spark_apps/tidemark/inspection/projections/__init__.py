@@ -1,0 +1,1 @@
+"""The layer `projections`: their offsets against their sources, and what they wait for."""
