@@ -83,7 +83,7 @@ def with_layers(
         checks=(*others, *checks, *of_users),
         layers=tuple(layer.layer for layer in layers),
     )
-    parts = [part.select(*inspection.warnings.columns) for part in parts if not part.isEmpty()]
+    parts = [finding.with_evidence(part) for part in parts if not part.isEmpty()]
     if not parts:
         return looked
     found = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
@@ -94,8 +94,8 @@ def with_layers(
     blocking = finding.weighed(found.where(~warns), settlements)
     return replace(
         looked,
-        findings=inspection.findings.unionByName(blocking),
-        warnings=inspection.warnings.unionByName(found.where(warns)),
+        findings=inspection.findings.unionByName(blocking, allowMissingColumns=True),
+        warnings=inspection.warnings.unionByName(found.where(warns), allowMissingColumns=True),
     )
 
 

@@ -156,7 +156,7 @@ def _check(
         is_open = F.col("reason").isNull()
         by_check = finding.counts(inspection.findings.where(is_open))
         settled = finding.counts(inspection.findings.where(~is_open))
-        bad = {bucket for bucket, _ in by_check}
+        bad = {bucket for bucket, _ in by_check} - {NO_TIME_BUCKET}
         reopened = passed & bad
         claimed.cover(reopened)
         claimed.extend(plan.begun_again(plan.ledger(run), reopened))

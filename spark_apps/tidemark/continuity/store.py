@@ -91,14 +91,8 @@ def write_findings(
         write_time: microseconds since the epoch.
     """
     now = F.lit(clock.now())
-    whole = findings.withColumns(
-        {
-            name: F.coalesce(
-                F.col(name) if name in findings.columns else F.lit(None),
-                F.lit(_NONE_IN_KEY.get(name)),
-            ).cast(kind)
-            for name, kind in shapes.EVIDENCE.items()
-        }
+    whole = finding.with_evidence(findings).withColumns(
+        {name: F.coalesce(name, F.lit(none)) for name, none in _NONE_IN_KEY.items()}
     )
     rows = _with_first_seen(whole, settings).withColumns(
         {

@@ -77,6 +77,13 @@ def findings_of(rows: DataFrame, rules: Sequence[FindingRule]) -> DataFrame:
     ).select("time_bucket", "persistence_id", "tag", "finding.*", *shapes.EVIDENCE)
 
 
+@shaped(findings=shapes.FINDINGS, returns={**shapes.FINDINGS, **shapes.EVIDENCE})
+def with_evidence(findings: DataFrame) -> DataFrame:
+    """Add the columns of EVIDENCE that are not there, as null."""
+    missing = {name: kind for name, kind in shapes.EVIDENCE.items() if name not in findings.columns}
+    return findings.withColumns({name: F.lit(None).cast(kind) for name, kind in missing.items()})
+
+
 @shaped(returns=shapes.FINDINGS)
 def of_buckets(parts: Sequence[DataFrame], buckets: Iterable[int]) -> DataFrame:
     """Return all findings of the time buckets, one for each KEY."""

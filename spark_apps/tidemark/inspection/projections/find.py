@@ -44,12 +44,12 @@ def find(run: RunContext, _keep: Keep) -> DataFrame:
     waits = [row for definition in definitions for row in _waits(run, definition)]
     parts = [_ahead(run, definition) for definition in definitions]
     of_ledger = local_rows(run.spark, waits, finding.SCHEMA)
-    return reduce(DataFrame.unionByName, [of_ledger, *parts])
+    return reduce(DataFrame.unionByName, map(finding.with_evidence, [of_ledger, *parts]))
 
 
 def _waits(run: RunContext, definition: Definition) -> Iterator[tuple[object, ...]]:
     """Yield the findings by the ledger, as rows of `finding.SCHEMA`."""
-    entries = [e for e in ledger(run, definition).entries() if e.state in _NOT_DONE]
+    entries = [e for e in ledger(run, definition).standing().rows if e.state in _NOT_DONE]
     for entry in entries:
         yield (
             *(NO_TIME_BUCKET, checks.PIECE_NOT_DONE, "", definition.name, entry.time_bucket, None),

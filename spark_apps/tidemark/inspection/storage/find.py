@@ -139,15 +139,17 @@ def _place(definition: Definition, settings: Settings) -> tuple[str, str]:
 def _open(run: RunContext, definition: Definition, now: int) -> set[int]:
     """Return what a projection has not processed since it has begun, whether it may or not."""
     settings = run.settings
-    entries = ledger(run, definition).entries()
-    if not history.has_begun(entries):
+    size = settings.bucket_size.milliseconds
+    standing = ledger(run, definition).standing()
+    first = standing.known.first
+    if first is None or not history.has_begun(standing):
         return set()
-    begin = max(history.begin_of(definition, settings.bucket_size), entries[0].time_bucket)
+    begin = max(history.begin_of(definition, settings.bucket_size), first)
     if definition.source.reads_journal:
         # What validate has failed expires as well.
-        of_validate = Pieces.of(run.control, settings, applications.VALIDATE).entries(begin)
-        known = {entry.time_bucket for entry in of_validate}
+        of_validate = Pieces.of(run.control, settings, applications.VALIDATE).standing()
+        known = of_validate.known.within(begin, now)
     else:
         known = ready_buckets(run, definition, begin, now)
-    size = settings.bucket_size.milliseconds
-    return set(progress(entries, definition.fingerprint, known, size).open_buckets)
+    made = progress(standing.rows, definition.fingerprint, known, size, standing.spans)
+    return set(made.open_buckets)
