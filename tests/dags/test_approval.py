@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from embedded.airflow import rest
 from tests.dags.conftest import Doors
 from tests.dags.fake_application import APPROVAL
@@ -20,6 +22,10 @@ def answered(doors: Doors, answer: str) -> str:
         return state == "awaiting_input" or None
 
     rest.wait_until(f"{run_id} to ask", RUN_S, asks)
+    # Airflow 3.3 fails a task whose answer comes before the scheduler has seen it parked.
+    parked = f"TaskInstance Finished: dag_id=purge, task_id=approve, run_id={run_id},"
+    log = Path(doors.environment["AIRFLOW_HOME"]) / "logs" / "scheduler.log"
+    rest.wait_until(f"{run_id} to be parked", RUN_S, lambda: parked in log.read_text() or None)
     assert rest.task_state(doors.client, "purge", run_id, "purge") is None
     path = f"dags/purge/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
     asked = rest.call(doors.client, "GET", path)

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from embedded.airflow import rest
 from tests.dags.conftest import LINEAGE, PAGES, Doors
 from tests.dags.fake_application import (
+    APPROVAL,
     BROKEN,
     DIES,
     ERROR,
@@ -215,7 +216,7 @@ def test_password_reaches_the_application_and_no_log(doors: Doors) -> None:
     log = rest.task_log(doors.client, "purge", run_id, "purge")
     assert "connected with ***" in log
     assert doors.environment["TIDEMARK_CASSANDRA_PASSWORD"] not in log
-    assert "--apply --retention-days 7" in log
+    assert f"--apply --approved {APPROVAL} --retention-days 7" in log
 
 
 def test_reconcile_gets_its_command_and_what_the_form_names(doors: Doors) -> None:
