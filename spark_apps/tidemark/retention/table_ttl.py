@@ -25,7 +25,7 @@ from tidemark.settings import Settings
 from tidemark.text import counted
 from tidemark.window import from_millis
 
-_OWN = ("finding", "quarantine", "run", "tag_view_finding", "tag_write_tail", "validate_tail")
+_OWN = ("finding", "quarantine", "run", "tag_write_tail", "validate_tail")
 """Tables of Tidemark in which no row is the only truth."""
 
 
