@@ -77,9 +77,9 @@ def test_values_are_of_their_types(tmp_path: Path) -> None:
         ),
         (
             "- {name: a, target: snapshots, keep: 0, events: true}",
-            "2:41",
-            "without a snapshot nothing says up to where events may go",
-            "keep at least one snapshot",
+            "2:38",
+            "keep cannot be 0",
+            "write at least 1",
         ),
         (
             "- {name: a, target: kafka-journal-expiry, zone: Mars/Base}",

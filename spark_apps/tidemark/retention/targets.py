@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from tidemark.context import RunContext
-from tidemark.errors import InvalidInput
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
 from tidemark.retention.needs.events import needed
@@ -63,17 +62,6 @@ def _of_own_table(plan: Callable[[RunContext, int], TargetPlan]) -> Planner:
 
 
 def plan_of(run: RunContext, effective: Effective, known: Mapping[str, Planner]) -> TargetPlan:
-    """Plan one policy.
-
-    Raises:
-        InvalidInput: there is no planner of its target.
-    """
+    """Plan one policy by the planner of its target."""
     policy = effective.policy
-    planner = known.get(policy.target)
-    if planner is None:
-        raise InvalidInput(
-            f"this version cannot purge {policy.target}",
-            where=effective.place,
-            do=f"leave the policy {policy.name} out",
-        )
-    return planner(run, policy)
+    return known[policy.target](run, policy)

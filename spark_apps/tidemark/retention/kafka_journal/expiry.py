@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from functools import partial
 from typing import Protocol
 from zoneinfo import ZoneInfo
@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.kafka_journal import expired
@@ -77,7 +76,7 @@ def plan_expiry(
     """
     settings = run.settings
     expired.require_expiry(run.control, settings)
-    today = _today(policy.zone)
+    today = _day(run.moment, policy.zone)
     replicated = expired.replicated(run.control, settings)
     known = {topic for topic, _ in replicated}
     if unknown := sorted(set(policy.topics or ()) - known):
@@ -102,9 +101,9 @@ def plan_expiry(
     return _plan(run, verdicts, needs, today)
 
 
-def _today(zone: str) -> date:
+def _day(moment: datetime, zone: str) -> date:
     try:
-        return clock.now().astimezone(ZoneInfo(zone)).date()
+        return moment.astimezone(ZoneInfo(zone)).date()
     except (KeyError, ValueError, OSError):
         raise InvalidInput(
             f"no time zone is named {zone!r}",

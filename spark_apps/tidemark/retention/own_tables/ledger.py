@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
@@ -39,7 +38,7 @@ def plan_ledger(run: RunContext, keep_days: int) -> TargetPlan:
             where="retention of the ledger",
             do="keep them for a day at least",
         )
-    ended_before = to_millis(clock.now() - timedelta(days=keep_days))
+    ended_before = to_millis(run.moment - timedelta(days=keep_days))
     found = retention.old_rows(run.control, settings, ended_before)
     old = [rows for rows in found if rows.rows]
 

@@ -140,9 +140,6 @@ class OwnTable(PolicyForm):
         "runs",
         "findings",
         "quarantine",
-        "tails",
-        "offsets-of-gone-ids",
-        "skipped-events",
     ]
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 
