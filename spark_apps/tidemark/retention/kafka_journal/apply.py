@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
+from tidemark.kafka_journal.tables import OLD_SEGMENTS, SEGMENTS
+from tidemark.partitioning.keys import head_segment
 from tidemark.retention.kafka_journal import store
-from tidemark.retention.kafka_journal.journals import Journal, head_segment
+from tidemark.retention.kafka_journal.journals import Journal
 from tidemark.retention.kafka_journal.store import Begun, Doomed
 
 _AT_ONCE = 100
 """Journals that are deleted between two looks at the locks."""
-_OLD_SEGMENTS = 100
-"""Segments of metajournal in older releases of kafka-journal."""
 T = TypeVar("T")
 
 
@@ -102,7 +102,9 @@ def _purge(run: RunContext, going: Sequence[Doomed], ensure_locked: EnsureLocked
 def _finish(run: RunContext, begun: Sequence[Begun]) -> None:
     """Delete what a killed run left of journals whose heads have changed since, or are gone."""
     control, settings = run.control, run.settings
-    segments = [(head_segment(one.id), head_segment(one.id) % _OLD_SEGMENTS) for one in begun]
+    segments = [
+        (head_segment(one.id, SEGMENTS), head_segment(one.id, OLD_SEGMENTS)) for one in begun
+    ]
     keys = [
         (one.topic, segment, one.id)
         for one, own in zip(begun, segments, strict=True)

@@ -16,14 +16,15 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.kafka_journal import expired
+from tidemark.kafka_journal.tables import SEGMENTS
 from tidemark.partitioning import columns
+from tidemark.partitioning.keys import head_segment
 from tidemark.retention.kafka_journal import store
 from tidemark.retention.kafka_journal.apply import Verdicts, purge
 from tidemark.retention.kafka_journal.journals import (
     MOST_SEGMENTS,
     Head,
     Journal,
-    head_segment,
     reason_to_keep,
 )
 from tidemark.retention.kafka_journal.store import Begun
@@ -203,7 +204,7 @@ def _judge(
     needs_all: str,
 ) -> Verdicts:
     old = [one.head for one in journals if one.head.is_old]
-    keys = [(head.topic, head_segment(head.id), head.id) for head in old]
+    keys = [(head.topic, head_segment(head.id, SEGMENTS), head.id) for head in old]
     found = store.heads(run.control, run.settings, keys)
     hidden = {head for head, other in zip(old, found, strict=True) if other is not None}
     doomed, kept = [], []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidemark.kafka_journal.tables import SEGMENTS
-from tidemark.partitioning.keys import java_hash
+from tidemark.partitioning.keys import head_segment, journal_segment
 
 MOST_SEGMENTS = 100_000
 """Segments of one journal that are deleted at once: more are those of a seq_nr that leaps."""
@@ -47,7 +47,7 @@ class Head:
     @property
     def is_old(self) -> bool:
         """Whether the head lies in a segment of an older release's formula."""
-        return self.segment != head_segment(self.id)
+        return self.segment != head_segment(self.id, SEGMENTS)
 
     def segments(self) -> tuple[int, int]:
         """Return the first and the last segment of journal that a purge deletes.
@@ -57,8 +57,8 @@ class Head:
         writes").
         """
         bounds = (self.deleted_to or 1, self.deletes_to)
-        first = (max(min(self.seq_nr, bounds[0]), 1) - 1) // self.segment_size
-        last = (max(bounds[1], 1) - 1) // self.segment_size
+        first = journal_segment(max(min(self.seq_nr, bounds[0]), 1), self.segment_size)
+        last = journal_segment(max(bounds[1], 1), self.segment_size)
         return max(first - 1, 0), last + 1
 
 
@@ -85,11 +85,6 @@ class Journal:
     def segment_count(self) -> int:
         """The number of segments to delete."""
         return self.last_segment - self.first_segment + 1
-
-
-def head_segment(journal_id: str) -> int:
-    """Return the segment of metajournal that a reader looks for a head in first."""
-    return abs(java_hash(journal_id.lower())) % SEGMENTS
 
 
 def reason_to_keep(journal: Journal, replicated: Mapping[tuple[str, int], int]) -> str:
