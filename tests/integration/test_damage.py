@@ -148,6 +148,11 @@ def no_payload(journal: Journal, pid: str) -> None:
     set_progress(journal, pid, "blue", 6, 4)
 
 
+def untagged_without_payload(journal: Journal, pid: str) -> None:
+    event = message(pid, 9, 3.9, set(), event=None, partition_nr=8 // PARTITION_SIZE)
+    journal.insert("messages", [event])
+
+
 def clock_that_went_back(journal: Journal, pid: str) -> None:
     delete_message(journal, stored(journal, pid, 6))
     lost_rows("blue", 4)(journal, pid)
@@ -266,6 +271,11 @@ DAMAGES = {
     ),
     "an event without payload": Damage(
         no_payload, {("unwritable_event", "", 8, None, 3)}, {("unwritable_event", "", 8, 0)}
+    ),
+    "an untagged event without payload": Damage(
+        untagged_without_payload,
+        {("null_payload", "", 9, None, 3)},
+        {("null_payload", "", 9, 0)},
     ),
     "a clock that went back": Damage(
         clock_that_went_back, {("event_out_of_order", "", 6, None, 2)}, only_warns=True
