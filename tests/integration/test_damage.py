@@ -136,16 +136,28 @@ def wrong_partition(journal: Journal, pid: str) -> None:
     journal.insert("messages", [{**event, "partition_nr": 3}])
 
 
+def lost_payload(number: int) -> Callable[[Journal, str], None]:
+    def lose(journal: Journal, pid: str) -> None:
+        row = stored(journal, pid, number)
+        journal.control.execute(
+            f"UPDATE {journal.keyspace}.messages SET event = null WHERE persistence_id = ?"
+            " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?",
+            [row[name] for name in ("persistence_id", "partition_nr", "sequence_nr", "timestamp")],
+        )
+
+    return lose
+
+
 def no_payload(journal: Journal, pid: str) -> None:
-    row = stored(journal, pid, 8)
-    journal.control.execute(
-        f"UPDATE {journal.keyspace}.messages SET event = null WHERE persistence_id = ?"
-        " AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?",
-        [row[name] for name in ("persistence_id", "partition_nr", "sequence_nr", "timestamp")],
-    )
+    lost_payload(8)(journal, pid)
     together(lost_rows("red", 6), lost_rows("blue", 5))(journal, pid)
     set_progress(journal, pid, "red", 7, 5)
     set_progress(journal, pid, "blue", 6, 4)
+
+
+def untagged_without_payload(journal: Journal, pid: str) -> None:
+    event = message(pid, 9, 3.9, set(), event=None, partition_nr=8 // PARTITION_SIZE)
+    journal.insert("messages", [event])
 
 
 def clock_that_went_back(journal: Journal, pid: str) -> None:
@@ -266,6 +278,14 @@ DAMAGES = {
     ),
     "an event without payload": Damage(
         no_payload, {("unwritable_event", "", 8, None, 3)}, {("unwritable_event", "", 8, 0)}
+    ),
+    "a payload that only the rows still have": Damage(
+        lost_payload(4), {("null_payload", "", 4, None, 1)}, {("null_payload", "", 4, 0)}
+    ),
+    "an untagged event without payload": Damage(
+        untagged_without_payload,
+        {("null_payload", "", 9, None, 3)},
+        {("null_payload", "", 9, 0)},
     ),
     "a clock that went back": Damage(
         clock_that_went_back, {("event_out_of_order", "", 6, None, 2)}, only_warns=True

@@ -26,7 +26,8 @@ Found = tuple[str, str, int, int | None, int]
 class Event:
     """A row of messages; `copy` tells apart events with the same sequence nr.
 
-    An unwritable event has no row in tag_views. A misplaced one lies in a wrong partition.
+    An unwritable event has no row in tag_views. A misplaced one lies in a wrong partition. An empty
+    one has no payload.
     """
 
     number: int
@@ -35,6 +36,7 @@ class Event:
     copy: int = 0
     is_unwritable: bool = False
     is_misplaced: bool = False
+    is_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def expected_findings(
     every = [
         *_sequence(history),
         *_misplaced(history),
+        *_empty(history),
         *_lost_tail(history, last),
         *_untagged(history, removed),
         *_extra(history),
@@ -139,6 +142,12 @@ def _misplaced(history: History) -> Iterable[Found]:
     for event in history.events:
         if event.is_misplaced and event.number > (history.deleted_to or 0):
             yield "wrong_partition_nr", "", event.number, None, event.bucket
+
+
+def _empty(history: History) -> Iterable[Found]:
+    for event in history.events:
+        if event.is_empty and not event.is_unwritable and event.number > (history.deleted_to or 0):
+            yield "null_payload", "", event.number, None, event.bucket
 
 
 def _lost_tail(history: History, last: int) -> Iterable[Found]:
@@ -257,6 +266,7 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
                 *(pid, e.number, TIMESTAMP, e.bucket * 10 + e.copy, e.bucket, [*e.tags] or None),
                 # The first row of a pair is in its own partition, the second in the next one.
                 (e.number - 1) // 2 + (-1 if e.is_misplaced else (e.number - 1) % 2),
+                not e.is_empty,
             )
             for pid, history in items
             for e in history.events
@@ -267,6 +277,7 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
         "time_bucket bigint",
         "tags array<string>",
         "partition_nr bigint",
+        "has_payload boolean",
     )
     rows = frame(
         [

@@ -134,11 +134,13 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
         _frame(
             spark,
             "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
-            " time_bucket bigint, tags array<string>, cause string, partition_nr bigint",
+            " time_bucket bigint, tags array<string>, cause string, partition_nr bigint,"
+            " has_payload boolean",
             (
                 (
                     *(pid, e.number, e.timestamp, e.ticks, e.time_bucket, _tags(e), e.cause),
                     99 if e.number in history.misplaced else (e.number - 1) // 3 + e.number % 2,
+                    e.cause is None,
                 )
                 for pid, history in items
                 for e in history.events

@@ -75,6 +75,18 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         replace(WHOLE.without_events(*range(6)), deleted_to=5),
         set(),
     ),
+    "no payload": (
+        replace(WHOLE, events=tuple(replace(e, is_empty=e.number in (3, 4)) for e in WHOLE.events)),
+        {("null_payload", "", 3, None, 3), ("null_payload", "", 4, None, 4)},
+    ),
+    "no payload, deleted": (
+        replace(
+            WHOLE,
+            events=tuple(replace(e, is_empty=e.number == 3) for e in WHOLE.events),
+            deleted_to=3,
+        ),
+        set(),
+    ),
     "tag gap": (
         WHOLE.without_events(2).without_rows(2),
         {

@@ -294,6 +294,27 @@ def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) 
     }
 
 
+def test_row_of_a_lost_payload_stays_and_keeps_its_number(spark: SparkSession) -> None:
+    whole = History.whole((1, "a"), (2, "ab"), (3, "a"))
+    emptied = {event._replace(cause="no payload") for event in whole.events if event.number == 2}
+    others = {event for event in whole.events if event.number != 2}
+    journal = {
+        "with its rows": replace(whole, events=frozenset(others | emptied)),
+        "with one of them": replace(
+            whole.without_rows(whole.row("b", 1)).with_progress("b", None),
+            events=frozenset(others | emptied),
+        ),
+    }
+
+    found = findings_of(spark, journal)
+
+    assert {(row["persistence_id"], row["check_name"], row["sequence_nr"]) for row in found} == {
+        ("with its rows", "null_payload", 2),
+        ("with one of them", "null_payload", 2),
+    }
+    assert repaired(spark, journal, found) == (journal, 0)
+
+
 def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> None:
     whole = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, ""))
 

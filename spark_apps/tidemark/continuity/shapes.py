@@ -50,6 +50,11 @@ CHECKED: Shape = {**PLACED, "persistence_id": "string"}
 """Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
 NUMBERED_EVENTS: Shape = {**MESSAGE_KEYS, "ticks": "bigint", "time_bucket": "bigint"}
 PARTITIONED: Shape = {**PARTITIONED_EVENTS, "time_bucket": "bigint"}
+WITH_OR_WITHOUT_PAYLOAD: Shape = {
+    **MESSAGE_KEYS,
+    "time_bucket": "bigint",
+    "has_payload": "boolean",
+}
 ABSENT: Shape = {
     **MESSAGE_KEYS,
     "tag": "string",

@@ -14,6 +14,7 @@ from tidemark.continuity.findings import (
     finding,
     partition_nr,
     partition_size,
+    payload,
     row_place,
     sequence,
     tag_sequence,
@@ -31,7 +32,7 @@ class JournalKeys:
 
     Attributes:
         index: `journal.frames.message_index`.
-        placed: of it, with partition_nr, the events of the time buckets at least.
+        placed: of it, with partition_nr and has_payload, the events of the time buckets at least.
         rows: `journal.frames.tag_view_keys`.
         progress: `journal.frames.placed_progress`.
         scanning: `journal.frames.scanning`.
@@ -117,6 +118,7 @@ def _others(
     return [
         sequence.sequence_findings(keys.index, keys.deleted),
         partition_nr.misplaced_events(keys.placed, keys.deleted, target_partition_size),
+        payload.null_payloads(keys.placed, keys.deleted, keys.unwritable),
         sequence.lost_tails(
             keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, last
         ),

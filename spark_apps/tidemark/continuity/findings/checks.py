@@ -23,6 +23,10 @@ SEQUENCE_NR_LOST_TAIL = "sequence_nr_lost_tail"
 WRONG_PARTITION_NR = "wrong_partition_nr"
 """An event lies in a partition of messages where no reader looks for its sequence nr."""
 
+NULL_PAYLOAD = "null_payload"
+"""An event has no payload (its column `event` is null): whoever replays it fails. Pekko always
+writes one. A tagged event without its row is an unwritable event instead."""
+
 TAG_PID_SEQUENCE_NR_GAP = "tag_pid_sequence_nr_gap"
 """Numbers are missing between two rows of a (persistence id, tag): a reader fails there."""
 
@@ -148,6 +152,12 @@ CHECKS = (
         WRONG_PARTITION_NR,
         "Every event lies in the partition of its sequence nr (TIDEMARK_TARGET_PARTITION_SIZE), or,"
         " as a write group may, in the next one.",
+        Layer.MESSAGES,
+        is_repairable=False,
+    ),
+    Check(
+        NULL_PAYLOAD,
+        "Every event in messages has its payload.",
         Layer.MESSAGES,
         is_repairable=False,
     ),

@@ -225,7 +225,7 @@ def _events(
     end = max(buckets) + settings.bucket_size.milliseconds
     payload = events.READ if tag_rules else ()
     messages = frames.indexed_between(
-        run.spark, settings, min(buckets), end, "partition_nr", *payload
+        run.spark, settings, min(buckets), end, "partition_nr", *payload, with_has_payload=True
     )
     new = finding.within(messages, buckets)
     return journal_keys.with_rule_tags(run, new, tag_rules) if tag_rules else new

@@ -42,13 +42,14 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
-@shaped(returns={**MESSAGES, "partition_nr": "bigint"})
+@shaped(returns={**MESSAGES, "partition_nr": "bigint", "has_payload": "boolean"})
 def index(run: RunContext, tag_rules: Sequence[rules.TagRule]) -> DataFrame:
     """Read every message with the tags under which it should have rows, see `with_rule_tags`."""
-    if not tag_rules:
-        return frames.message_index(run.spark, run.settings, "partition_nr")
-    messages = frames.message_index(run.spark, run.settings, "partition_nr", *events.READ)
-    return with_rule_tags(run, messages, tag_rules)
+    payload = events.READ if tag_rules else ()
+    messages = frames.message_index(
+        run.spark, run.settings, "partition_nr", *payload, with_has_payload=True
+    )
+    return with_rule_tags(run, messages, tag_rules) if tag_rules else messages
 
 
 @shaped(messages=READ, returns=MESSAGES)

@@ -12,7 +12,14 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import partition_nr, sequence, tag_sequence, unwritable
+from tidemark.continuity.findings import (
+    checks,
+    partition_nr,
+    payload,
+    sequence,
+    tag_sequence,
+    unwritable,
+)
 from tidemark.continuity.findings.finding import one_of_each
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.shapes import ABSENT, FINDINGS
@@ -81,6 +88,9 @@ def further_findings(
         of_messages = [
             sequence.sequence_findings(keys.index, deleted),
             partition_nr.misplaced_events(keys.index, deleted, bounds.target_partition_size),
+            payload.null_payloads(
+                keys.index, deleted, own.where(F.col("kind") == checks.UNWRITABLE_EVENT)
+            ),
             ends.join(ids, on="persistence_id", how="left_anti"),
         ]
         findings = reduce(DataFrame.unionByName, of_messages, findings)

@@ -28,6 +28,7 @@ from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import (
     DELETED,
     EVENT,
+    MESSAGE_KEYS,
     MESSAGES,
     PROGRESS,
     SCANNING,
@@ -133,7 +134,7 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
 
 @shaped(
     rows=TAG_ROWS,
-    index=EVENT,
+    index={**MESSAGE_KEYS, "has_payload": "boolean"},
     progress=PROGRESS,
     scanning=SCANNING,
     deleted=DELETED,
@@ -146,15 +147,24 @@ def rows_of_lost_events(
     scanning: DataFrame,
     deleted: DataFrame,
 ) -> DataFrame:
-    """Return the tag-view rows whose events have been lost from messages.
+    """Return the tag-view rows whose events, or their payloads, have been lost from messages.
 
     Nobody deletes in the middle, so what is missing before other events has been lost. Behind the
-    last event only progress and scanning tell that there has been one (`extra_rows`).
+    last event only progress and scanning tell that there has been one (`extra_rows`). Of an event
+    that has no payload any more, the row may have the only copy of it.
     """
-    in_the_middle = _rows_in_holes(rows, index, deleted)
-    return in_the_middle.unionByName(
-        extra_rows.rows_of_lost_tails(rows, index, progress, scanning, deleted)
-    )
+    parts = [
+        _rows_in_holes(rows, index, deleted),
+        extra_rows.rows_of_lost_tails(rows, index, progress, scanning, deleted),
+        _rows_of_emptied_events(rows, index),
+    ]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _rows_of_emptied_events(rows: DataFrame, index: DataFrame) -> DataFrame:
+    event = ["persistence_id", "sequence_nr", "timestamp"]
+    emptied = index.where(~F.col("has_payload")).select(event)
+    return rows.join(emptied, on=event, how="left_semi").select(*rows.columns)
 
 
 def _rows_in_holes(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:

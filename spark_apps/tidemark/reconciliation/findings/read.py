@@ -27,7 +27,8 @@ class ScopedKeys:
     """What messages and tag views hold, without payloads; all in memory.
 
     Attributes:
-        index: `tagging.events.index_of` with partition_nr, and the tags of the scope only.
+        index: `tagging.events.index_of` with partition_nr and has_payload, and the tags of the
+            scope only.
         rows: `tag_view_keys`.
         progress: `write_progress`.
         scanning: `scanning`.
@@ -71,6 +72,7 @@ def read_keys(run: RunContext, scope: Scope) -> tuple[ScopedKeys, dict[str, int]
     scanning, _ = at_once(of_ids(frames.scanning(spark, settings)))
     rows, row_count = at_once(of_tags(of_ids(frames.tag_view_keys(spark, settings))))
     messages = of_ids(frames.message_index(spark, settings, "partition_nr", *events.READ))
+    messages = messages.withColumn("has_payload", F.col("event").isNotNull())
     tag_rules = rules.load(settings.tagging_dir)
     rules.check(spark, tag_rules)
     index, message_count = at_once(_with_tags(events.index_of(messages, tag_rules), scope.tags))

@@ -73,7 +73,7 @@ def all_findings(
     gone = kept.of_deleted_events
     expected = keep(expected_rows(keys.index, keys.rows, keys.progress, gone, kept.of_lost_events))
     of_rows = keep(row_findings(expected, keys.rows, keys.deleted, bounds))
-    of_events = unwritable_findings(keys.index, bounds)
+    of_events = unwritable_findings(keys.index, kept.of_lost_events, bounds)
     parts = [of_rows, of_events]
     if bounds.window is None:
         parts += [
@@ -138,13 +138,15 @@ def row_findings(
     return _classified(exploded, bounds)
 
 
-@shaped(index=INDEX, returns=kinds.COLUMNS)
-def unwritable_findings(index: DataFrame, bounds: Bounds) -> DataFrame:
-    """Find tagged events that cannot be written.
+@shaped(index=INDEX, written=TAG_ROWS, returns=kinds.COLUMNS)
+def unwritable_findings(index: DataFrame, written: DataFrame, bounds: Bounds) -> DataFrame:
+    """Find tagged events that cannot be written, but for those with `written` rows.
 
     In a finding, tag is "".
     """
-    unwritable = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket"))
+    unwritable = index.where(F.col("cause").isNotNull() & bounds.holds("time_bucket")).join(
+        written, on=["persistence_id", "sequence_nr", "timestamp"], how="left_anti"
+    )
     return kinds.difference(
         unwritable,
         kind=F.lit(checks.UNWRITABLE_EVENT),
