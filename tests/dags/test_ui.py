@@ -30,11 +30,12 @@ HELP = {
     "validate": ("Window end", "End of event time, UTC, exclusive."),
     "project": ("Slices", "Only persistence ids of these slices, such as 0-255."),
     "purge": ("Below the retention", "Accept fewer days than TIDEMARK_RETENTION_DAYS."),
+    "cleanup": ("Persistence ids", "One a line."),
     "reconcile": ("Persistence ids", "One a line. Empty: not chosen by persistence id."),
     "manage_projections": ("Projections", "One a line. Empty: all of them"),
 }
 """A field of each form, with its text for the user."""
-DRY_BY_DEFAULT = ("purge", "reconcile")
+DRY_BY_DEFAULT = ("cleanup", "purge", "reconcile")
 
 
 @pytest.fixture(scope="module")

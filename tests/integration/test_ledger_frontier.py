@@ -410,6 +410,7 @@ def test_policy_says_what_goes_and_makes_range_deletes(
     with pytest.raises(InvalidInput, match="cannot go after 0 days"):
         plan_ledger(run, 0)
     with patch("tidemark.clock.now", lambda: NOW + timedelta(days=2)):
+        run.moment = NOW + timedelta(days=2)
         assert plan_ledger(run, 3).apply is None
         plan = plan_ledger(run, 1)
         assert plan.counts == {"ledger_rows_deleted": 5}

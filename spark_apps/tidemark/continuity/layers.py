@@ -19,6 +19,7 @@ from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import Check, Layer, Severity
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.reading.inspection import Inspection, Keep
+from tidemark.continuity.shapes import FINDINGS
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def with_layers(
         checks=(*others, *checks, *of_users),
         layers=tuple(layer.layer for layer in layers),
     )
-    parts = [finding.with_evidence(part) for part in parts if not part.isEmpty()]
+    # A further layer's rows may have columns by the names of EVIDENCE that mean something else.
+    parts = [finding.with_evidence(part.select(*FINDINGS)) for part in parts if not part.isEmpty()]
     if not parts:
         return looked
     found = keep(finding.of_buckets(parts, [NO_TIME_BUCKET]))
