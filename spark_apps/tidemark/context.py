@@ -107,7 +107,8 @@ class RunContext:
         return spark
 
     def stop_jobs(self) -> None:
-        """Cancel all Spark jobs, because a lock was lost."""
+        """Cancel all Spark jobs and end all waiting to write, because a lock was lost."""
+        self.control.stop_writing()
         opening = self._opening
         if opening is not None and opening.done() and opening.exception() is None:
             opening.result().sparkContext.cancelAllJobs()

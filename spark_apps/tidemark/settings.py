@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from tidemark.errors import InvalidInput
@@ -32,6 +32,15 @@ _PLAIN = {
 }
 """What pydantic's types of errors mean, in a user's words."""
 _QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
+
+
+def _identifier(value: str) -> str:
+    if not _IDENTIFIER.fullmatch(value):
+        raise ValueError("not a name Cassandra accepts: letters, digits and _, at most 48")
+    return value
+
+
+_Name = Annotated[str, AfterValidator(_identifier)]
 
 
 class Settings(BaseSettings):
@@ -62,20 +71,26 @@ class Settings(BaseSettings):
         description="Bytes in one batch, all rows of one partition; stay below the server's"
         " `batch_size_fail_threshold`, 50 KiB by default.",
     )
-    journal_keyspace: str = Field(
+    write_rate: int = Field(
+        0,
+        ge=0,
+        description="The most rows a second that a run writes or deletes, whatever the number of"
+        " cores; a delete is one row, however much it covers. 0 is no limit.",
+    )
+    journal_keyspace: _Name = Field(
         "pekko", description="The keyspace of `messages` and `tag_views`."
     )
-    journal_table: str = Field("messages", description="`journal.table`.")
-    metadata_table: str = Field("metadata", description="`journal.metadata-table`.")
-    all_persistence_ids_table: str = Field(
+    journal_table: _Name = Field("messages", description="`journal.table`.")
+    metadata_table: _Name = Field("metadata", description="`journal.metadata-table`.")
+    all_persistence_ids_table: _Name = Field(
         "all_persistence_ids", description="`journal.all-persistence-ids-table`."
     )
-    snapshot_keyspace: str = Field(
+    snapshot_keyspace: _Name = Field(
         "pekko_snapshot",
         description="`snapshot.keyspace`, of projections that start from snapshots.",
     )
-    snapshot_table: str = Field("snapshots", description="`snapshot.table`.")
-    keyspace: str = Field("tidemark", description="The keyspace of Tidemark's own tables.")
+    snapshot_table: _Name = Field("snapshots", description="`snapshot.table`.")
+    keyspace: _Name = Field("tidemark", description="The keyspace of Tidemark's own tables.")
     replication: Annotated[dict[str, str], NoDecode] = Field(
         {"class": "SimpleStrategy", "replication_factor": "1"},
         description="Replication of Tidemark's own keyspace when it is first made, as JSON.",
@@ -84,7 +99,7 @@ class Settings(BaseSettings):
         BucketSize.HOUR,
         description="Minute, Hour or Day: `events-by-tag.bucket-size`.",
     )
-    events_by_tag_table: str = Field("tag_views", description="`events-by-tag.table`.")
+    events_by_tag_table: _Name = Field("tag_views", description="`events-by-tag.table`.")
     events_by_tag_first_time_bucket: str = Field(
         "20151120T00:00",
         description="`events-by-tag.first-time-bucket`, UTC: where readers without an offset"
@@ -130,14 +145,14 @@ class Settings(BaseSettings):
         description="Time buckets before each planned one in which projections by tags look for"
         " late events; what is later than that is found by the gap that it leaves.",
     )
-    kafka_journal_keyspace: str = Field(
+    kafka_journal_keyspace: _Name = Field(
         "journal", description="kafka-journal's `keyspace.name`, of projections that read it."
     )
-    kafka_journal_table: str = Field("journal", description="kafka-journal's table of events.")
-    kafka_metajournal_table: str = Field(
+    kafka_journal_table: _Name = Field("journal", description="kafka-journal's table of events.")
+    kafka_metajournal_table: _Name = Field(
         "metajournal", description="kafka-journal's table of heads, one for each journal."
     )
-    kafka_pointer_table: str = Field(
+    kafka_pointer_table: _Name = Field(
         "pointer2", description="kafka-journal's table of how far each partition is replicated."
     )
     kafka_journal_delay: int = Field(
@@ -146,11 +161,11 @@ class Settings(BaseSettings):
         description="Seconds after its end that projections of kafka-journal leave a time bucket"
         " alone, since the replicator may still write into it.",
     )
-    pekko_projection_keyspace: str = Field(
+    pekko_projection_keyspace: _Name = Field(
         "pekko_projection",
         description="`pekko.projection.cassandra.offset-store.keyspace`, read if there is one.",
     )
-    pekko_projection_table: str = Field(
+    pekko_projection_table: _Name = Field(
         "offset_store", description="`pekko.projection.cassandra.offset-store.table`."
     )
     project_max_rows: int = Field(
@@ -213,28 +228,6 @@ class Settings(BaseSettings):
         description="Comma-separated jars of the Cassandra connector, and of spark-avro if a"
         " decoder is `avro`; empty: the fetched ones.",
     )
-
-    @field_validator(
-        "journal_keyspace",
-        "keyspace",
-        "journal_table",
-        "metadata_table",
-        "all_persistence_ids_table",
-        "snapshot_keyspace",
-        "snapshot_table",
-        "events_by_tag_table",
-        "kafka_journal_keyspace",
-        "kafka_journal_table",
-        "kafka_metajournal_table",
-        "kafka_pointer_table",
-        "pekko_projection_keyspace",
-        "pekko_projection_table",
-    )
-    @classmethod
-    def _is_identifier(cls, value: str) -> str:
-        if not _IDENTIFIER.fullmatch(value):
-            raise ValueError("not a name Cassandra accepts: letters, digits and _, at most 48")
-        return value
 
     @field_validator("events_by_tag_first_time_bucket")
     @classmethod

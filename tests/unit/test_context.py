@@ -23,7 +23,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> MagicMock:
 
 @pytest.fixture
 def run() -> RunContext:
-    return RunContext("test", Settings(), cast(Control, None), "r1")
+    return RunContext("test", Settings(), cast(Control, MagicMock()), "r1")
 
 
 def test_jobs_of_a_session_that_nobody_has_asked_for_are_cancelled_too(
@@ -56,3 +56,8 @@ def test_a_session_that_could_not_be_opened_has_no_jobs(run: RunContext, opened:
     with pytest.raises(InvalidInput, match="jars are missing"):
         _ = run.spark
     run.stop_jobs()
+
+
+def test_a_run_that_has_lost_its_locks_waits_no_longer_to_write(run: RunContext) -> None:
+    run.stop_jobs()
+    cast(MagicMock, run.control).stop_writing.assert_called_once_with()

@@ -9,12 +9,17 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.cassandra.rate import pauses
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 from tidemark.spark import gateway
 
 _FORMAT = "org.apache.spark.sql.cassandra"
 _BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
+_BATCHES = "spark.cassandra.output.batch.grouping.buffer.size"
+_RATE = "tidemark.writeRate"
+_ROWS_OF_A_TASK = 1 << 33
+"""`monotonically_increasing_id` counts so far in a task."""
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 4 << 20
 """The most bytes in one page of a scan: the server holds the page several times."""
@@ -44,6 +49,7 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         # The default of 1 KiB would put each event in its own batch; no batch spans partitions.
         _BATCH_BYTES: str(settings.cassandra_batch_size),
         "spark.cassandra.output.concurrent.writes": "16",
+        _RATE: str(settings.write_rate),
     }
     if settings.cassandra_username:
         conf["spark.cassandra.auth.username"] = settings.cassandra_username
@@ -230,11 +236,12 @@ def write(
     batch_size = max(float(spark.conf.get(_BATCH_BYTES) or 0), expected(spark, keyspace, table))
     batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / batch_size)))
     writer = (
-        frame.write.format(_FORMAT)
+        _paced(frame)
+        .write.format(_FORMAT)
         .mode("append")
         .options(keyspace=keyspace, table=table)
         .option("spark.cassandra.output.ignoreNulls", str(not keep_nulls).lower())
-        .option("spark.cassandra.output.batch.grouping.buffer.size", str(batches))
+        .option(_BATCHES, str(1 if _rate(spark) else batches))
     )
     if write_time is not None:
         writer = writer.option("writetime", write_time)
@@ -264,7 +271,9 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
     for key, value in settings.items():
         if key.startswith("spark.cassandra."):
             conf.set(key, value)
-    connector.RDDFunctions(gateway.dataset(keys).rdd()).deleteFromCassandra(
+    if _rate(session):
+        conf.set(_BATCHES, "1")
+    connector.RDDFunctions(gateway.dataset(_paced(keys)).rdd()).deleteFromCassandra(
         keyspace,
         table,
         _columns(session, []),
@@ -274,6 +283,35 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
         ),
         gateway.named(session, "com.datastax.spark.connector.cql.CassandraConnector$").apply(conf),
         gateway.named(session, "com.datastax.spark.connector.writer.SqlRowWriter$Factory$"),
+    )
+
+
+def _rate(spark: SparkSession) -> int:
+    return int(spark.conf.get(_RATE, "0") or 0)
+
+
+def _paced(rows: DataFrame) -> DataFrame:
+    """Hold back the rows that go into a writer, if the run has a rate; it is shared by its tasks.
+
+    A task pauses before each few rows, so all of a write are never more than the rate allows since
+    its start. There are no more tasks than cores, and the writer must hold no more than one batch:
+    what it collects it would send at once at the end.
+    """
+    spark = rows.sparkSession
+    rate = _rate(spark)
+    if not rate:
+        return rows
+    # A cancelled task would otherwise go on pausing and writing: a writer does not ask.
+    spark.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
+    tasks = min(rate, spark.sparkContext.defaultParallelism)
+    return rows.coalesce(tasks).where(_pause_before(*pauses(rate, tasks)))
+
+
+def _pause_before(together: int, milliseconds: int) -> str:
+    """Return a condition that is always true, and pauses at each so many rows of a task."""
+    return (
+        f"monotonically_increasing_id() % {_ROWS_OF_A_TASK}L % {together} > 0"
+        f" OR java_method('java.lang.Thread', 'sleep', {milliseconds}L) IS NOT NULL"
     )
 
 

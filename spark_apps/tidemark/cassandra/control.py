@@ -21,6 +21,7 @@ from cassandra.query import (
 )
 
 from tidemark.cassandra.failures import Failures
+from tidemark.cassandra.rate import WriteRate
 from tidemark.settings import Settings
 
 Row = dict[str, Any]
@@ -60,6 +61,7 @@ class Control:
         if "cassandra_hosts" not in settings.model_fields_set:
             hosts += ", since TIDEMARK_CASSANDRA_HOSTS is not set"
         self._failures = Failures(hosts, settings.cassandra_username)
+        self._rate = WriteRate(settings.write_rate)
         self._prepared: dict[str, PreparedStatement] = {}
         with self._failures.in_one_line():
             self._cluster = _cluster(settings)
@@ -82,6 +84,10 @@ class Control:
     ) -> None:
         """Close the session."""
         self.close()
+
+    def stop_writing(self) -> None:
+        """End the waiting for the rate of the settings, because a lock was lost."""
+        self._rate.stop()
 
     def close(self) -> None:
         """Close all connections."""
@@ -170,27 +176,43 @@ class Control:
     ) -> list[list[Row]]:
         """Run one prepared statement for each set of values; return the rows of each in order.
 
-        At most `concurrency` statements are in flight. The first failure ends the call.
+        At most `concurrency` statements are in flight. Writes keep to the rate of the settings. The
+        first failure ends the call.
+
+        Raises:
+            LockLost: the run waited for its rate, and must not write any more.
         """
         with self._failures.in_one_line():
-            results = execute_concurrent_with_args(
-                self._session, self._prepare(cql), list(values), concurrency=concurrency
-            )
-            return [list(result) for _, result in results]
+            prepared = self._prepare(cql)
+            is_read = cql.startswith("SELECT ")
+            return [
+                list(result)
+                for part in ([list(values)] if is_read else self._rate.parts(values))
+                for _, result in execute_concurrent_with_args(
+                    self._session, prepared, part, concurrency=concurrency
+                )
+            ]
 
     def execute_batches(
         self, cql: str, batches: Iterable[Sequence[Sequence[object]]]
     ) -> list[list[Row]]:
         """Run one prepared statement for each set of values, as one unlogged batch per sequence.
 
-        A batch must stay inside one partition and below the server's batch_size_fail_threshold. The
-        first failure ends the call.
+        A batch must stay inside one partition and below the server's batch_size_fail_threshold. All
+        keep to the rate of the settings. The first failure ends the call.
+
+        Raises:
+            LockLost: as in `execute_many`.
         """
         with self._failures.in_one_line():
             prepared = self._prepare(cql)
-            statements = [(_batch(prepared, values), ()) for values in batches]
-            results = execute_concurrent(self._session, statements, concurrency=CONCURRENCY)
-            return [list(result) for _, result in results]
+            return [
+                list(result)
+                for part in self._rate.parts(batches, len)
+                for _, result in execute_concurrent(
+                    self._session, [(_batch(prepared, rows), ()) for rows in part], CONCURRENCY
+                )
+            ]
 
     def execute_together(self, statements: Sequence[tuple[str, Sequence[object]]]) -> None:
         """Run statements with their values as one logged batch: either all happen, or none.
