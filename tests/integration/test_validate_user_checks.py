@@ -28,6 +28,20 @@ SELECT time_bucket, persistence_id, count(*) AS events
 FROM messages GROUP BY time_bucket, persistence_id
 """
 
+EXPECTED = """\
+/*---
+name: expected_events
+rule: Each day has two events of each persistence id but the first.
+expectations:
+  - expect_column_values_to_be_between: {column: events, max_value: 1}
+  - expect_table_row_count_to_be_between: {max_value: 1}
+---*/
+
+SELECT time_bucket, persistence_id, count(*) AS events
+FROM messages WHERE persistence_id = 'one' OR timestamp >= '2024-03-03'
+GROUP BY time_bucket, persistence_id
+"""
+
 
 @pytest.fixture
 def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -47,7 +61,9 @@ def test_a_check_blocks_until_it_holds_or_is_settled(
 
     assert failed.status == 3, failed.stderr
     assert states(days) == dict.fromkeys(range(3), "failed")
-    assert findings(days) == {("few_events", "one", "", 0, None, bucket(day)) for day in range(3)}
+    assert findings(days) == {
+        ("few_events", "one", "", bucket(day), None, bucket(day)) for day in range(3)
+    }
     assert {(row["layer"], row["severity"], row["detail"]) for row in days.own_rows("finding")} == {
         ("user", "blocks", "events < 2 OR persistence_id = 'two': events=2")
     }
@@ -91,6 +107,58 @@ def test_a_check_that_warns_passes_and_is_told(days: Journal, checks: Path, tmp_
     assert "few_events" in page.read_text()
 
 
+def test_an_expectation_blocks_until_its_findings_are_settled(
+    days: Journal, checks: Path, tmp_path: Path
+) -> None:
+    (checks / "expected.sql").write_text(EXPECTED)
+
+    failed = validate(days)
+
+    assert failed.status == 3, failed.stderr
+    name = "expected_events"
+    of_rows = {(name, "one", "", bucket(day), None, bucket(day)) for day in range(3)}
+    of_last = {
+        (name, "two", "", bucket(2), None, bucket(2)),
+        # Of the day as a whole.
+        (name, "", "", bucket(2), None, bucket(2)),
+    }
+    assert findings(days) == of_rows | of_last
+    details = {row["persistence_id"]: row["detail"] for row in days.own_rows("finding")}
+    between = "expect_column_values_to_be_between(column=events, max_value=1)"
+    assert details == {
+        **dict.fromkeys(("one", "two"), f"{between}: events=2"),
+        "": "expect_table_row_count_to_be_between(max_value=1): observed 2",
+    }
+    page = (tmp_path / "docs" / failed.report["details"]["data_docs"]).read_text()
+    assert "Does not hold: Each day has two events of each persistence id but the first." in page
+    assert f"{between}: events=2" in page
+
+    settle = ("settle", "--check", name, "--reason", "the load test", "--apply")
+    one_day = days.run("reconcile", *settle, "--number", str(bucket(0)))
+    assert one_day.report["counts"] == {"findings_settled": 1}, one_day.stderr
+    # Who settles a day's findings does not speak for the other days.
+    assert validate(days).status == 3
+    assert states(days) == {0: "done", 1: "failed", 2: "failed"}
+    assert days.run("reconcile", *settle).report["counts"] == {"findings_settled": 4}
+    passed = validate(days)
+    assert passed.status == 0, passed.stderr
+    assert states(days) == dict.fromkeys(range(3), "done")
+
+
+def test_an_expectation_that_warns_passes_and_is_told(days: Journal, checks: Path) -> None:
+    warns = EXPECTED.replace("expectations:", "expectations:\n  warn:")
+    (checks / "expected.sql").write_text(warns)
+
+    result = validate(days)
+
+    assert result.status == 0, result.stderr
+    assert states(days) == dict.fromkeys(range(3), "done")
+    assert {row["severity"] for row in days.own_rows("finding")} == {"warns"}
+    counts = {"findings": 0, "warnings": 5, "expected_events": 5}
+    assert result.report["counts"].items() >= counts.items()
+    assert "warning: expected_events: one: expect_column_values_to_be_between" in result.stdout
+
+
 def test_a_check_is_made_of_what_is_new(
     make_journal: Callable[..., Journal], checks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +180,7 @@ def test_a_check_is_made_of_what_is_new(
     assert new.status == 3, new.stderr
     assert NEWS in new.stdout
     assert findings(journal) == {
-        ("few_events", "one", "", 0, None, bucket(2)),
+        ("few_events", "one", "", bucket(2), None, bucket(2)),
         ("odd_rows", "one", "t", 6, None, bucket(2)),
     }
     assert states(journal) == {0: "done", 1: "done", 2: "failed"}
@@ -131,6 +199,8 @@ def test_a_check_that_cannot_be_used_is_refused_before_anything_is_written(
         (FEW.replace("{check}", "event < 2"), "unknown column event"),
         (FEW.replace("{check}", "events < 2").replace("messages", "message"), "unknown table"),
         (FEW.replace("{check}", "events < raise_error('no')"), "RuntimeException: no"),
+        (EXPECTED.replace("column: events", "column: event"), "unknown column event"),
+        (EXPECTED.replace("max_value", "max"), "has no max"),
     ):
         file.write_text(text)
         result = validate(days)

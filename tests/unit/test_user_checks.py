@@ -87,6 +87,11 @@ def found(
         ("name: other\ncheck: a", "the name other is taken by an_other.sql", ":1"),
         ("name: mine\ncheck: {warn: {warn: a}}", "unknown key warn", ":3:16"),
         ("name: mine\nchecks: [a]\ncheck: b", "unknown key checks", ":3:1"),
+        (
+            "name: mine\ncheck: b\nexpectations:\n- a: {b: c}",
+            "there are both check and expectations",
+            ":4:1",
+        ),
     ],
 )
 def test_a_header_that_says_something_else_is_refused(
@@ -200,7 +205,7 @@ def test_a_check_may_ask_what_tidemark_has_found(spark: SparkSession, tmp_path: 
         loaded(tmp_path, "{warn: n < 2}", select),
         [],
         findings=[(0, "untagged_event"), (HOUR, "a"), (HOUR, "b")],
-    ) == {("mine", HOUR, "", "", 0, None, "n < 2: n=2")}
+    ) == {("mine", HOUR, "", "", HOUR, None, "n < 2: n=2")}
 
 
 def test_events_have_their_time(spark: SparkSession, tmp_path: Path) -> None:
@@ -208,7 +213,7 @@ def test_events_have_their_time(spark: SparkSession, tmp_path: Path) -> None:
     checks = loaded(tmp_path, "ms = time_bucket", select)
 
     assert found(spark, checks, [("p", 1, HOUR, None)]) == {
-        ("mine", HOUR, "p", "", 0, None, f"ms = time_bucket: ms={HOUR + 1}")
+        ("mine", HOUR, "p", "", HOUR, None, f"ms = time_bucket: ms={HOUR + 1}")
     }
 
 

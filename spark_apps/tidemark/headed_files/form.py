@@ -40,6 +40,7 @@ _REMEDIES = {
     "string_too_short": "write a text",
     "string_pattern_mismatch": "write it in the right form",
     "tuple_type": "write a list",
+    "dict_type": "write a mapping",
     "too_short": "name at least one",
     "model_type": "write a mapping",
 }

@@ -87,7 +87,7 @@ class _Yaml:
             raise self._error(event, f"a header has no tags such as {tag}", "leave it out")
         place = _place(event.start_mark)
         if isinstance(event, ScalarEvent):
-            return Node(event.value, place, padded=self._padded(event))
+            return Node(event.value, place, padded=self._padded(event), is_quoted=bool(event.style))
         if isinstance(event, MappingStartEvent):
             return self._mapping(place, depth)
         items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]

@@ -6,8 +6,6 @@ expectation costs several passes over its data.
 
 from __future__ import annotations
 
-import logging
-import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +17,7 @@ import pandas as pd
 
 from tidemark import clock
 from tidemark.continuity.findings.checks import Check, Severity
+from tidemark.continuity.judgement import quiet_gx
 from tidemark.continuity.judgement.facts import RunFacts
 from tidemark.continuity.judgement.history import PAGES, RESULTS, JudgedRun, red_since, runs
 from tidemark.continuity.no_time_bucket import place_of
@@ -70,9 +69,7 @@ def judge(
     The pages of the last KEPT_RUNS runs are kept. Great Expectations is imported here, since that
     takes seconds and only a run with findings to judge needs it.
     """
-    os.environ["GX_ANALYTICS_ENABLED"] = "false"
-    # GX warns about its own internals; a page that could not be rendered is an error.
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    quiet_gx.silence()
     import great_expectations as gx
     from great_expectations.checkpoint.actions import UpdateDataDocsAction
     from great_expectations.core import RunIdentifier
@@ -90,11 +87,7 @@ def judge(
     kept = {"facts": facts.as_json(), "since": red_since(bad, now, earlier)}
     suite = _suite(len(table), checks, kept)
     context = _context(directory)
-    batch = (
-        context.data_sources.add_pandas("journal")
-        .add_dataframe_asset(settings.journal_keyspace)
-        .add_batch_definition_whole_dataframe("time buckets")
-    )
+    batch = quiet_gx.whole_frames(context, settings.journal_keyspace, "time buckets")
     validation = context.validation_definitions.add(
         gx.ValidationDefinition(name=SUITE, data=batch, suite=context.suites.add(suite))
     )
@@ -160,12 +153,7 @@ def _suite(time_buckets: int, checks: Sequence[Check], kept: Mapping[str, Any]) 
 
 def _context(directory: Path) -> AbstractDataContext:
     """Make a context that keeps its results in files, so that the start page lists earlier runs."""
-    import great_expectations as gx
-    from great_expectations.data_context.types.base import (
-        DataContextConfig,
-        InMemoryStoreBackendDefaults,
-        ProgressBarsConfig,
-    )
+    from great_expectations.data_context.types.base import InMemoryStoreBackendDefaults
 
     defaults = InMemoryStoreBackendDefaults()
     defaults.stores[defaults.validation_results_store_name]["store_backend"] = {
@@ -174,14 +162,7 @@ def _context(directory: Path) -> AbstractDataContext:
         "suppress_store_backend_id": True,
     }
     defaults.data_docs_sites = {SUITE: _site(directory)}
-    return gx.get_context(
-        mode="ephemeral",
-        project_config=DataContextConfig(
-            store_backend_defaults=defaults,
-            analytics_enabled=False,
-            progress_bars=ProgressBarsConfig(globally=False),
-        ),
-    )
+    return quiet_gx.context(defaults)
 
 
 def _site(directory: Path) -> dict[str, Any]:

@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from tidemark.continuity.findings.checks import CHECKS, Check, Layer, Severity
+from tidemark.continuity.user_checks.expected import (
+    AnyExpectations,
+    Expectations,
+    read_expectations,
+)
 from tidemark.headed_files.directory import require_directory
-from tidemark.headed_files.form import Form, Text
+from tidemark.headed_files.form import Form, Text, refusal
 from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.user_sql.row_check import AnyCheck, RowCheck, read_check
@@ -36,18 +41,42 @@ _TAKEN = {
 class CheckHeader(Form):
     """The header of a check of validate."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["check"]}, {"required": ["expectations"]}]}
+    )
+
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,47}$")] = Field(
         description="unique among the checks; findings have it", examples=["one_tag_per_flight"]
     )
     check: AnyCheck = Field(
+        "",
         description="what must be true of each row of the SELECT",
         examples=["tags <= 1", {"not-null": "tag"}, {"unique": ["tag"]}, {"warn": "tags <= 1"}],
+    )
+    expectations: AnyExpectations = Field(
+        (),
+        description="in place of `check`: expectations of Great Expectations that the result of"
+        " the SELECT must meet in each time bucket",
+        examples=[
+            [{"expect_column_values_to_be_between": {"column": "events", "max_value": 1000}}],
+            {"warn": [{"expect_table_row_count_to_be_between": {"min_value": 1}}]},
+        ],
     )
     rule: Text = Field(
         "",
         description="the same in one line for people",
         examples=["No flight has more than one tag."],
     )
+
+    @model_validator(mode="after")
+    def _require_one_requirement(self) -> Self:
+        given = self.model_fields_set & {"check", "expectations"}
+        if not given:
+            raise refusal("add `check: tags <= 1`, or expectations", "check is missing")
+        if len(given) > 1:
+            do = "leave one of them out, or make two files of it"
+            raise refusal(do, "there are both check and expectations", "expectations")
+        return self
 
 
 @dataclass(frozen=True)
@@ -57,13 +86,13 @@ class UserCheck:
     Attributes:
         file: the file that defines it.
         check: its name, rule and severity.
-        condition: what must be true of each row of the SELECT.
+        condition: what must be true of each row of the SELECT, or what is expected of all.
         select: the rows.
     """
 
     file: Path
     check: Check
-    condition: RowCheck
+    condition: RowCheck | Expectations
     select: Select
 
 
@@ -95,7 +124,11 @@ def load(directory: Path, further: Sequence[Check] = ()) -> list[UserCheck]:
 def _read(file: Path) -> UserCheck:
     parts = read_sql_file(file)
     header = parts.header.checked(CheckHeader)
-    condition = read_check(parts.header, header.check, "check")
+    condition = (
+        read_expectations(parts.header, header.expectations)
+        if header.expectations
+        else read_check(parts.header, header.check, "check")
+    )
     select = read_select(parts, f"write one SELECT over the tables {', '.join(FRAMES)}")
     check = Check(
         header.name,

@@ -12,24 +12,24 @@ from pyspark.sql import functions as F
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
 from tidemark.continuity.user_checks.definition import FRAMES, UserCheck
-from tidemark.errors import root_cause
-from tidemark.headed_files.header import error_in
+from tidemark.continuity.user_checks.expected import Expectations
+from tidemark.continuity.user_checks.judged import require_columns, unmet_expectations
+from tidemark.continuity.user_checks.result import (
+    KEY,
+    computing,
+    elsewhere,
+    key_of,
+    require_key,
+    shown,
+)
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.partitioning import columns
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.row_errors import is_of_rows
 from tidemark.spark.shapes import shaped
-from tidemark.user_sql.evaluate import (
-    SHOWN_CHARACTERS,
-    accepted,
-    fails,
-    named_columns,
-    require_evaluable,
-)
+from tidemark.user_sql.evaluate import accepted, fails, named_columns, require_evaluable
+from tidemark.user_sql.row_check import RowCheck
 
 _TABLES = f"the tables are {', '.join(FRAMES)}"
-_KEY = {"time_bucket": "bigint", "persistence_id": "string", "tag": "string", "number": "bigint"}
-"""The columns of a result that become the key of a finding; only the first is required."""
 _SCHEMAS = {
     "messages": "persistence_id string, sequence_nr bigint, timestamp timestamp,"
     " time_bucket bigint, tags array<string>",
@@ -43,16 +43,19 @@ def require_usable(spark: SparkSession, checks: Sequence[UserCheck]) -> None:
     """Parse and analyze each check against empty tables; nothing is read.
 
     Raises:
-        DefinitionError: Spark refuses a check, or its result has no time bucket; naming file, line,
-            column and what would be right.
+        DefinitionError: Spark refuses a check, or its result has no time bucket or not the columns
+            of an expectation; naming file, line, column and what would be right.
     """
     if not checks:
         return
     with _views({name: spark.createDataFrame([], ddl) for name, ddl in _SCHEMAS.items()}):
         for check in checks:
             rows = _selected(spark, check)
-            _require_key(check, rows)
-            require_evaluable(rows, check.condition, check.file, _TABLES)
+            require_key(check, rows)
+            if isinstance(check.condition, Expectations):
+                require_columns(check, check.condition, rows)
+            else:
+                require_evaluable(rows, check.condition, check.file, _TABLES)
 
 
 @shaped(messages=MESSAGES, tag_rows=TAG_ROWS, findings=shapes.FINDINGS, returns=shapes.FINDINGS)
@@ -75,7 +78,8 @@ def failures(
         keep: keeps a frame in memory.
 
     Raises:
-        DefinitionError: a check cannot be computed, or a row that fails it has another time bucket.
+        DefinitionError: a check cannot be computed or judged, or a row that fails it has another
+            time bucket.
     """
     spark = messages.sparkSession
     timed = {
@@ -86,7 +90,7 @@ def failures(
     }
     none = local_rows(spark, [], finding.SCHEMA)
     with _views({**timed, "findings": findings.select(*_names("findings"))}):
-        parts = [_computed(spark, check, buckets, keep) for check in checks]
+        parts = [_found(_selected(spark, check), check, buckets, keep) for check in checks]
     return reduce(DataFrame.unionByName, parts, none)
 
 
@@ -111,63 +115,39 @@ def _selected(spark: SparkSession, check: UserCheck) -> DataFrame:
     return accepted(spark, check.select, check.file, f"the columns are {columns_of}", _TABLES)
 
 
-def _require_key(check: UserCheck, rows: DataFrame) -> None:
-    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    if len(types) < len(rows.columns):
-        what = "the result has a column twice"
-        raise error_in(check.file, what, "name each of them once, with AS", check.select.line)
-    if "time_bucket" not in types:
-        raise error_in(
-            check.file,
-            "the result has no time_bucket",
-            "select it: a finding belongs to the time bucket whose run found it",
-            check.select.line,
-        )
-    for name, kind in _KEY.items():
-        if types.get(name, kind) != kind:
-            what = f"{name} is {types[name]}, not {kind}"
-            raise error_in(check.file, what, "cast it, or name it otherwise", check.select.line)
-
-
-def _computed(
-    spark: SparkSession,
+def _found(
+    rows: DataFrame,
     check: UserCheck,
     buckets: Collection[int],
     keep: Callable[[DataFrame], DataFrame],
 ) -> DataFrame:
-    failed = keep(_failed(_selected(spark, check), check))
-    wanted = local_rows(spark, [(bucket,) for bucket in buckets], "time_bucket bigint")
-    elsewhere = failed.join(F.broadcast(wanted), on="time_bucket", how="left_anti")
-    line = check.select.line
-    try:
+    """Return the findings of one check, computed."""
+    if isinstance(check.condition, Expectations):
+        return unmet_expectations(rows, check, check.condition, buckets, keep)
+    failed = keep(_failed(rows, check, check.condition))
+    wanted = local_rows(rows.sparkSession, [(bucket,) for bucket in buckets], "time_bucket bigint")
+    strays = failed.join(F.broadcast(wanted), on="time_bucket", how="left_anti")
+    with computing(check):
         # An aggregate, since a limit would leave rows uncomputed.
-        [strays] = elsewhere.agg(F.count(F.lit(1)), F.min("time_bucket")).collect()
-    except Exception as error:
-        if not is_of_rows(error):
-            raise
-        what = f"the check cannot be computed: {root_cause(error)}"
-        raise error_in(check.file, what, "correct it", line) from None
-    if strays[0]:
-        what = f"a row that fails is of time bucket {strays[1]}, which is not validated"
-        raise error_in(check.file, what, "select the time_bucket of the tables", line)
+        [(number, first)] = strays.agg(F.count(F.lit(1)), F.min("time_bucket")).collect()
+    if number:
+        raise elsewhere(check, "a row that fails", first)
     return failed
 
 
 @shaped(returns=shapes.FINDINGS)
-def _failed(rows: DataFrame, check: UserCheck) -> DataFrame:
-    """Return a finding for each key of the rows that fail a check."""
-    condition = check.condition
-    evidence = [name for name in named_columns(rows, condition, ()) if name not in _KEY]
+def _failed(rows: DataFrame, check: UserCheck, condition: RowCheck) -> DataFrame:
+    """Return a finding for each key of the rows that fail a condition."""
+    evidence = [name for name in named_columns(rows, condition, ()) if name not in KEY]
     marked = rows.withColumn("_fails", fails(condition)).where("_fails")
-    absent = {"persistence_id": F.lit(""), "tag": F.lit(""), "number": F.lit(0).cast("bigint")}
-    key = [
-        F.coalesce(F.col(name), absent[name]).alias(name) if name in rows.columns
-        else absent[name].alias(name)
-        for name in absent
-    ]  # fmt: skip
+    key = key_of(rows)
     return (
-        marked.select("time_bucket", *key, _detail(condition.text, evidence).alias("detail"))
-        .groupBy("time_bucket", *absent)
+        marked.select(
+            "time_bucket",
+            *(column.alias(name) for name, column in key.items()),
+            _detail(condition.text, evidence).alias("detail"),
+        )
+        .groupBy("time_bucket", *key)
         .agg(F.min("detail").alias("detail"), F.count(F.lit(1)).alias("rows"))
         .select(
             *("time_bucket", "persistence_id", "tag"),
@@ -183,13 +163,5 @@ def _failed(rows: DataFrame, check: UserCheck) -> DataFrame:
 
 def _detail(text: str, evidence: Sequence[str]) -> Column:
     """Return the check and the values that it names, in a clause."""
-    values = [
-        F.concat(
-            F.lit(f"{name}="),
-            F.coalesce(
-                F.substring(F.col(f"`{name}`").cast("string"), 1, SHOWN_CHARACTERS), F.lit("null")
-            ),
-        )
-        for name in evidence
-    ]
+    values = [F.concat(F.lit(f"{name}="), shown(name)) for name in evidence]
     return F.concat_ws(": ", F.lit(text), *([F.concat_ws(", ", *values)] if values else []))
