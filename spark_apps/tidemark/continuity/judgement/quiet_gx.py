@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import pandas as pd
     from great_expectations.core.batch_definition import BatchDefinition
     from great_expectations.data_context.data_context.abstract_data_context import (
         AbstractDataContext,
@@ -41,7 +40,7 @@ def context(defaults: InMemoryStoreBackendDefaults) -> AbstractDataContext:
     )
 
 
-def whole_frames(of: AbstractDataContext, asset: str, batch: str) -> BatchDefinition[pd.DataFrame]:
+def whole_frames(of: AbstractDataContext, asset: str, batch: str) -> BatchDefinition[Any]:
     """Return the definition of a batch that is one pandas frame."""
     return (
         of.data_sources.add_pandas("journal")
