@@ -50,8 +50,7 @@ class _Planned:
         for plan in self.plans.values():
             counts.update(plan.counts)
         # A kind of delete that no target counts under its own name.
-        deletes = {name: number for name, number in self.tombstones.counts().items() if number}
-        return {**counts, **deletes}
+        return {**counts, **_made(self.tombstones)}
 
     @property
     def pieces(self) -> int:
@@ -210,12 +209,19 @@ def _apply(
     for name, plan in planned.plans.items():
         if plan.apply is None:
             counts.update(plan.counts)
-        elif isinstance(planned.policies[name].policy, TagViews):
+            continue
+        if isinstance(planned.policies[name].policy, TagViews):
             # Tag views have a piece for each time bucket.
-            counts.update(plan.apply(ensure_locked))
+            done = plan.apply(ensure_locked)
         else:
-            counts.update(_apply_as_piece(run, name, plan.apply, ensure_locked))
+            done = _apply_as_piece(run, name, plan.apply, ensure_locked)
+        # Deletes by kind as planned, where a target does not count them itself.
+        counts.update({**_made(plan.tombstones), **done})
     return {**planned.counts, **counts}
+
+
+def _made(tombstones: Tombstones) -> dict[str, int]:
+    return {name: number for name, number in tombstones.counts().items() if number}
 
 
 def _apply_as_piece(
