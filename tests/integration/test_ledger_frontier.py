@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.faults.seams import Seam
@@ -216,6 +216,15 @@ def test_histories_end_as_with_all_rows(ledger: Journal) -> None:
         max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
     )
     @given(st.lists(STEPS, min_size=4, max_size=12))
+    @example(
+        # What is noted is done already, and its row is gone.
+        [
+            *[("work", VERSIONS[0], (0, 1), False, State.DONE, False)] * 2,
+            ("purge",),
+            ("work", VERSIONS[0], (0, 1), False, State.DONE, False),
+            ("note", VERSIONS[0], {0}),
+        ]
+    )
     def histories(steps: list[Any]) -> None:
         both = Both(ledger, next(numbers))
         for number, (kind, *step) in enumerate(steps):

@@ -52,7 +52,9 @@ def test_rows_that_expired_by_tidemarks_own_time_to_live_are_no_findings(hours: 
 
     without = hours.run("validate", *window(1, 2))
     assert without.status == 3
-    assert findings(hours) == {("tag_pid_sequence_nr_missing_head", "p", "t", 2)}
+    # A sampled row has a time to live that neither the table nor the setting gives.
+    found = {finding for finding in findings(hours) if finding[0] != "rows_expire"}
+    assert found == {("tag_pid_sequence_nr_missing_head", "p", "t", 2)}
 
     excused = hours.run("validate", *window(0, 2), **ttl)
     assert excused.status == 0, excused.stderr

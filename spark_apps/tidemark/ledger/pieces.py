@@ -197,13 +197,13 @@ class Pieces:
         if not noted:
             return
         # Leave known pieces out: Cassandra would refuse each in a transaction of its own.
-        stored = self._partition.stored(min(noted), max(noted) + 1)
+        known = self._partition.known(min(noted), max(noted) + 1)
         now = clock.now()
         self._partition.note(
             [
                 (piece.time_bucket, State.PLANNED, piece.reason, now)
                 for piece in noted.values()
-                if piece.time_bucket not in stored
+                if piece.time_bucket not in known
             ]
         )
 

@@ -107,10 +107,15 @@ class Partition:
         )
         return [_piece_row(row) for rows in found for row in rows]
 
-    def stored(self, first: int, before: int) -> set[int]:
-        """Read the time buckets with `first <= time_bucket < before` that have a row."""
+    def known(self, first: int, before: int) -> TimeBuckets:
+        """Read the time buckets with `first <= time_bucket < before` that have a row, or are done.
+
+        The spans are read last: a piece whose row is gone has come into one before.
+        """
         rows = self._rows([(first, before)])
-        return {row.time_bucket for row in rows}
+        spans = of_spans.within(self.frontier().spans, first, before)
+        known = of_spans.buckets_of(spans, self.size.milliseconds)
+        return known | (row.time_bucket for row in rows)
 
     def count(self, ranges: Sequence[Range]) -> list[int]:
         """Count the rows of each range of time buckets."""
