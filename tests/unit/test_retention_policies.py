@@ -78,7 +78,7 @@ def test_values_are_of_their_types(tmp_path: Path) -> None:
         (
             "- {name: a, target: snapshots, keep: 0, events: true}",
             "2:38",
-            "keep cannot be 0",
+            "keep cannot be '0'",
             "write at least 1",
         ),
         (
