@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
-from tidemark.journal import snapshots
+from tidemark.journal import frames, snapshots
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete.run import delete_doomed
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.retention.messages import by_hand, read
+from tidemark.retention.messages import by_hand
 from tidemark.retention.messages.by_hand import STOPPED, Histories
 from tidemark.retention.messages.deletes import EventDeletes, Needed, locks_of, plan_deletes
 from tidemark.retention.snapshots import store as snapshot_store
@@ -129,8 +129,8 @@ def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict
 def _tag_views(run: RunContext, found: Histories, free: Collection[str]) -> delete_plan.Doomed:
     traces = (
         found.ends.select("persistence_id")
-        .unionByName(read.progress_of_ids(found.ids, run.settings).select("persistence_id"))
-        .unionByName(read.scanning_of_ids(found.ids, run.settings).select("persistence_id"))
+        .unionByName(frames.progress_of_ids(found.ids, run.settings).select("persistence_id"))
+        .unionByName(frames.scanning_of_ids(found.ids, run.settings).select("persistence_id"))
     )
     known = {row.persistence_id for row in traces.distinct().collect()} & set(free)
     if not known:

@@ -56,12 +56,35 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
         "tag_pid_sequence_nr",
         "offset",
     )
-    return progress.select(
+    return _named_progress(progress)
+
+
+@shaped(ids=shapes.ID, returns=shapes.PROGRESS)
+def progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
+    """Read the progress of the given persistence ids, by direct join.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    progress = connector.read_partitions(
+        ids,
+        settings.journal_keyspace,
+        tables.TAG_WRITE_PROGRESS,
         "persistence_id",
         "tag",
-        F.col("sequence_nr").alias("progress_sequence_nr"),
-        F.col("tag_pid_sequence_nr").alias("progress_number"),
-        F.col("offset").alias("progress_offset"),
+        "sequence_nr",
+        "tag_pid_sequence_nr",
+    )
+    return _named_progress(progress)
+
+
+def _named_progress(rows: DataFrame) -> DataFrame:
+    return rows.withColumnsRenamed(
+        {
+            "sequence_nr": "progress_sequence_nr",
+            "tag_pid_sequence_nr": "progress_number",
+            "offset": "progress_offset",
+        }
     )
 
 
@@ -157,7 +180,24 @@ def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
         "persistence_id",
         "sequence_nr",
     )
-    return scanned.select("persistence_id", F.col("sequence_nr").alias("scanned_to"))
+    return _named_scanning(scanned)
+
+
+@shaped(ids=shapes.ID, returns=shapes.SCANNING)
+def scanning_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
+    """Read how far the tags of the given persistence ids are scanned, by direct join.
+
+    Raises:
+        CassandraUnavailable: the plan would scan the whole table instead.
+    """
+    scanned = connector.read_partitions(
+        ids, settings.journal_keyspace, tables.TAG_SCANNING, "persistence_id", "sequence_nr"
+    )
+    return _named_scanning(scanned)
+
+
+def _named_scanning(rows: DataFrame) -> DataFrame:
+    return rows.withColumnRenamed("sequence_nr", "scanned_to")
 
 
 @shaped(returns=shapes.MESSAGES)

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
-from tidemark.journal import tables
+from tidemark.journal import frames, tables
 from tidemark.journal.shapes import DELETED
-from tidemark.retention.messages import read, rules, shapes, store
+from tidemark.retention.messages import rules, shapes, store
 from tidemark.retention.needs.events import TAG_WRITE, EventNeeds
 from tidemark.retention.target import Tombstones, digest
 from tidemark.retention.undo.save import Doomed, save
@@ -147,8 +147,8 @@ def _owed(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
     settings = run.settings
     return rules.owed(
         events,
-        read.progress_of_ids(ids, settings),
-        read.scanning_of_ids(ids, settings),
+        frames.progress_of_ids(ids, settings),
+        frames.scanning_of_ids(ids, settings),
         has_rules=bool(tag_rules.load(settings.tagging_dir)),
     )
 

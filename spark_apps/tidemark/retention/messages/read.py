@@ -5,13 +5,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, tables
-from tidemark.journal.shapes import DELETED, ID, PROGRESS, SCANNING
+from tidemark.journal import frames
+from tidemark.journal.shapes import DELETED, ID
 from tidemark.partitioning import columns
 from tidemark.retention.messages import shapes
-from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 
 _COLUMNS = ("persistence_id", "partition_nr", "sequence_nr", "tags")
@@ -67,29 +65,3 @@ def ends(events: DataFrame, deleted: DataFrame) -> DataFrame:
         .agg(F.max("sequence_nr").alias("to"))
         .where(F.col("to").isNotNull())
     )
-
-
-@shaped(ids=ID, returns=PROGRESS)
-def progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read the progress of persistence ids, by direct join."""
-    rows = connector.read_partitions(
-        ids,
-        settings.journal_keyspace,
-        tables.TAG_WRITE_PROGRESS,
-        "persistence_id",
-        "tag",
-        "sequence_nr",
-        "tag_pid_sequence_nr",
-    )
-    return rows.withColumnsRenamed(
-        {"sequence_nr": "progress_sequence_nr", "tag_pid_sequence_nr": "progress_number"}
-    )
-
-
-@shaped(ids=ID, returns=SCANNING)
-def scanning_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read how far the tags of persistence ids are scanned, by direct join."""
-    rows = connector.read_partitions(
-        ids, settings.journal_keyspace, tables.TAG_SCANNING, "persistence_id", "sequence_nr"
-    )
-    return rows.withColumnRenamed("sequence_nr", "scanned_to")
