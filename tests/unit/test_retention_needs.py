@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.ledger import schedule
+from tidemark.ledger.frontier.spans import covering, extended
+from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.keys import entity_type
 from tidemark.projection.definition.file import read
@@ -25,6 +28,7 @@ from tidemark.retention.needs.numbered import first_numbers, lowest, needs_of
 from tidemark.spark.local_rows import local_rows
 
 SIZE = 10
+ENDED = datetime(2024, 3, 1)
 INDEX = (
     "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
     " time_bucket bigint, tags string"
@@ -167,6 +171,13 @@ def test_no_event_that_any_reader_needs_is_below_the_need(
             assert row.needed_from <= life.first + len(life.buckets) or life.stored is not None
 
 
+def with_spans(rows: list[PieceRow]) -> Standing:
+    """Return the pieces as the ledger's frontier has them once it has taken up all that it can."""
+    spans = extended([], rows, SIZE)
+    outside = [row for row in rows if covering(spans, row.time_bucket) is None]
+    return Standing(spans, outside, SIZE)
+
+
 entries = st.dictionaries(
     st.integers(0, 9),
     st.tuples(
@@ -193,16 +204,20 @@ def test_whatever_the_schedule_takes_up_again_is_needed_as_a_whole(
             state,
             attempt,
             definition_version=definition.fingerprint if version == "own" else version or None,
+            finished_at=ENDED,
         )
         for bucket, (state, version, attempt) in sorted(known.items())
     ]
-    found = progress(
-        replace(definition, mode=mode),
-        rows,
-        bucket_ms=SIZE,
-        look_back=look_back,
-        inherited=[bucket * SIZE for bucket in inherited],
+    found, of_spans = (
+        progress(
+            replace(definition, mode=mode),
+            standing,
+            look_back=look_back,
+            inherited=[bucket * SIZE for bucket in inherited],
+        )
+        for standing in (Standing((), rows, SIZE), with_spans(rows))
     )
+    assert of_spans == found
     wanted = {row.time_bucket for row in rows} | {bucket * SIZE for bucket in inherited}
     pieces = schedule.planned(wanted, rows, definition.fingerprint)
     again = {piece.time_bucket for piece in pieces}
@@ -237,6 +252,6 @@ def test_a_fold_whose_pieces_are_held_by_a_gap_goes_on_from_its_states(
 ) -> None:
     fold = replace(definition, mode=Mode.FOLD)
     held = PieceRow(SIZE, State.HELD, 1, definition_version=fold.fingerprint)
-    assert progress(fold, [held], bucket_ms=SIZE, look_back=1) == Progress(SIZE, False)
+    assert progress(fold, Standing((), [held], SIZE), look_back=1) == Progress(SIZE, False)
     former = replace(held, definition_version="1-other")
-    assert progress(fold, [former], bucket_ms=SIZE, look_back=1) == Progress(SIZE, True)
+    assert progress(fold, Standing((), [former], SIZE), look_back=1) == Progress(SIZE, True)

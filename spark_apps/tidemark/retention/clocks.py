@@ -11,7 +11,7 @@ from tidemark.errors import TidemarkError
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.retention.policies.pieces import PolicyPieces
-from tidemark.window import iso
+from tidemark.window import from_millis, iso
 
 TOLERANCE = timedelta(minutes=5)
 """Clocks of a cluster differ by less, or its write times are of no use either."""
@@ -33,11 +33,9 @@ def require_sane_clock(run: RunContext) -> None:
             where="clock",
             do=_DO,
         )
-    ended = [
-        at.replace(tzinfo=UTC)
-        for piece in Pieces.of(run.control, run.settings, applications.PURGE).entries()
-        if (at := piece.touched_at) is not None
-    ]
+    standing = Pieces.of(run.control, run.settings, applications.PURGE).standing()
+    ended = [from_millis(span.ended_last) for span in standing.spans]
+    ended += [at.replace(tzinfo=UTC) for piece in standing.rows if (at := piece.touched_at)]
     ended += [piece.touched_at for piece in PolicyPieces(run).entries().values()]
     newest = max(ended, default=now)
     if newest > now + TOLERANCE:

@@ -5,11 +5,12 @@ Plain data but for `consumers_of`, which reads the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
+from tidemark.ledger.frontier.standing import Standing
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.projection.definition import catalog
 from tidemark.projection.definition.model import Definition, Mode
@@ -75,8 +76,7 @@ def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[C
                 begin,
                 progress(
                     definition,
-                    ledger(run, definition).entries(),
-                    bucket_ms=settings.bucket_size.milliseconds,
+                    ledger(run, definition).standing(),
                     look_back=settings.project_look_back,
                     inherited=live_release.inherited(run.control, settings, definition),
                 ),
@@ -84,18 +84,13 @@ def consumers_of(run: RunContext, reads: Callable[[Definition], bool]) -> list[C
         )
         former = replaced_release(run.control, settings, definition)
         if former is not None:
-            entries = [as_done(entry, former) for entry in ledger(run, former).entries()]
+            standing = as_of(ledger(run, former).standing(), former)
             consumers.append(
                 Consumer(
                     f"{former.name}@v{former.version}",
                     former,
                     begin,
-                    progress(
-                        former,
-                        entries,
-                        bucket_ms=settings.bucket_size.milliseconds,
-                        look_back=settings.project_look_back,
-                    ),
+                    progress(former, standing, look_back=settings.project_look_back),
                 )
             )
     return consumers
@@ -120,20 +115,24 @@ def replaced_release(
     return live_release.at_version(definition, live.version)
 
 
-def as_done(entry: PieceRow, definition: Definition) -> PieceRow:
-    """Return an entry as if this definition had made it: that of a former version is unknown."""
-    return replace(entry, definition_version=definition.fingerprint)
+def as_of(standing: Standing, definition: Definition) -> Standing:
+    """Return pieces as if this definition had made them: that of a former version is unknown."""
+    version = definition.fingerprint
+    return replace(
+        standing,
+        spans=[span._replace(version=version) for span in standing.spans],
+        rows=[replace(row, definition_version=version) for row in standing.rows],
+    )
 
 
 def progress(
     definition: Definition,
-    entries: Sequence[PieceRow],
+    standing: Standing,
     *,
-    bucket_ms: int,
     look_back: int,
     inherited: Collection[int] = (),
 ) -> Progress:
-    """Derive what a projection may read again from its entries in the ledger.
+    """Derive what a projection may read again from how its pieces stand in the ledger.
 
     - A piece that is not done by this definition is read as a whole: that of a changed definition,
       one that failed, is held or was planned again.
@@ -144,20 +143,22 @@ def progress(
 
     Args:
         definition: the projection.
-        entries: all its entries.
-        bucket_ms: the bucket size in milliseconds.
+        standing: all its pieces; as many spans for ten years as for a day.
         look_back: time buckets, unless the definition says how many.
         inherited: time buckets (epoch ms) that the version has to process because the live one has.
     """
-    done = {entry.time_bucket for entry in entries if entry.is_done(definition.fingerprint)}
-    waiting = [entry for entry in entries if entry.time_bucket not in done]
-    firsts = [entry.time_bucket for entry in waiting] + [b for b in inherited if b not in done]
+    version = definition.fingerprint
+    done = standing.done_by(version)
+    of_others = [span for span in standing.spans if span.version != version]
+    waiting = [row for row in standing.rows if not row.is_done(version)]
+    left = [bucket for bucket in inherited if bucket not in done]
+    firsts = [*(span.first for span in of_others), *(row.time_bucket for row in waiting), *left]
     if definition.mode.replaces_buckets:
         own = look_back if definition.look_back is None else definition.look_back
-        ends = [*firsts, *([max(done) + bucket_ms] if done else [])]
-        firsts = [min(ends) - own * bucket_ms] if ends else []
-    is_anew = definition.mode is Mode.FOLD and (
-        _has_other_states(waiting, definition.fingerprint) or any(b not in done for b in inherited)
+        ends = [*firsts, *([] if done.last is None else [done.last + standing.bucket_ms])]
+        firsts = [min(ends) - own * standing.bucket_ms] if ends else []
+    is_anew = definition.mode is Mode.FOLD and bool(
+        left or _has_other_states(waiting, version) or any(span.version for span in of_others)
     )
     return Progress(min(firsts, default=None), is_anew)
 
