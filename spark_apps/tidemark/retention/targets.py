@@ -11,8 +11,10 @@ from tidemark.context import RunContext
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
 from tidemark.retention.needs.events import needed
+from tidemark.retention.own_tables.gone import plan_offsets, plan_tails
 from tidemark.retention.own_tables.ledger import plan_ledger
 from tidemark.retention.own_tables.old_rows import plan_findings, plan_quarantine, plan_runs
+from tidemark.retention.own_tables.skipped import plan_skipped
 from tidemark.retention.policies.effective import Effective
 from tidemark.retention.policies.model import DeletedEvents, Snapshots
 from tidemark.retention.snapshots.plan import SnapshotsPolicy, plan_snapshots
@@ -36,6 +38,9 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "runs": _of_own_table(plan_runs),
         "quarantine": _of_own_table(plan_quarantine),
         "findings": _of_own_table(plan_findings),
+        "tails": _of_own_table(plan_tails),
+        "offsets": _of_own_table(plan_offsets),
+        "skipped": _of_own_table(plan_skipped),
     }
 
 

@@ -19,6 +19,7 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.ledger import quarantine
 from tidemark.ledger.purged import purged_buckets
+from tidemark.retention.own_tables import store
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.text import counted
 
@@ -129,23 +130,23 @@ def _plan(
         tombstones,
         digest([name, *deletes.items()]),
         [lock_of(run, name)],
-        partial(_delete, run, name, deletes) if tombstones.total else None,
+        partial(delete_keys, run, name, f"{name}_deletes", deletes) if tombstones.total else None,
     )
 
 
-def _delete(
+def delete_keys(
     run: RunContext,
     name: str,
+    counted_as: str,
     deletes: Mapping[tuple[str, ...], Sequence[Key]],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
+    """Make deletes by the columns of their keys; return their number under a name."""
     total = 0
     for columns, keys in deletes.items():
-        condition = " AND ".join(f"{column} = ?" for column in columns)
-        cql = f"DELETE FROM {table(run.settings.keyspace, name)} WHERE {condition}"
         for first in range(0, len(keys), _AT_ONCE):
             part = keys[first : first + _AT_ONCE]
             ensure_locked()
-            run.control.execute_many(cql, part)
+            store.delete(run.control, run.settings, name, columns, part)
             total += len(part)
-    return {f"{name}_deletes": total}
+    return {counted_as: total}

@@ -140,6 +140,9 @@ class OwnTable(PolicyForm):
         "runs",
         "findings",
         "quarantine",
+        "tails",
+        "offsets",
+        "skipped",
     ]
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 
