@@ -1,4 +1,4 @@
-"""Deletes events and snapshots as Pekko's Cleanup does, and brings back what it has saved.
+"""Deletes events and snapshots as Pekko's Cleanup does, and brings back what it or purge has saved.
 
 Only by hand: with the form, REST or the command line. The log says what stays, and who needs it.
 Every operation is a dry run unless the form says otherwise: the plan is then in the log, the task
@@ -14,7 +14,16 @@ from tidemark_airflow.alerts import defaults
 from tidemark_airflow.operations import CLEANUP, CLEANUP_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
-OPTIONS = ["all", "keep", "keep_after", "events", "to", "never_use_again", "save_to"]
+OPTIONS = [
+    "all",
+    "keep",
+    "keep_after",
+    "events",
+    "to",
+    "never_use_again",
+    "save_to",
+    "keep_write_times",
+]
 
 with DAG(
     dag_id="cleanup",

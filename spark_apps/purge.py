@@ -71,6 +71,14 @@ def main(
             " the options that it was made with.",
         ),
     ] = None,
+    save_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Before anything is deleted, save it there as Parquet; `cleanup.py restore` writes"
+            " it back.",
+        ),
+    ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
 ) -> Job:
     """Purge what the policies of TIDEMARK_RETENTION_FILE let go of, and nobody needs any more.
@@ -102,6 +110,7 @@ def main(
                 apply=apply,
                 explain=explain,
                 save=save,
+                save_to=save_to,
                 saved=None if plan is None else SavedPurge.load(plan),
                 approved=None if approved is None else Approval.parse(approved),
                 journal_keyspace=run.settings.journal_keyspace,

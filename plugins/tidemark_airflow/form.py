@@ -118,6 +118,20 @@ def text_param(title: str, description: str | None = None) -> Param:
     return Param(None, type=["null", "string"], title=title, description=description)
 
 
+def directory_param(title: str, description: str) -> Param:
+    """Return a param for a directory or its URI, or nothing.
+
+    A relative one would be relative to whatever directory a worker runs in.
+    """
+    return Param(
+        None,
+        type=["null", "string"],
+        pattern=r"^(/|[A-Za-z][A-Za-z0-9+.-]*:/)",
+        title=title,
+        description=f"{description} An absolute path, or a URI.",
+    )
+
+
 def number_param(
     title: str, minimum: int, maximum: int = 2**63 - 1, description: str | None = None
 ) -> Param:

@@ -11,6 +11,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from tidemark_airflow.form import (
+    directory_param,
     dry_run_param,
     flag_param,
     moment_param,
@@ -84,7 +85,7 @@ CLEANUP = {
     "all": Operation(
         ("persistence_ids", "never_use_again", "save_to", "dry_run"), needs=("persistence_ids",)
     ),
-    "restore": Operation(("saved_in", "dry_run"), needs=("saved_in",)),
+    "restore": Operation(("saved_in", "keep_write_times", "dry_run"), needs=("saved_in",)),
 }
 """The operations of the DAG `cleanup`."""
 
@@ -166,10 +167,13 @@ CLEANUP_FORM = with_owners(
         "never_use_again": flag_param(
             "Never use again", "Also forget the sequence nr, and the persistence id itself."
         ),
-        "save_to": text_param(
-            "Save to", "A directory or its URI, in which what goes is saved first."
+        "save_to": directory_param("Save to", "Where what goes is saved first."),
+        "saved_in": directory_param("Saved in", "That of an earlier run's `Save to`."),
+        "keep_write_times": flag_param(
+            "Keep write times",
+            "Write each row at its old write time: into another keyspace, or once the delete is"
+            " compacted away.",
         ),
-        "saved_in": text_param("Saved in", "The directory of an earlier run's `Save to`."),
     },
     CLEANUP,
 )

@@ -156,6 +156,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "below_retention": [False, "boolean"],
             "give_up": [[], ["null", "array"]],
             "policies": [[], ["null", "array"]],
+            "save_to": [None, ["null", "string"]],
             "approval_above": [None, ["null", "integer"]],
         },
         "manage_projections": {
@@ -187,6 +188,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "never_use_again": [False, "boolean"],
             "save_to": [None, ["null", "string"]],
             "saved_in": [None, ["null", "string"]],
+            "keep_write_times": [False, "boolean"],
             "dry_run": [True, "boolean"],
         },
         "reconcile": {

@@ -231,19 +231,32 @@ def restore(
         str,
         typer.Option("--from", metavar="DIRECTORY", help="That of --save-to.", show_default=False),
     ],
+    keep_write_times: Annotated[
+        bool,
+        typer.Option(
+            "--keep-write-times",
+            help="Write each row at its old write time: into another keyspace or cluster, or once"
+            " the delete is compacted away.",
+        ),
+    ] = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Write back what other commands have saved with --save-to and deleted.
+    """Write back what other commands and purge have saved with --save-to and deleted.
 
-    Events, snapshots and how far events were deleted; tag views with `reconcile rebuild`. The rows'
-    write time is that of the restore, since Cassandra hides older ones; what is left of their
-    lifetime goes on. The actors must be stopped.
+    Events, snapshots and how far events were deleted; the tag views and the journals of
+    kafka-journal that purge took. The rows' write time is that of the restore, since Cassandra
+    hides older ones; what is left of their lifetime goes on. The actors must be stopped.
     """
 
     def operation(run: RunContext) -> Operation:
         from tidemark.retention.undo.restore import locks, plan_restore
 
-        return Operation("restore", saved_in, lambda run: plan_restore(run, saved_in), locks)
+        return Operation(
+            "restore",
+            saved_in,
+            lambda run: plan_restore(run, saved_in, keep_write_times=keep_write_times),
+            locks,
+        )
 
     return _changing(operation, apply)
 
@@ -297,6 +310,6 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "--persistence-id 'aircraft|N14228'",
         "--persistence-id 'aircraft|N14228' --save-to saved --apply",
     ],
-    "restore": ["--from saved", "--from saved --apply"],
+    "restore": ["--from saved", "--from saved --apply", "--from saved --keep-write-times"],
 }
 """Options of calls that the help of each command shows; under "" those of the application."""

@@ -12,6 +12,7 @@ from tidemark.errors import InvalidInput
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
 from tidemark.retention.target import TargetPlan
+from tidemark.retention.undo.copies import directory_of
 from tidemark.settings import Settings
 
 APPLICATION = applications.CLEANUP
@@ -50,11 +51,12 @@ def run_operation(
         BucketSizeMismatch: the existing tag views have another bucket size.
         LockHeld: another run works on what would be deleted, or on the journal's tag views.
     """
+    directory = None if save is None else directory_of(save)
     preflight.check_journal(run)
 
     def plan() -> Plan:
         found = operation.plan(run)
-        apply = found.apply if save is None else _saving(found, save)
+        apply = found.apply if directory is None else _saving(found, directory, run.run_id)
         return Plan(found.counts, found.lines, apply, {"digest": found.digest})
 
     outcome = guarded_change(
@@ -69,14 +71,14 @@ def run_operation(
     return replace(outcome, pieces=PieceCounts(planned=1, done=1)) if is_done else outcome
 
 
-def _saving(plan: TargetPlan, directory: str) -> Apply | None:
+def _saving(plan: TargetPlan, directory: str, run_id: str) -> Apply | None:
     """Return the plan's change, before which what goes is saved."""
     delete, save = plan.apply, plan.save
     if delete is None or save is None:
         return delete
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        save(directory)
+        save(f"{directory}/{run_id}")
         return delete(ensure_locked)
 
     return apply

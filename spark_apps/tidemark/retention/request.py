@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tidemark.errors import InvalidInput
 from tidemark.retention.approval import Approval, Choice, SavedPurge
+from tidemark.retention.undo.copies import directory_of
 from tidemark.window import Window
 
 
@@ -21,6 +22,7 @@ class PurgeRequest:
         approved: the only plan that may be applied; None for any.
         saved: the file with that plan, if there is one.
         save: where the plan is to be kept.
+        save_to: the directory in which what goes is saved first; None for no copy.
     """
 
     choice: Choice = field(default_factory=Choice)
@@ -29,6 +31,7 @@ class PurgeRequest:
     approved: Approval | None = None
     saved: SavedPurge | None = None
     save: Path | None = None
+    save_to: str | None = None
 
     @property
     def window(self) -> Window | None:
@@ -45,6 +48,7 @@ def request_of(
     apply: bool,
     explain: bool,
     save: Path | None,
+    save_to: str | None = None,
     saved: SavedPurge | None,
     approved: Approval | None,
     journal_keyspace: str,
@@ -52,16 +56,18 @@ def request_of(
     """Return the request of a command line.
 
     Raises:
-        InvalidInput: options contradict each other; or the saved plan is for another journal.
+        InvalidInput: options contradict each other; the saved plan is for another journal; or a
+            directory has no name.
     """
     for option, is_given in (("--save", save is not None), ("--explain", explain)):
         if apply and is_given:
             raise _contradiction(f"{option} only plans", option, "leave out --apply")
+    directory = None if save_to is None else directory_of(save_to)
     if approved is not None and not apply:
         do = "add --apply, or leave it out"
         raise _contradiction("an approval is for a purge that is applied", "--approved", do)
     if saved is None:
-        return PurgeRequest(choice, apply, explain, approved, None, save)
+        return PurgeRequest(choice, apply, explain, approved, None, save, directory)
     if not apply or approved is not None:
         do = "add --apply, and no --approved"
         raise _contradiction("a saved plan is its own approval, to be applied", "--plan", do)
@@ -74,7 +80,8 @@ def request_of(
             where="TIDEMARK_JOURNAL_KEYSPACE",
             do="set it, or make a new plan",
         )
-    return PurgeRequest(saved.choice, apply, False, Approval.parse(saved.approval), saved)
+    approval = Approval.parse(saved.approval)
+    return PurgeRequest(saved.choice, apply, False, approval, saved, save_to=directory)
 
 
 def _contradiction(what: str, option: str, do: str) -> InvalidInput:

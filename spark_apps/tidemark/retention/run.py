@@ -71,6 +71,22 @@ class _Planned:
             lines += [f"  {line}" for line in plan.lines]
         return lines
 
+    def copy_lines(self, directory: str | None) -> list[str]:
+        """Return where what goes is saved, and of what there is no copy."""
+        if directory is None:
+            return []
+        changing = {name: plan for name, plan in self.plans.items() if plan.apply is not None}
+        saved = [name for name, plan in changing.items() if plan.save is not None]
+        lost = [name for name in changing if name not in saved]
+        lines = [f"saved to {directory} first: {', '.join(saved)}"] if saved else []
+        return lines + ([f"without a copy: {', '.join(lost)}"] if lost else [])
+
+    def save(self, directory: str, run_id: str) -> None:
+        """Save what goes, each policy's in a directory of its own."""
+        for name, plan in self.plans.items():
+            if plan.apply is not None and plan.save is not None:
+                plan.save(f"{directory}/{run_id}-{name}")
+
     def details(self, approval: Approval) -> dict[str, object]:
         """Return for programs what is to be approved, and what each policy would delete."""
         return {
@@ -99,7 +115,8 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
         BucketSizeMismatch: the existing tag views have another bucket size.
         DefinitionError: the file of the policies cannot be used, or two of them contradict each
             other; a projection file cannot be read, so that its needs are unknown.
-        TidemarkError: the clock has jumped; or something moved between the plan and the locks.
+        TidemarkError: the clock has jumped; something moved between the plan and the locks; or what
+            goes cannot be saved.
         LockHeld: another run works on something that would be deleted.
     """
     settings, choice = run.settings, order.choice
@@ -127,8 +144,14 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
     _require_approved(order, approval, planned)
     plan = Plan(
         planned.counts,
-        [*given_up.lines(), *planned.lines(explain=order.explain)],
-        partial(_apply, run, given_up, planned) if planned.pieces or given_up else None,
+        [
+            *given_up.lines(),
+            *planned.lines(explain=order.explain),
+            *planned.copy_lines(order.save_to),
+        ],
+        partial(_apply, run, given_up, planned, order.save_to)
+        if planned.pieces or given_up
+        else None,
         planned.details(approval),
     )
     if not order.apply:
@@ -157,7 +180,17 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
 def _plan(
     run: RunContext, chosen: Mapping[str, Effective], known: Mapping[str, Planner]
 ) -> _Planned:
-    return _Planned(chosen, {name: plan_of(run, value, known) for name, value in chosen.items()})
+    plans = {name: plan_of(run, value, known) for name, value in chosen.items()}
+    # A run that died after its last delete left a policy to which only the end of its piece is new.
+    for name, piece in PolicyPieces(run).entries().items():
+        if name in plans and piece.state is not State.DONE and plans[name].apply is None:
+            plans[name] = _only_ended(plans[name])
+    return _Planned(chosen, plans)
+
+
+def _only_ended(plan: TargetPlan) -> TargetPlan:
+    line = "an earlier run did it, and did not come to its end"
+    return replace(plan, lines=[*plan.lines, line], apply=lambda _: plan.counts)
 
 
 def _shown(run: RunContext, plan: Plan, planned: _Planned) -> Outcome:
@@ -202,8 +235,14 @@ def _moved(former: Mapping[str, str], planned: _Planned) -> str:
 
 
 def _apply(
-    run: RunContext, given_up: GivenUp, planned: _Planned, ensure_locked: EnsureLocked
+    run: RunContext,
+    given_up: GivenUp,
+    planned: _Planned,
+    save_to: str | None,
+    ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
+    if save_to is not None:
+        planned.save(save_to, run.run_id)
     given_up.forget(run)
     counts: Counter[str] = Counter()
     for name, plan in planned.plans.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -25,6 +25,7 @@ from tidemark.retention.policies.file import PolicyFile
 from tidemark.retention.policies.model import TagViews
 from tidemark.retention.policies.pieces import recorded_failure
 from tidemark.retention.target import TargetPlan, Tombstones, digest
+from tidemark.retention.undo.tag_views import save_tag_views
 from tidemark.window import Window, to_millis
 
 _DELETED_AT_ONCE = 100
@@ -109,6 +110,7 @@ def plan_tag_views(run: RunContext, policy: TagViews, order: TagViewOrder) -> Ta
         sorted(days(to_end, tables.lock_of(settings))),
         partial(_delete, run, ledger, pieces, doomed, counts) if pieces else None,
         {"pieces": len(pieces), "planned": len(doomed)},
+        partial(save_tag_views, run, _places(doomed.values())) if doomed else None,
     )
 
 
@@ -178,6 +180,11 @@ def _require_look_back(run: RunContext, policy: TagViews, order: TagViewOrder) -
             )
 
 
+def _places(doomed: Iterable[Bucket]) -> list[tuple[str, int]]:
+    """Return the partitions of time buckets."""
+    return [(tag, bucket.time_bucket) for bucket in doomed for tag in bucket.tags]
+
+
 def _delete(
     run: RunContext,
     ledger: Pieces,
@@ -191,7 +198,7 @@ def _delete(
     with recorded_failure(
         ensure_locked, lambda reason: recorder.finish(started, State.FAILED, {}, reason)
     ):
-        places = ((tag, bucket.time_bucket) for bucket in doomed.values() for tag in bucket.tags)
+        places = iter(_places(doomed.values()))
         while part := list(islice(places, _DELETED_AT_ONCE)):
             # What was lost meanwhile may be written by others now.
             ensure_locked()

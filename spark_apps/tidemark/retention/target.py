@@ -45,7 +45,8 @@ class TargetPlan:
         apply: makes the deletes, whole partitions first where it can; None if there is nothing to
             delete. It may stop anywhere and be run again, and what it leaves half-deleted does not
             read as whole.
-        save: writes what goes to a directory, as Parquet, before `apply`; None if it cannot.
+        save: writes a copy of what goes to a directory of its own, as Parquet, before `apply`; None
+            if nothing can.
     """
 
     counts: Mapping[str, int]

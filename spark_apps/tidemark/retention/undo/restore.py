@@ -1,214 +1,118 @@
 """What deletions took and saved, written back.
 
 Cassandra hides a row behind every later delete of it. A restored row is therefore written at the
-time of the restore, and its original write time stays in the Parquet only; its lifetime goes on
-from where it was when it was saved. The order of writes: events, snapshots, then metadata, which
-makes the events visible.
+time of the restore, unless somebody asks for its old write time: that is right in another keyspace
+or cluster, and once the delete is compacted away. Its lifetime goes on from where it was when it
+was saved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-
-from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
-from tidemark.errors import InvalidInput, TidemarkError, WrongData
-from tidemark.journal import frames, snapshots
-from tidemark.retention.messages import read
-from tidemark.retention.messages.deletes import fingerprint, locks_of
+from tidemark.errors import InvalidInput
+from tidemark.journal import snapshots
+from tidemark.retention.kafka_journal.expiry import lock_of
+from tidemark.retention.messages.deletes import locks_of
 from tidemark.retention.target import TargetPlan, Tombstones, digest
-from tidemark.retention.undo import save, store
+from tidemark.retention.undo import copies
+from tidemark.retention.undo.copies import Copy, Kind
+from tidemark.retention.undo.events import plan_events
+from tidemark.retention.undo.kafka_journal import plan_kafka_journals
+from tidemark.retention.undo.tag_views import plan_tag_views
 from tidemark.settings import Settings
-from tidemark.window import to_millis
 
-_EVENT = ["persistence_id", "sequence_nr", "timestamp"]
-_SNAPSHOT = ["persistence_id", "sequence_nr"]
+_VARIABLES = (
+    "TIDEMARK_JOURNAL_KEYSPACE",
+    "TIDEMARK_SNAPSHOT_KEYSPACE",
+    "TIDEMARK_KAFKA_JOURNAL_KEYSPACE",
+)
+_OF_KIND: Mapping[Kind, Sequence[int]] = {
+    Kind.EVENTS: (0, 1),
+    Kind.TAG_VIEWS: (0,),
+    Kind.KAFKA_JOURNALS: (2,),
+}
+"""Which of its keyspaces a copy of each kind is of."""
 
 
-@dataclass(frozen=True)
-class _Saved:
-    """What complete copies hold; each frame is None if none has such rows."""
+class _Planner(Protocol):
+    def __call__(
+        self, run: RunContext, found: Sequence[Copy], *, keep_write_times: bool
+    ) -> TargetPlan: ...
 
-    ids: DataFrame
-    messages: DataFrame | None
-    snapshots: DataFrame | None
+
+_PLANNERS: Mapping[Kind, _Planner] = {
+    Kind.EVENTS: plan_events,
+    Kind.TAG_VIEWS: plan_tag_views,
+    Kind.KAFKA_JOURNALS: plan_kafka_journals,
+}
 
 
 def locks(settings: Settings) -> list[str]:
     """Return what must be locked."""
-    return [*locks_of(settings), snapshots.lock_of(settings)]
+    return [*locks_of(settings), snapshots.lock_of(settings), lock_of(settings)]
 
 
-def plan_restore(run: RunContext, directory: str) -> TargetPlan:
-    """Plan to write back what the copies in a directory hold and the journal lacks.
+def plan_restore(run: RunContext, directory: str, *, keep_write_times: bool = False) -> TargetPlan:
+    """Plan to write back what the copies in a directory hold and the tables lack.
+
+    Args:
+        run: the context of the run.
+        directory: that of `--save-to`.
+        keep_write_times: write each row at its old write time; the copies may then be of other
+            keyspaces.
 
     Raises:
         InvalidInput: there is no complete copy, or it is of other keyspaces.
-        WrongData: the journal has gone on in a way that the copies do not fit: other events under
-            their sequence nrs, or more deleted than they hold.
+        WrongData: a journal has gone on in a way that the copies do not fit.
     """
-    saved = _read(run, directory.rstrip("/"))
-    ids = saved.ids.select("persistence_id")
-    deleted = frames.deleted_of_ids(ids, run.settings).localCheckpoint()
-    events = _lacking_events(run, saved, ids, deleted)
-    taken = _lacking_snapshots(run, saved, ids)
-    back = (
-        saved.ids.join(deleted.withColumnRenamed("deleted_to", "now"), "persistence_id", "left")
-        .where(F.coalesce(F.col("now"), F.lit(0)) != F.col("deleted_to"))
-        .select("persistence_id", "deleted_to")
-        .localCheckpoint()
-    )
-    listed = saved.ids.where("is_listed").select("persistence_id")
-    counts = {
-        "events_restored": 0 if events is None else events.count(),
-        "snapshots_restored": 0 if taken is None else taken.count(),
-        "metadata_restored": back.count(),
-    }
-    keys = [fingerprint(back)]
-    keys += [fingerprint(rows.select(*_SNAPSHOT)) for rows in (events, taken) if rows is not None]
+    found = copies.complete(run, copies.directory_of(directory))
+    lines = [line for copy in found for line in _other_keyspaces(run, copy, keep_write_times)]
+    plans = [
+        planner(run, own, keep_write_times=keep_write_times)
+        for kind, planner in _PLANNERS.items()
+        if (own := [copy for copy in found if copy.kind is kind])
+    ]
+    changing = [plan.apply for plan in plans if plan.apply is not None]
+    counts: Counter[str] = Counter()
+    for plan in plans:
+        counts.update(plan.counts)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        if events is not None:
-            ensure_locked()
-            store.write_messages(events, run.settings)
-        if taken is not None:
-            ensure_locked()
-            store.write_snapshots(taken, run.settings)
-        ensure_locked()
-        store.write_listed(listed, run.settings)
-        ensure_locked()
-        store.write_metadata(back, run.settings)
-        _require_visible(run, ids, events, back)
+        for change in changing:
+            change(ensure_locked)
         return counts
 
-    lines = [
-        f"{counts['events_restored']:,} events and {counts['snapshots_restored']:,} snapshots come"
-        f" back, and deleted_to of {counts['metadata_restored']:,} persistence ids",
-        "the actors of these persistence ids must be stopped; their tag views come back with"
-        " `reconcile rebuild --persistence-id`, if they were deleted too",
-    ]
+    if keep_write_times:
+        lines.append("each row is written at its old write time, which a later delete would hide")
+    lines += [line for plan in plans for line in plan.lines]
     return TargetPlan(
         counts,
-        lines if any(counts.values()) else ["everything is there already"],
+        lines if changing else ["everything is there already"],
         Tombstones(),
-        digest(keys),
+        digest([keep_write_times, *(plan.digest for plan in plans)]),
         locks(run.settings),
-        apply if any(counts.values()) else None,
+        apply if changing else None,
     )
 
 
-def _read(run: RunContext, directory: str) -> _Saved:
-    settings = run.settings
-    try:
-        about = run.spark.read.parquet(f"{directory}/*/{save.ABOUT_IT}").collect()
-    except AnalysisException:
+def _other_keyspaces(run: RunContext, copy: Copy, keep_write_times: bool) -> list[str]:
+    """Return in words into which other keyspaces a copy goes."""
+    ours = copies.keyspaces_of(run.settings)
+    others = [place for place in _OF_KIND[copy.kind] if copy.keyspaces[place] != ours[place]]
+    if not others:
+        return []
+    theirs = " and ".join(copy.keyspaces[place] for place in others)
+    own = " and ".join(ours[place] for place in others)
+    if not keep_write_times:
         raise InvalidInput(
-            "no complete copy is there", where=directory, do="name a directory of --save-to"
-        ) from None
-    ours = (settings.journal_keyspace, settings.snapshot_keyspace)
-    if others := [row for row in about if (row.journal_keyspace, row.snapshot_keyspace) != ours]:
-        raise InvalidInput(
-            f"the copy is of {others[0].journal_keyspace} and {others[0].snapshot_keyspace},"
-            f" not of {ours[0]} and {ours[1]}",
-            where=f"{directory}/{others[0].run_id}",
-            do="set TIDEMARK_JOURNAL_KEYSPACE and TIDEMARK_SNAPSHOT_KEYSPACE",
+            f"the copy is of {theirs}, not of {own}",
+            where=copy.place,
+            do=f"set {' and '.join(_VARIABLES[place] for place in others)}; or say"
+            " --keep-write-times if it is meant for another keyspace",
         )
-    places = [f"{directory}/{row.run_id}" for row in about]
-    ids = run.spark.read.parquet(*(f"{place}/{save.IDS}" for place in places))
-    return _Saved(
-        # Of several copies the first knew what was deleted before them all.
-        ids.groupBy("persistence_id")
-        .agg(F.min("deleted_to").alias("deleted_to"), F.bool_or("is_listed").alias("is_listed"))
-        .localCheckpoint(),
-        _rows(run, places, save.MESSAGES, _EVENT),
-        _rows(run, places, save.SNAPSHOTS, _SNAPSHOT),
-    )
-
-
-def _rows(run: RunContext, places: list[str], name: str, key: list[str]) -> DataFrame | None:
-    """Read the rows of all copies, each once, with `time_to_live`; 0 means for ever."""
-    read_one = partial(_rows_of, run, name)
-    found = [rows for place in places if (rows := read_one(place)) is not None]
-    if not found:
-        return None
-    merged = found[0]
-    for rows in found[1:]:
-        merged = merged.unionByName(rows)
-    left = F.col("ttl") - F.floor((F.lit(to_millis(clock.now())) - F.col("saved_at")) / 1000)
-    return (
-        merged.dropDuplicates(key)
-        .withColumn("time_to_live", F.coalesce(left, F.lit(0)).cast("int"))
-        .where(F.col("ttl").isNull() | (F.col("time_to_live") > 0))
-        .drop("ttl", "write_time", "saved_at")
-    )
-
-
-def _rows_of(run: RunContext, name: str, place: str) -> DataFrame | None:
-    try:
-        return run.spark.read.parquet(f"{place}/{name}")
-    except AnalysisException:
-        return None
-
-
-def _lacking_events(
-    run: RunContext, saved: _Saved, ids: DataFrame, deleted: DataFrame
-) -> DataFrame | None:
-    if saved.messages is None:
-        return None
-    there = read.events_of_ids(run, ids, deleted).select("persistence_id", "partition_nr")
-    held = frames.messages_of(there.distinct(), run.settings).select(*_EVENT).localCheckpoint()
-    ends = saved.messages.groupBy("persistence_id").agg(F.max("sequence_nr").alias("end"))
-    others = (
-        held.join(ends, on="persistence_id")
-        .where(F.col("sequence_nr") <= F.col("end"))
-        .join(saved.messages.select(*_EVENT), on=_EVENT, how="left_anti")
-        .select("persistence_id")
-    )
-    further = deleted.join(ends, on="persistence_id").where(F.col("deleted_to") > F.col("end"))
-    moved = others.unionByName(further.select("persistence_id")).distinct()
-    if names := [row.persistence_id for row in moved.orderBy("persistence_id").limit(3).collect()]:
-        raise WrongData(
-            f"{', '.join(names)}: the journal has gone on since: it has other events of these"
-            " sequence nrs, or has deleted more than was saved",
-            where=run.settings.journal_keyspace,
-            do="nothing was written; restore by hand what you need",
-        )
-    return saved.messages.join(held, on=_EVENT, how="left_anti")
-
-
-def _lacking_snapshots(run: RunContext, saved: _Saved, ids: DataFrame) -> DataFrame | None:
-    if saved.snapshots is None:
-        return None
-    there = snapshots.index_of_ids(ids, run.settings).select(
-        "persistence_id", F.col("snapshot_nr").alias("sequence_nr")
-    )
-    return saved.snapshots.join(there.localCheckpoint(), on=_SNAPSHOT, how="left_anti")
-
-
-def _require_visible(
-    run: RunContext, ids: DataFrame, events: DataFrame | None, back: DataFrame
-) -> None:
-    """Look whether what was written is there.
-
-    Raises:
-        TidemarkError: a delete hides it, since it was made by a machine whose clock is ahead.
-    """
-    now = frames.deleted_of_ids(ids, run.settings)
-    hidden = back.join(now, on=["persistence_id", "deleted_to"], how="left_anti").count()
-    if events is not None:
-        keys = events.select("persistence_id", "partition_nr").distinct()
-        there = frames.messages_of(keys, run.settings).select(*_EVENT)
-        hidden += events.join(there, on=_EVENT, how="left_anti").count()
-    if hidden:
-        raise TidemarkError(
-            f"{hidden:,} rows are still hidden by their delete, which a machine made whose clock is"
-            " ahead of this one's",
-            do="run it again when that time has passed",
-        )
+    return [f"{copy.place}: what is saved of {theirs} goes into {own}"]

@@ -1,34 +1,27 @@
-"""The copy of what a deletion takes: Parquet, in a directory of each run.
+"""The copy of events and snapshots that a deletion takes.
 
-DIRECTORY/RUN ID/messages/    whole rows, each with write time, TTL and when it was saved
+messages/    whole rows
 snapshots/   the same of snapshots
 ids/         how far each persistence id was deleted, and whether it was listed
-about/       one row, written last: without it the copy is not complete
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.cassandra import connector
-from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
-from tidemark.errors import TidemarkError, root_cause
 from tidemark.journal import frames
 from tidemark.journal.shapes import ID
 from tidemark.retention.messages.shapes import DELETES
-from tidemark.spark.local_rows import local_rows
+from tidemark.retention.undo import copies
+from tidemark.retention.undo.copies import Kind
 from tidemark.spark.shapes import shaped
-from tidemark.window import to_millis
 
-ABOUT = "journal_keyspace string, snapshot_keyspace string, run_id string, saved_at bigint"
-MESSAGES, SNAPSHOTS, IDS, ABOUT_IT = "messages", "snapshots", "ids", "about"
+MESSAGES, SNAPSHOTS, IDS = "messages", "snapshots", "ids"
 
 
 @dataclass(frozen=True)
@@ -47,35 +40,18 @@ class Doomed:
     snapshots: DataFrame | None = None
 
 
-def save(run: RunContext, doomed: Doomed, directory: str) -> None:
+def save(run: RunContext, doomed: Doomed, place: str) -> None:
     """Save what goes, before anything is deleted.
 
     Raises:
         TidemarkError: the directory cannot be written; nothing was deleted.
     """
-    place = f"{directory.rstrip('/')}/{run.run_id}"
-    saved_at = to_millis(clock.now())
-    run.say(f"saving to {place} what goes")
-    try:
-        if doomed.parts is not None:
-            _write(_messages(run, doomed.parts), f"{place}/{MESSAGES}", saved_at)
-        if doomed.snapshots is not None:
-            _write(_snapshots(run, doomed.snapshots), f"{place}/{SNAPSHOTS}", saved_at)
-        _write(_ids(run, doomed.ids), f"{place}/{IDS}", saved_at)
-        names = (run.settings.journal_keyspace, run.settings.snapshot_keyspace)
-        about = local_rows(run.spark, [(*names, run.run_id, saved_at)], ABOUT)
-        about.write.parquet(f"{place}/{ABOUT_IT}")
-    except (PySparkException, Py4JJavaError) as error:
-        raise TidemarkError(
-            f"what goes cannot be saved: {root_cause(error)}",
-            where=place,
-            do="nothing was deleted; give another directory",
-        ) from None
-
-
-def columns_of(control: Control, keyspace: str, name: str) -> list[str]:
-    """Return the columns of a table, in order."""
-    return sorted(control.table_columns(keyspace, name) or {})
+    rows = {IDS: _ids(run, doomed.ids)}
+    if doomed.parts is not None:
+        rows[MESSAGES] = _messages(run, doomed.parts)
+    if doomed.snapshots is not None:
+        rows[SNAPSHOTS] = _snapshots(run, doomed.snapshots)
+    copies.write(run, place, Kind.EVENTS, rows)
 
 
 @shaped(parts=DELETES)
@@ -87,7 +63,7 @@ def _messages(run: RunContext, parts: DataFrame) -> DataFrame:
         parts.select(*key),
         keyspace,
         name,
-        *columns_of(run.control, keyspace, name),
+        *copies.columns_of(run.control, keyspace, name),
         ttl_of="event",
         write_time_of="event",
     )
@@ -103,7 +79,7 @@ def _snapshots(run: RunContext, ends: DataFrame) -> DataFrame:
         ends.select("persistence_id"),
         keyspace,
         name,
-        *columns_of(run.control, keyspace, name),
+        *copies.columns_of(run.control, keyspace, name),
         ttl_of="timestamp",
         write_time_of="timestamp",
     )
@@ -127,7 +103,3 @@ def _ids(run: RunContext, ids: DataFrame) -> DataFrame:
             F.coalesce(F.col("is_listed"), F.lit(False)).alias("is_listed"),
         )
     )
-
-
-def _write(rows: DataFrame, place: str, saved_at: int) -> None:
-    rows.withColumn("saved_at", F.lit(saved_at).cast("bigint")).write.parquet(place)

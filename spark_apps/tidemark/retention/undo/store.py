@@ -1,27 +1,32 @@
-"""The writes of a restore, one function for each kind, in the order they are promised."""
+"""The writes of a restore, one function for each kind, in the order they are promised.
+
+Rows have `time_to_live`, the seconds that each has yet to live (0 for ever), and `write_time`, the
+microseconds at which it was written first. With `keep_write_times` they are written at that time,
+else now.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
 
 from tidemark.cassandra import connector
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
 from tidemark.journal.shapes import DELETED, ID
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 
-_LIFETIME = "time_to_live"
+
+def write_messages(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
+    """Write whole events: the first step."""
+    _write(rows, settings.journal_keyspace, settings.journal_table, keep_write_times)
 
 
-def write_messages(rows: DataFrame, settings: Settings) -> None:
-    """Write whole events, with the seconds that each has yet to live: the first step."""
-    connector.write(rows, settings.journal_keyspace, settings.journal_table, time_to_live=_LIFETIME)
-
-
-def write_snapshots(rows: DataFrame, settings: Settings) -> None:
-    """Write whole snapshots, with the seconds that each has yet to live: the second step."""
-    connector.write(
-        rows, settings.snapshot_keyspace, settings.snapshot_table, time_to_live=_LIFETIME
-    )
+def write_snapshots(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
+    """Write whole snapshots: the second step."""
+    _write(rows, settings.snapshot_keyspace, settings.snapshot_table, keep_write_times)
 
 
 @shaped(ids=ID)
@@ -34,3 +39,36 @@ def write_listed(ids: DataFrame, settings: Settings) -> None:
 def write_metadata(rows: DataFrame, settings: Settings) -> None:
     """Write how far persistence ids were deleted, which makes their events visible: the last."""
     connector.write(rows, settings.journal_keyspace, settings.metadata_table)
+
+
+def write_tag_views(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
+    """Write whole rows of the tag views."""
+    _write(rows, settings.journal_keyspace, settings.events_by_tag_table, keep_write_times)
+
+
+def write_kafka_events(rows: DataFrame, settings: Settings, *, keep_write_times: bool) -> None:
+    """Write whole events of kafka-journal: before their heads, as its replicator does."""
+    _write(rows, settings.kafka_journal_keyspace, settings.kafka_journal_table, keep_write_times)
+
+
+def write_kafka_heads(
+    control: Control, settings: Settings, heads: Iterable[tuple[str, int, int]]
+) -> None:
+    """Write heads of kafka-journal, given as (the row in Cassandra's JSON, write time, TTL).
+
+    They make the events visible: the last step.
+    """
+    name = table(settings.kafka_journal_keyspace, settings.kafka_metajournal_table)
+    control.execute_many(
+        f"INSERT INTO {name} JSON ? DEFAULT UNSET USING TIMESTAMP ? AND TTL ?", heads
+    )
+
+
+def _write(rows: DataFrame, keyspace: str, name: str, keep_write_times: bool) -> None:
+    connector.write(
+        rows if keep_write_times else rows.drop("write_time"),
+        keyspace,
+        name,
+        write_time="write_time" if keep_write_times else None,
+        time_to_live="time_to_live",
+    )

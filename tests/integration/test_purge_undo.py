@@ -1,0 +1,228 @@
+"""The copy that purge makes before it deletes, and the ways back, in a real Cassandra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.pekko_journals import write_as_pekko
+from tests.integration.support import Journal, Result
+from tests.integration.test_retention_expiry import Topic
+from tests.integration.test_tag_write import message
+from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+
+POLICIES = """\
+policies:
+  - {name: views, target: tag-views}
+  - {name: left-over, target: deleted-events}
+  - {name: snaps, target: snapshots, keep: 1}
+  - {name: expired, target: kafka-journal-expiry}
+  - {name: reports, target: runs, keep-days: 1}
+"""
+WRITTEN = {
+    "messages": ("persistence_id, sequence_nr", "event"),
+    "snapshots": ("persistence_id, sequence_nr", "timestamp"),
+    "tag_views": ("persistence_id, tag_pid_sequence_nr", "event"),
+    "journal": ("id, seq_nr", "partition"),
+    "metajournal": ("id", "seq_nr"),
+}
+"""The tables that purge saves: what tells their rows apart, and the cell that tells the time."""
+State = dict[str, list[Any]]
+
+
+@pytest.fixture
+def make(make_journal: Callable[..., Journal], tmp_path: Path) -> Callable[[], Journal]:
+    """Return a maker of journals with every table that purge can save."""
+    (tmp_path / "projections").mkdir()
+    file = tmp_path / "retention.yaml"
+    file.write_text(POLICIES)
+
+    def made() -> Journal:
+        journal = make_journal(
+            TARGET_PARTITION_SIZE="4",
+            PROJECTIONS_DIR=str(tmp_path / "projections"),
+            RETENTION_FILE=str(file),
+        )
+        names = ("TIDEMARK_KAFKA_JOURNAL_KEYSPACE", "TIDEMARK_SNAPSHOT_KEYSPACE")
+        journal.environment = {**journal.environment, **dict.fromkeys(names, journal.keyspace)}
+        for tables in ("kafka_journal.cql", "pekko_snapshot.cql"):
+            create_tables(journal.control, SCHEMA_DIR / tables, journal.keyspace)
+        return journal
+
+    return made
+
+
+@pytest.fixture
+def journal(make: Callable[[], Journal]) -> Journal:
+    """Return a journal with something to delete for each policy."""
+    journal = make()
+    fill(journal)
+    return journal
+
+
+def fill(journal: Journal) -> None:
+    """Write something to delete for each policy.
+
+    The events up to 5 are deleted, and a crash has left 1 to 4 of them.
+    """
+    events = [message("p", nr, nr, {"red"}, partition_nr=(nr - 1) // 4) for nr in range(1, 11)]
+    write_as_pekko(journal, [event for event in events if event["sequence_nr"] != 5])
+    journal.insert("metadata", [{"persistence_id": "p", "deleted_to": 5}])
+    snapshot = {"persistence_id": "p", "snapshot_data": b"s", "ser_id": 20}
+    journal.insert("snapshots", [{**snapshot, "sequence_nr": n, "timestamp": n} for n in (6, 9)])
+    topic = Topic(journal, Path())
+    for pid in ("a", "b"):
+        topic.append(pid, 1, 5)
+        topic.head(pid, 5, date(2024, 3, 9), properties={"k": "ü"}, delete_to=1)
+    topic.pointer()
+    at = f"UPDATE {journal.keyspace}.tag_views USING TTL 5000 SET event = ?"
+    [row] = [row for row in journal.rows("tag_views") if row["sequence_nr"] == 2]
+    journal.control.execute(
+        f"{at} WHERE tag_name = 'red' AND timebucket = ? AND timestamp = ?"
+        " AND persistence_id = 'p' AND tag_pid_sequence_nr = ?",
+        (row["event"], row["timebucket"], row["timestamp"], row["tag_pid_sequence_nr"]),
+    )
+    [head] = [row for row in journal.rows("metajournal") if row["id"] == "a"]
+    journal.control.execute(
+        f"UPDATE {journal.keyspace}.metajournal SET expire_after = 9d"
+        " WHERE topic = 'orders' AND segment = ? AND id = 'a'",
+        (head["segment"],),
+    )
+
+
+def state(journal: Journal) -> State:
+    return {name: journal.rows(name) for name in (*WRITTEN, "metadata")}
+
+
+def write_times(journal: Journal) -> State:
+    found: State = {}
+    for name, (key, cell) in WRITTEN.items():
+        rows = journal.control.execute(
+            f"SELECT {key}, WRITETIME({cell}) AS at FROM {journal.keyspace}.{name}"
+        )
+        found[name] = sorted(tuple(row.values()) for row in rows)
+    return found
+
+
+def purged(journal: Journal, *options: str) -> Result:
+    result = journal.run("purge", "--apply", *options)
+    assert result.status == 0, result.stderr
+    return result
+
+
+def restore(journal: Journal, saved: Path | str, *options: str) -> Result:
+    return journal.run("cleanup", "restore", "--from", str(saved), *options)
+
+
+def test_what_purge_has_saved_comes_back(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is relative to where the command is called, which Spark's JVM does not know."""
+    monkeypatch.chdir(tmp_path)
+    before = state(journal)
+    planned = journal.run("purge", "--save-to", "saved")
+    assert f"saved to {tmp_path}/saved first: views, left-over, snaps, expired" in planned.stdout
+    assert not (tmp_path / "saved").exists()
+    result = purged(journal, "--save-to", "saved")
+    after = state(journal)
+    assert [name for name in WRITTEN if after[name] == before[name]] == []
+    assert (after["tag_views"], after["journal"], after["metajournal"]) == ([], [], [])
+    copies = {path.name for path in (tmp_path / "saved").iterdir()}
+    run_id = result.report["run_id"]
+    assert copies == {f"{run_id}-{name}" for name in ("views", "left-over", "snaps", "expired")}
+
+    plan = restore(journal, "saved")
+    assert plan.status == 0, plan.stderr
+    assert state(journal) == after
+    done = restore(journal, "saved", "--apply")
+    assert done.status == 0, done.stderr
+    assert done.report["counts"] == {
+        "events_restored": 4,
+        "snapshots_restored": 1,
+        "metadata_restored": 0,
+        "tag_rows_restored": 9,
+        "kafka_events_restored": 10,
+        "kafka_heads_restored": 2,
+    }
+    assert done.report["counts"] == plan.report["counts"]
+    assert state(journal) == before
+    lifetimes = journal.control.execute(
+        f"SELECT sequence_nr, TTL(event) AS left FROM {journal.keyspace}.tag_views"
+    )
+    [short] = [row for row in lifetimes if row["left"] is not None]
+    assert short["sequence_nr"] == 2
+    assert 0 < short["left"] <= 5000
+    assert restore(journal, "saved", "--apply").report["state"] == "nothing-to-do"
+    # The ledger knows that the tag views are there again, and purge takes all of it once more.
+    assert {row["state"] for row in journal.own_rows("piece")} == {"planned"}
+    assert purged(journal).report["counts"]["partitions_deleted"] >= 9
+    assert {row["state"] for row in journal.own_rows("piece")} == {"done"}
+
+
+def test_what_cannot_be_saved_is_not_deleted(journal: Journal, tmp_path: Path) -> None:
+    before = state(journal)
+    file = tmp_path / "file"
+    file.write_text("no directory")
+    for directory, says in ((str(file), "what goes cannot be saved"), (" ", "directory is empty")):
+        refused = journal.run("purge", "--apply", "--save-to", directory)
+        assert refused.status != 0
+        [line] = refused.error_lines
+        assert says in line
+    assert state(journal) == before
+
+
+def test_a_journal_that_has_gone_on_is_refused(journal: Journal, tmp_path: Path) -> None:
+    purged(journal, "--policy", "expired", "--save-to", str(tmp_path / "saved"))
+    topic = Topic(journal, Path(), offset=20)
+    topic.append("a", 1, 1)
+    topic.head("a", 1, None)
+    before = state(journal)
+    refused = restore(journal, tmp_path / "saved", "--apply")
+    assert refused.status == 3
+    assert "a: the journal has gone on since: it has another head" in refused.error_lines[0]
+    assert state(journal) == before
+
+
+def test_into_another_keyspace_rows_keep_their_write_times(
+    journal: Journal, make: Callable[[], Journal], tmp_path: Path
+) -> None:
+    before, written = state(journal), write_times(journal)
+    purged(journal, "--save-to", str(tmp_path / "saved"))
+    left = state(journal)
+    other = make()
+    refused = restore(other, tmp_path / "saved", "--apply")
+    assert refused.status == 2
+    assert f"the copy is of {journal.keyspace}" in refused.error_lines[0]
+    result = restore(other, tmp_path / "saved", "--keep-write-times", "--apply")
+    assert result.status == 0, result.stderr
+    assert f"of {journal.keyspace} goes into {other.keyspace}" in result.stdout
+    came, times = state(other), write_times(other)
+    for name in WRITTEN:
+        gone = [row for row in before[name] if row not in left[name]]
+        assert came[name] == gone, name
+        assert set(times[name]) == {row for row in written[name] if row in times[name]}, name
+        assert len(times[name]) == len(gone)
+    again = restore(other, tmp_path / "saved", "--keep-write-times", "--apply")
+    assert again.report["state"] == "nothing-to-do", again.stdout
+
+
+def test_rows_that_their_delete_hides_are_refused_with_their_number(
+    journal: Journal, tmp_path: Path
+) -> None:
+    before = state(journal)
+    purged(journal, "--save-to", str(tmp_path / "saved"))
+    after = state(journal)
+    refused = restore(journal, tmp_path / "saved", "--keep-write-times", "--apply")
+    assert refused.status == 1
+    [line] = refused.error_lines
+    assert "5 rows are hidden at their old write times" in line
+    assert "(gc_grace_seconds 864000)" in line
+    assert f"{journal.keyspace}.messages, {journal.keyspace}.snapshots" in line
+    assert "restore without --keep-write-times" in line
+    assert state(journal) == after
+    assert restore(journal, tmp_path / "saved", "--apply").status == 0
+    assert state(journal) == before
