@@ -62,11 +62,18 @@ class Seam(Enum):
     EVENTS_QUARANTINED = "tidemark.ledger.quarantine:write"
     EVENT_QUARANTINED = "tidemark.ledger.quarantine:write_one"
     PARTITIONS_DELETED = "tidemark.journal.tag_views:delete_partitions"
-    # purge of kafka-journal
+    # purge
+    POLICY_STARTED = "tidemark.retention.policies.pieces:PolicyPieces.start"
+    POLICY_FINISHED = "tidemark.retention.policies.pieces:PolicyPieces.finish"
+    OWN_ROWS_DELETED = "tidemark.retention.own_tables.store:delete"
+    ROWS_OF_IDS_DELETED = "tidemark.retention.own_tables.store:delete_of_ids"
+    LEDGER_ROWS_DELETED = "tidemark.ledger.frontier.partition:Partition.delete_rows"
+    TABLE_TTL_CHANGED = "tidemark.retention.table_ttl:change_time_to_live"
     KAFKA_PURGE_BEGUN = "tidemark.retention.kafka_journal.store:begin"
     KAFKA_HEADS_MARKED = "tidemark.retention.kafka_journal.store:mark_deleted"
     KAFKA_SEGMENTS_DELETED = "tidemark.retention.kafka_journal.store:delete_segments"
     KAFKA_HEADS_DELETED = "tidemark.retention.kafka_journal.store:delete_heads"
+    KAFKA_PURGE_ENDED = "tidemark.retention.kafka_journal.store:end"
     # reconcile
     TABLE_EMPTIED = "tidemark.reconciliation.truncate:empty_table"
     SCANNING_DELETED = "tidemark.reconciliation.delete.store:delete_scanning"
@@ -87,6 +94,9 @@ class Seam(Enum):
     EVENTS_RESTORED = "tidemark.retention.undo.store:write_messages"
     SNAPSHOTS_RESTORED = "tidemark.retention.undo.store:write_snapshots"
     IDS_LISTED = "tidemark.retention.undo.store:write_listed"
+    TAG_VIEWS_RESTORED = "tidemark.retention.undo.store:write_tag_views"
+    KAFKA_EVENTS_RESTORED = "tidemark.retention.undo.store:write_kafka_events"
+    KAFKA_HEADS_RESTORED = "tidemark.retention.undo.store:write_kafka_heads"
     METADATA_RESTORED = "tidemark.retention.undo.store:write_metadata"
     # reconcile rebucket
     NEW_TABLE_CREATED = "tidemark.reconciliation.rebucket.store:create_table"

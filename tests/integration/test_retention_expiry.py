@@ -31,7 +31,7 @@ SIZE = 2
 @dataclass(frozen=True)
 class Policy:
     zone: str = "UTC"
-    topics: tuple[str, ...] | None = None
+    topics: tuple[str, ...] = ()
 
 
 class Killed(BaseException):
@@ -247,16 +247,17 @@ def test_readers_of_the_topic_hold_journals_back(topic: Topic) -> None:
 @pytest.mark.parametrize(
     "boundary",
     [
-        pytest.param(Seam.KAFKA_PURGE_BEGUN, marks=pytest.mark.soak),
         Seam.KAFKA_HEADS_MARKED,
         Seam.KAFKA_SEGMENTS_DELETED,
-        pytest.param(Seam.KAFKA_HEADS_DELETED, marks=pytest.mark.soak),
     ],
 )
 def test_killed_at_a_boundary_and_run_again(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, boundary: Seam
 ) -> None:
-    """No journal is ever shown in part, and a second run finishes."""
+    """No journal is ever shown in part, and a second run finishes.
+
+    SIGKILL after each kind of write: tests/faults/test_purge_crashes.py.
+    """
     for pid in ("a", "b"):
         topic.append(pid, 1, 9)
         topic.head(pid, 9)

@@ -79,9 +79,11 @@ def replicated(control: Control, settings: Settings) -> dict[tuple[str, int], in
 
 @shaped(returns=EXPIRED)
 def expired_heads(
-    spark: SparkSession, settings: Settings, last: date, topics: Collection[str] | None
+    spark: SparkSession, settings: Settings, last: date, topics: Collection[str]
 ) -> DataFrame:
     """Read the heads that expire on a date or before it, by one scan of metajournal.
+
+    Without topics, those of all.
 
     Upstream's purge asks for one date only, so that it never finds those of a day it has missed.
     """
@@ -101,7 +103,7 @@ def expired_heads(
         "updated",
     )
     is_over = F.col("expire_on") <= F.lit(last)
-    if topics is not None:
+    if topics:
         is_over = is_over & F.col("topic").isin(*topics)
     size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
     return heads.where(is_over).select(

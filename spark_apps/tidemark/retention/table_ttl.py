@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import DefinitionError
@@ -57,10 +58,10 @@ def plan_table_ttl(run: RunContext, policy: TableTtl, file: PolicyFile) -> Targe
         raise file.error(policy, f"the table {name} does not exist", do, "table")
     before, ttl = rows[0]["default_time_to_live"], policy.time_to_live
     nothing = Tombstones()
-    key = digest([name, before, ttl])
+    key, locks = digest([name, before, ttl]), [f"table/{name}"]
     if before == ttl:
         lines = [f"{name} has this TTL: {_shown(ttl)}"]
-        return TargetPlan({"ttls_changed": 0}, lines, nothing, key, (), None)
+        return TargetPlan({"ttls_changed": 0}, lines, nothing, key, locks, None)
     if ttl:
         _require_read_before(run, policy, file, chosen)
     compaction = rows[0]["compaction"]["class"].rpartition(".")[2]
@@ -83,7 +84,7 @@ def plan_table_ttl(run: RunContext, policy: TableTtl, file: PolicyFile) -> Targe
         lines,
         nothing,
         key,
-        [f"table/{name}"],
+        locks,
         partial(_alter, run, chosen, ttl),
     )
 
@@ -190,7 +191,10 @@ def _alter(
     run: RunContext, chosen: _Table, ttl: int, ensure_locked: EnsureLocked
 ) -> Mapping[str, int]:
     ensure_locked()
-    run.control.execute_ddl(
-        f"ALTER TABLE {table(chosen.keyspace, chosen.name)} WITH default_time_to_live = {ttl:d}"
-    )
+    change_time_to_live(run.control, chosen.keyspace, chosen.name, ttl)
     return {"ttls_changed": 1}
+
+
+def change_time_to_live(control: Control, keyspace: str, name: str, ttl: int) -> None:
+    """Change the default TTL of a table, in seconds: all or nothing, as Cassandra does it."""
+    control.execute_ddl(f"ALTER TABLE {table(keyspace, name)} WITH default_time_to_live = {ttl:d}")

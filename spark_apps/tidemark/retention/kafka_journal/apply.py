@@ -51,8 +51,7 @@ def purge(
         ended = _purge(run, going, ensure_locked)
         gone, moved = gone + ended, moved + len(part) - ended
     for begun_part in _parts(verdicts.unfinished):
-        ensure_locked()
-        _finish(run, begun_part)
+        _finish(run, begun_part, ensure_locked)
     return {**counts, "journals_purged": gone, "journals_moved": moved}
 
 
@@ -95,11 +94,12 @@ def _purge(run: RunContext, going: Sequence[Doomed], ensure_locked: EnsureLocked
     alive = store.survivors(control, settings, going)
     ended = [one for place, one in enumerate(going) if place not in alive]
     store.delete_heads(control, settings, ended)
+    ensure_locked()
     store.end(control, settings, [(one.journal.head.topic, one.journal.head.id) for one in going])
     return len(ended)
 
 
-def _finish(run: RunContext, begun: Sequence[Begun]) -> None:
+def _finish(run: RunContext, begun: Sequence[Begun], ensure_locked: EnsureLocked) -> None:
     """Delete what a killed run left of journals whose heads have changed since, or are gone."""
     control, settings = run.control, run.settings
     segments = [
@@ -118,7 +118,9 @@ def _finish(run: RunContext, begun: Sequence[Begun]) -> None:
         if heads and (heads[0][0].deleted_to or 0) >= one.deleted_to:
             span = (one.first_segment, one.last_segment)
             places.append((one.id, one.topic, *span, one.write_time))
+    ensure_locked()
     store.delete_segments(control, settings, places)
+    ensure_locked()
     store.end(control, settings, [(one.topic, one.id) for one in begun])
 
 

@@ -30,6 +30,7 @@ from tidemark.retention.kafka_journal.journals import (
 from tidemark.retention.kafka_journal.store import Begun
 from tidemark.retention.needs.kafka_journal import TopicNeeds, needed_of_topics
 from tidemark.retention.target import TargetPlan, Tombstones, digest
+from tidemark.retention.undo.kafka_journal import save_kafka_journals
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
@@ -47,8 +48,8 @@ class ExpiryPolicy(Protocol):
         """The time zone of the replicator, in which it computed `expire_on`."""
 
     @property
-    def topics(self) -> tuple[str, ...] | None:
-        """The topics whose expired journals go; None for all."""
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose expired journals go; all if none is named."""
 
 
 def lock_of(settings: Settings) -> str:
@@ -80,7 +81,7 @@ def plan_expiry(
     today = _day(run.moment, policy.zone)
     replicated = expired.replicated(run.control, settings)
     known = {topic for topic, _ in replicated}
-    if unknown := sorted(set(policy.topics or ()) - known):
+    if unknown := sorted(set(policy.topics) - known):
         raise InvalidInput(
             f"no topic {', '.join(unknown)} was ever replicated",
             where=f"{settings.kafka_journal_keyspace}.{settings.kafka_pointer_table}",
@@ -240,6 +241,14 @@ def _plan(run: RunContext, verdicts: Verdicts, needs: TopicNeeds, today: date) -
         [lock_of(run.settings)],
         partial(purge, run, verdicts, counts) if doomed or unfinished else None,
         {"today": today.isoformat()},
+        partial(
+            save_kafka_journals,
+            run,
+            [(one.head.topic, one.head.segment, one.head.id) for one in doomed],
+            [(one.head.id, one.head.topic, one.first_segment, one.last_segment) for one in doomed],
+        )
+        if doomed
+        else None,
     )
 
 
