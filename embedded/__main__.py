@@ -25,7 +25,9 @@ _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_op
 """Of commands that pass their arguments on to a program, `--help` included."""
 
 app = typer.Typer(
-    help="The embedded Cassandra, Kafka and Airflow.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="The embedded Cassandra, Kafka and Airflow.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 
 

@@ -85,9 +85,7 @@ class Kafka:
     def _launch(self, command: list[str], address: str, progress: Progress) -> str:
         log = broker.log_file(self._home)
         log.unlink(missing_ok=True)
-        processes.start(
-            _NAME, command, self._run, log=log, environment=os.environ, cwd=self._home
-        )
+        processes.start(_NAME, command, self._run, log=log, environment=os.environ, cwd=self._home)
         self._readiness(address).wait(progress)
         progress.done(f"ready on {address}")
         return address

@@ -52,9 +52,10 @@ ROOTS = {
 }
 """What each group is for; everything else in the lock follows from these.
 
-`spark-kafka` is Spark's Kafka source, `kafka` the broker: groups of their own, so that the class path
-of what does not read Kafka stays as it is. `interop` is fetched by the tests only: Pekko's plugin, and
-the compiler for the client in tests/interop/client. `projection` is fetched by the benchmarks only: Pekko's own projections.
+`spark-kafka` is Spark's Kafka source, `kafka` the broker: groups of their own, so that the class
+path of what does not read Kafka stays as it is. `interop` is fetched by the tests only: Pekko's
+plugin, and the compiler for the client in tests/interop/client. `projection` is fetched by the
+benchmarks only: Pekko's own projections.
 """
 
 _DOWNLOADS = 8

@@ -45,7 +45,9 @@ class Readiness:
             if not processes.running(self.name, self.run):
                 raise self._failure(f"{self.title} died while starting")
             if progress.elapsed > _DEADLINE_S:
-                raise self._failure(f"{self.title} did not give {self.sign} within {_DEADLINE_S:.0f} s")
+                raise self._failure(
+                    f"{self.title} did not give {self.sign} within {_DEADLINE_S:.0f} s"
+                )
             if self.is_there():
                 return
             progress.update(f"waiting for {self.sign}, {self._last_step()}")
