@@ -36,7 +36,7 @@ def record_of(fixture: dict[str, Any]) -> Record:
 def as_fixture(decoded: Decoded, timestamp: str) -> dict[str, Any]:
     """Return what was decoded in the form of the fixtures."""
     action = decoded.action
-    told = {
+    told: dict[str, Any] = {
         "key": decoded.id,
         "timestamp": timestamp,
         "origin": action.origin,
