@@ -17,14 +17,17 @@ from embedded import applications
 from embedded.airflow.server import Airflow
 from embedded.cassandra.server import Cassandra
 from embedded.errors import EmbeddedError
+from embedded.kafka.server import Kafka
 from embedded.machine import jars, processes, secrets_file
-from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, STATE
+from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, STATE
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """Of commands that pass their arguments on to a program, `--help` included."""
 
 app = typer.Typer(
-    help="The embedded Cassandra and Airflow.", no_args_is_help=True, pretty_exceptions_enable=False
+    help="The embedded Cassandra, Kafka and Airflow.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 
 
@@ -33,6 +36,12 @@ def cassandra() -> None:
     """Start Cassandra only and leave it running."""
     endpoint = Cassandra(CASSANDRA_HOME).start()
     typer.echo(f"Cassandra is at {endpoint.host}:{endpoint.port}")
+
+
+@app.command()
+def kafka() -> None:
+    """Start Kafka only and leave it running."""
+    typer.echo(f"Kafka is at {Kafka(KAFKA_HOME).start()}")
 
 
 @app.command()
@@ -74,6 +83,7 @@ def status() -> None:
     """Show each server's state, address and pid."""
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     typer.echo(f"Cassandra: {f'{endpoint.host}:{endpoint.port}' if endpoint else 'stopped'}")
+    typer.echo(f"Kafka: {Kafka(KAFKA_HOME).address() or 'stopped'}")
     typer.echo(f"Airflow: {Airflow(AIRFLOW_HOME, {}).url() or 'stopped'}")
     for run_directory, names in processes.all_recorded(STATE).items():
         for name in names:

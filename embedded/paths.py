@@ -21,4 +21,5 @@ CONF = Path(__file__).resolve().parent / "conf"
 """Configuration templates."""
 
 CASSANDRA_HOME = STATE / "cassandra"
+KAFKA_HOME = STATE / "kafka"
 AIRFLOW_HOME = STATE / "airflow"

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from embedded.cassandra import node, roles
-from embedded.errors import EmbeddedError
 from embedded.machine import ports, processes, secrets_file, state_dir
+from embedded.machine.readiness import Readiness
 from embedded.progress import Progress
 
 PORT_VARIABLE = "TIDEMARK_CASSANDRA_PORT"
 
 _NAME = "cassandra"
-_DEADLINE_S = 180.0
-_POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Cassandra:
         with state_dir.one_starter(self._home):
             if running := self.endpoint():
                 # Whoever started it may have been killed before it was ready.
-                self._wait_for_login(running, Progress(_NAME))
+                self._readiness(running).wait(Progress(_NAME))
                 return running
             state_dir.keep_private(self._home)
             state_dir.require_space(self._home, self._min_free_bytes)
@@ -113,30 +110,19 @@ class Cassandra:
             cwd=self._home,
         )
         endpoint = Endpoint(ports.HOST, port, roles.USERNAME, self._password())
-        self._wait_for_login(endpoint, progress)
+        self._readiness(endpoint).wait(progress)
         progress.done(f"ready on {endpoint.host}:{endpoint.port}")
         return endpoint
 
-    def _wait_for_login(self, endpoint: Endpoint, progress: Progress) -> None:
-        while True:
-            if not processes.running(_NAME, self._run):
-                raise self._failure("Cassandra died while starting")
-            if progress.elapsed > _DEADLINE_S:
-                raise self._failure(f"Cassandra gave no login within {_DEADLINE_S:.0f} s")
-            if roles.log_in(endpoint.host, endpoint.port, endpoint.password):
-                return
-            progress.update(f"waiting for a login, {self._last_step()}")
-            time.sleep(_POLL_S)
-
-    def _failure(self, what: str) -> EmbeddedError:
-        log = node.log_file(self._home)
-        return EmbeddedError(
-            what, str(log), "its last lines are below", detail=processes.log_tail(log)
+    def _readiness(self, endpoint: Endpoint) -> Readiness:
+        return Readiness(
+            _NAME,
+            "Cassandra",
+            self._run,
+            "a login",
+            lambda: roles.log_in(endpoint.host, endpoint.port, endpoint.password),
+            lambda: node.log_file(self._home),
         )
-
-    def _last_step(self) -> str:
-        line = processes.log_tail(node.log_file(self._home), 1).rpartition(" - ")[2]
-        return f"log: {line.strip()[:70]}" if line.strip() else "JVM is starting"
 
     def _password(self) -> str:
         return secrets_file.keep(self._home / "password")

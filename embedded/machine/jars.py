@@ -30,6 +30,11 @@ ROOTS = {
         "com.datastax.spark:spark-cassandra-connector_2.12:3.5.1",
         f"org.apache.spark:spark-avro_2.12:{pyspark.__version__}",
     ),
+    "spark-kafka": (f"org.apache.spark:spark-sql-kafka-0-10_2.12:{pyspark.__version__}",),
+    "kafka": (
+        "org.apache.kafka:kafka_2.13:4.1.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
     "interop": (
         "org.apache.pekko:pekko-persistence-cassandra_2.13:1.1.0",
         "org.scala-lang:scala-compiler:2.13.15",
@@ -47,8 +52,10 @@ ROOTS = {
 }
 """What each group is for; everything else in the lock follows from these.
 
-`interop` is fetched by the tests only: Pekko's plugin, and the compiler for the client in
-tests/interop/client. `projection` is fetched by the benchmarks only: Pekko's own projections.
+`spark-kafka` is Spark's Kafka source, `kafka` the broker: groups of their own, so that the class
+path of what does not read Kafka stays as it is. `interop` is fetched by the tests only: Pekko's
+plugin, and the compiler for the client in tests/interop/client. `projection` is fetched by the
+benchmarks only: Pekko's own projections.
 """
 
 _DOWNLOADS = 8
@@ -97,8 +104,8 @@ def fetch(group: str, directory: Path | None = None, lock: Path = LOCK) -> list[
 def lock(lock_file: Path = LOCK) -> None:
     """Resolve every group from its roots and write the lock anew.
 
-    A group `spark` jar that pyspark ships itself, in whatever version, is left out: Spark loads
-    its own first, and a second scala-library or scala-reflect breaks it.
+    A jar of a group of Spark's that pyspark ships itself, in whatever version, is left out: Spark
+    loads its own first, and a second scala-library or scala-reflect breaks it.
     """
     sections = []
     with tempfile.TemporaryDirectory(prefix="tidemark-lock-") as cache:
@@ -116,7 +123,7 @@ def lock(lock_file: Path = LOCK) -> None:
 def _resolve(context: MavenContext, roots: tuple[str, ...], group: str) -> Iterator[Jar]:
     inputs, transitive = context.resolver.resolve([context.create_dependency(r) for r in roots])
     # Native libraries have one artifact id under several classifiers: collect all of them.
-    shipped = _shipped_by_spark() if group == "spark" else frozenset()
+    shipped = _shipped_by_spark() if group.startswith("spark") else frozenset()
     for dependency in (*inputs, *transitive):
         if dependency.artifactId not in shipped:
             coordinate = _coordinate(dependency)

@@ -10,6 +10,7 @@ import pytest
 from embedded.airflow.server import Airflow
 from embedded.cassandra.server import Cassandra
 from embedded.errors import EmbeddedError
+from embedded.kafka.server import Kafka
 from embedded.machine import state_dir
 
 
@@ -17,12 +18,13 @@ from embedded.machine import state_dir
     "server",
     [
         lambda home: Cassandra(home, min_free_bytes=1 << 60),
+        lambda home: Kafka(home, min_free_bytes=1 << 60),
         lambda home: Airflow(home, {}, min_free_bytes=1 << 60),
     ],
-    ids=["cassandra", "airflow"],
+    ids=["cassandra", "kafka", "airflow"],
 )
 def test_home_of_a_server_is_for_its_owner_only(
-    tmp_path: Path, server: Callable[[Path], Cassandra | Airflow]
+    tmp_path: Path, server: Callable[[Path], Cassandra | Kafka | Airflow]
 ) -> None:
     """Journals, logs and Airflow's database lie in it; a full disk ends the start behind that."""
     home = tmp_path / "state" / "one"

@@ -1,0 +1,1 @@
+"""The embedded Kafka: a real broker as a child process."""

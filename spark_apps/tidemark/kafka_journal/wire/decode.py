@@ -1,0 +1,91 @@
+"""Records of a frame, decoded: the usual ones by Spark (`usual.py`), all others by `record.decode`.
+
+JSON, which is written anew, goes through Python, and so does whatever Spark cannot read:
+`record.decode` has the last word on what is malformed, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
+
+from tidemark.kafka_journal.wire import record, usual
+from tidemark.kafka_journal.wire.fields import Malformed
+from tidemark.kafka_journal.wire.shapes import DECODED, RECORDS
+from tidemark.spark.shapes import shaped
+
+_OUTSIDE = ("topic", "partition", "offset", "timestamp")
+_CONTENT = {name: kind for name, kind in DECODED.items() if name not in _OUTSIDE}
+_STRUCT = ", ".join(f"{name} {kind}" for name, kind in _CONTENT.items())
+_NOTHING: dict[str, Any] = dict.fromkeys(_CONTENT)
+_READ = ("timestamp", "key", "value", "headers")
+
+
+@shaped(records=RECORDS, returns=DECODED)
+def decoded(records: DataFrame) -> DataFrame:
+    """Decode records."""
+    told = records.select("*", usual.content(_CONTENT).alias("usual"))
+    unusual = (F.when(F.col("usual").isNull(), F.col(name)) for name in _READ)
+    content = F.coalesce("usual", _by_python()(*unusual))
+    return told.select(*_OUTSIDE, content.alias("content")).select(
+        *_OUTSIDE, *(F.col("content")[name].alias(name) for name in _CONTENT)
+    )
+
+
+def row(read: record.Record) -> dict[str, Any]:
+    """Return what a record does, without the columns that are null."""
+    try:
+        told = record.decode(read)
+    except Malformed as error:
+        return {"cause": str(error)}
+    if told is None:
+        return {}
+    content = {
+        "id": told.id,
+        "action": told.action.type.value,
+        "origin": told.action.origin,
+        "version": told.action.version,
+    }
+    payload = told.payload
+    if payload is None:
+        return {**content, "to": told.action.to}
+    expiry = payload.expire_after
+    return content | {
+        "metadata": told.metadata,
+        "expire_after": None if expiry is None else expiry.nanoseconds,
+        "headers": dict(told.headers or {}),
+        "events": [
+            {
+                "seq_nr": event.seq_nr,
+                "tags": sorted(event.tags),
+                "payload_type": event.payload_type,
+                "payload_txt": event.text,
+                "payload_bin": event.binary,
+            }
+            for event in payload.events
+        ],
+    }
+
+
+def _by_python() -> Callable[..., Column]:
+    def rows(
+        timestamps: pd.Series, keys: pd.Series, values: pd.Series, headers: pd.Series
+    ) -> pd.DataFrame:
+        records = zip(timestamps, keys, values, headers, strict=True)
+        found = [_NOTHING | row(_record(*fields)) for fields in records]
+        return pd.DataFrame(found, columns=list(_CONTENT), dtype="object")
+
+    # The stubs want the kind of the function, which pyspark takes from its type hints.
+    udf: Callable[..., Column] = pandas_udf(rows, _STRUCT)  # type: ignore[call-overload]
+    return udf
+
+
+def _record(timestamp: Any, key: bytes | None, value: bytes | None, headers: Any) -> record.Record:
+    """Return a record; in the place of a usual one, whose fields are null here, an empty one."""
+    named = [(one["key"], one["value"]) for one in ([] if headers is None else headers)]
+    return record.Record(key, None if pd.isna(timestamp) else timestamp, named, value)

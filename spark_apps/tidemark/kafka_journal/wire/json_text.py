@@ -1,0 +1,84 @@
+"""JSON as kafka-journal keeps it: parsed, and written again without white space.
+
+Key order stays; of a key that stands twice the first place and the last value count. Numbers are
+decimals of at most 34 significant digits without trailing zeros. Source: play-json's values, which
+kafka-journal reads and writes (docs/real-systems.md, "Wire format").
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from typing import NoReturn, TypeAlias
+
+Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | None"
+
+_DIGITS = 34
+_MAX_DIGITS = 310
+_MAX_SCALE = 6178
+"""What play-json refuses to read."""
+_PLAIN_ABOVE, _PLAIN_BELOW = Decimal("1e-10"), Decimal("1e20")
+_DECIMAL128 = Context(prec=_DIGITS, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999)
+
+
+def parse(text: str) -> Json:
+    """Parse JSON by the letter of its standard.
+
+    Raises:
+        ValueError: it is not JSON, or has a number that kafka-journal does not read.
+    """
+    try:
+        value: Json = json.loads(
+            text, parse_int=_integer, parse_float=_number, parse_constant=_refuse
+        )
+    except RecursionError as error:
+        raise ValueError("its values lie too deep in each other") from error
+    return value
+
+
+def render(value: Json) -> str:
+    """Write a value as kafka-journal does."""
+    match value:
+        case dict():
+            pairs = (f"{_text(name)}:{render(item)}" for name, item in value.items())
+            return f"{{{','.join(pairs)}}}"
+        case list():
+            return f"[{','.join(map(render, value))}]"
+        case str():
+            return _text(value)
+        case Decimal():
+            return _decimal(value)
+        case _:
+            return json.dumps(value)
+
+
+def _integer(digits: str) -> int | Decimal:
+    """Integers that stay as they are, which nearly all do, are spared the decimals."""
+    return int(digits) if len(digits) <= 20 else _number(digits)
+
+
+def _number(text: str) -> Decimal:
+    exact = Decimal(text)
+    _sign, digits, exponent = exact.as_tuple()
+    if len(digits) > _MAX_DIGITS or abs(int(exponent)) > _MAX_SCALE:
+        raise ValueError(f"the number {text[:40]} is too large or too precise")
+    return _DECIMAL128.plus(exact)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _decimal(number: Decimal) -> str:
+    stripped = number.normalize(_DECIMAL128)
+    if not stripped:
+        return "0"
+    if not _PLAIN_ABOVE < abs(stripped) < _PLAIN_BELOW:
+        return str(stripped)
+    plain = f"{stripped:f}"
+    # With a fraction, the exponent comes back below 1E-6.
+    return str(Decimal(plain)) if "." in plain else plain
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,262 @@
+"""kafka-journal's wire format, against the records and rows of its own code."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemark.kafka_journal.wire import duration, json_text
+from tidemark.kafka_journal.wire.fields import Malformed
+from tidemark.kafka_journal.wire.record import Decoded, Record, decode
+
+_FIXTURES = Path(__file__).parent / "data" / "kafka_journal_wire_fixtures.json"
+FIXTURES: dict[str, Any] = json.loads(_FIXTURES.read_text("utf-8"))
+RECORDS = [*FIXTURES["encoded"], *FIXTURES["from_resources"]]
+STAMP = datetime.fromisoformat("2019-12-12T10:10:10.123Z")
+APPEND = b'{"append":{"range":{"from":1,"to":1},"payloadType":"%s"}}'
+
+
+def record_of(fixture: dict[str, Any]) -> Record:
+    fields = fixture["record"]
+    value = fields["value_hex"]
+    return Record(
+        fields["key"].encode(),
+        datetime.fromtimestamp(fields["timestamp_ms"] / 1000, STAMP.tzinfo),
+        [(header["key"], bytes.fromhex(header["value_hex"])) for header in fields["headers"]],
+        None if value is None else bytes.fromhex(value),
+    )
+
+
+def as_fixture(decoded: Decoded, timestamp: str) -> dict[str, Any]:
+    """Return what was decoded in the form of the fixtures."""
+    action = decoded.action
+    told: dict[str, Any] = {
+        "key": decoded.id,
+        "timestamp": timestamp,
+        "origin": action.origin,
+        "version": action.version,
+        "action": action.type.value,
+    }
+    if action.mark_id is not None:
+        told["id"] = action.mark_id
+    if action.type == "delete":
+        told["to"] = action.to
+    if decoded.payload is None or action.payload_type is None:
+        return told
+    expiry = decoded.payload.expire_after
+    return told | {
+        "from": action.first,
+        "to": action.to,
+        "payloadType": action.payload_type.value,
+        "expireAfter_ms": None if expiry is None else expiry.milliseconds,
+        "rows": [
+            {
+                "seq_nr": event.seq_nr,
+                "tags": sorted(event.tags),
+                "payload_type": event.payload_type,
+                "payload_txt": event.text,
+                "payload_bin_hex": None if event.binary is None else event.binary.hex(),
+                "metadata": decoded.metadata,
+                "headers": decoded.headers,
+            }
+            for event in decoded.payload.events
+        ],
+    }
+
+
+@pytest.mark.parametrize("fixture", RECORDS, ids=lambda fixture: fixture["name"])
+def test_a_record_decodes_to_the_rows_of_kafka_journal(fixture: dict[str, Any]) -> None:
+    decoded = decode(record_of(fixture))
+    assert decoded is not None
+    expected = fixture["decoded"]
+    for row in expected.get("rows", []):
+        row["tags"] = sorted(row["tags"])
+    assert as_fixture(decoded, expected["timestamp"]) == expected
+
+
+def append(value: bytes, payload_type: bytes = b"json", *headers: tuple[str, bytes]) -> Record:
+    return Record(b"id", STAMP, [("journal.action", APPEND % payload_type), *headers], value)
+
+
+ONE = b'{"events":[{"seqNr":1,"tags":[]}],"metadata":{}}'
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(None, STAMP, [("journal.action", b'{"purge":{}}')], None),
+        Record(b"id", None, [("journal.action", b'{"purge":{}}')], None),
+        Record(b"id", STAMP, [], None),
+        Record(b"id", STAMP, [("other", b"{}")], None),
+        Record(b"id", STAMP, [("journal.action", b'{"move":{}}')], None),
+        Record(b"id", STAMP, [("journal.action", b'{"purge":1}')], None),
+        Record(b"id", STAMP, [("journal.action", b"[]")], None),
+        Record(b"id", STAMP, [("journal.action", APPEND % b"json")], None),
+    ],
+    ids=["key", "timestamp", "headers", "action", "unknown", "no-object", "no-fields", "value"],
+)
+def test_a_record_without_what_it_needs_is_passed_over(record: Record) -> None:
+    assert decode(record) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "cause"),
+    [
+        (Record(b"id", STAMP, [("journal.action", b"{")], None), "journal.action is not JSON"),
+        (Record(b"id", STAMP, [("journal.action", b"\xff")], None), "journal.action is not JSON"),
+        (
+            Record(b"id", STAMP, [("journal.action", b'{"delete":{"to":0}}')], None),
+            "journal.action: delete.to is 0 and no seq nr",
+        ),
+        (
+            Record(b"id", STAMP, [("journal.action", b'{"delete":{"to":"3"}}')], None),
+            'delete.to is "3" and no seq nr',
+        ),
+        (
+            Record(b"id", STAMP, [("journal.action", b'{"purge":{"origin":1}}')], None),
+            "purge.origin is 1 and no text",
+        ),
+        (Record(b"id", STAMP, [("journal.action", b'{"mark":{}}')], None), "mark has no id"),
+        (
+            Record(
+                b"id",
+                STAMP,
+                [("journal.action", APPEND.replace(b'"from":1', b'"from":2') % b"json")],
+                ONE,
+            ),
+            "append.range goes from 2 down to 1",
+        ),
+        (append(ONE, b"text"), 'append has the payloadType "text"'),
+        (append(b"no"), "the value is not JSON"),
+        (append(b'{"events":[]}'), "the value has no events"),
+        (append(b'{"events":[{"seqNr":1}]}'), r"events\[0\] has no tags"),
+        (append(b'{"events":[{"seqNr":1,"tags":[1]}]}'), "a tag that is no text"),
+        (
+            append(b'{"events":[{"seqNr":1,"tags":[],"payloadType":"text","payload":{}}]}'),
+            "a payload that is no text",
+        ),
+        (
+            append(b'{"events":[{"seqNr":1,"tags":[]}],"metadata":{"expireAfter":"test"}}'),
+            "metadata.expireAfter: 'test' is no duration",
+        ),
+        (append(b"", b"binary"), "the value is empty"),
+        (append(b"\x01\x00\x00", b"binary"), "the value ends early"),
+        (append(b"\x00\x7f\xff\xff\xff", b"binary"), "the value ends early"),
+        (append(ONE, b"json", ("h", b"\xff")), "the header h is not UTF-8"),
+    ],
+)
+def test_a_record_that_upstream_stops_at_is_told_with_its_cause(record: Record, cause: str) -> None:
+    with pytest.raises(Malformed, match=cause):
+        decode(record)
+
+
+def test_the_first_action_and_the_last_of_the_users_headers_count() -> None:
+    twice = append(ONE, b"json", ("h", b"1"), ("journal.action", b'{"purge":{}}'), ("h", b"2"))
+    decoded = decode(twice)
+    assert decoded is not None
+    assert (decoded.action.type, decoded.headers) == ("append", {"h": "2"})
+
+
+def test_null_of_json_is_lost_where_binary_keeps_it() -> None:
+    in_json = decode(append(b'{"events":[{"seqNr":1,"tags":[],"payload":null}]}'))
+    event = b"\0\0\0\0\0\0\0\1" + b"\0\0\0\0" + b"\2" + b"\0\0\0\4null"
+    in_binary = decode(append(b"\1\0\0\0\1\0\0\0\x15" + event + b"{}", b"binary"))
+    texts = [decoded.payload.events[0].text for decoded in (in_json, in_binary)]  # type: ignore[union-attr]
+    assert texts == [None, "null"]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 100])
+def test_events_are_read_whatever_version_is_written_before_them(version: int) -> None:
+    """EventsTest: version byte 100."""
+    event = b"\0\0\0\0\0\0\0\7" + b"\0\0\0\0" + b"\0" + b"\0\0\0\0"
+    value = bytes([version]) + b"\0\0\0\1\0\0\0\x11" + event + b"not metadata"
+    decoded = decode(append(value, b"binary"))
+    assert decoded is not None
+    assert decoded.payload is not None
+    assert [event.seq_nr for event in decoded.payload.events] == [7]
+    assert decoded.metadata == '{"header":{},"payload":{}}'
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("1.0", "1"),
+        ("0.100", "0.1"),
+        ("-0.0", "0"),
+        ("-0", "0"),
+        ("1e10", "10000000000"),
+        ("1E-7", "1E-7"),
+        ("1e-6", "0.000001"),
+        ("1e100", "1E+100"),
+        ("123456789012345678901234567890", "1.2345678901234567890123456789E+29"),
+        ("12345678901234567890", "12345678901234567890"),
+        ("0.12345678901234567890123456789012345678", "0.1234567890123456789012345678901235"),
+        ('{ "b" : 1, "a" : [ true, null ], "b" : 2.50 }', '{"b":2.5,"a":[true,null]}'),
+        (r'"\u2028\/\u001f\n\u20ac"', '"\u2028/\\u001f\\n€"'),
+    ],
+)
+def test_json_is_written_again_as_kafka_journal_writes_it(written: str, kept: str) -> None:
+    assert json_text.render(json_text.parse(written)) == kept
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "Infinity", "01", "1.", "[1,]", "{'a':1}", "1 2", "[" * 99999]
+)
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        json_text.parse(text)
+
+
+JSONS = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.text(st.characters(exclude_categories=["Cs"]))
+    | st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-1000, max_value=1000),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(JSONS)
+def test_what_was_written_once_is_written_the_same_again(value: json_text.Json) -> None:
+    once = json_text.render(json_text.parse(json_text.render(value)))
+    assert json_text.render(json_text.parse(once)) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "written", "milliseconds"),
+    [
+        ("1 min", "1 minute", 60_000),
+        ("30 h", "30 hours", 108_000_000),
+        ("1 day", "1 day", 86_400_000),
+        ("24 hours", "1 day", 86_400_000),
+        ("90 seconds", "90 seconds", 90_000),
+        ("1500 milliseconds", "1500 milliseconds", 1500),
+        ("1.5 d", "36 hours", 129_600_000),
+        ("  2  days ", "2 days", 172_800_000),
+    ],
+)
+def test_durations_are_those_of_scala(text: str, written: str, milliseconds: int) -> None:
+    """FiniteDurationFormatTest."""
+    parsed = duration.parse(text)
+    assert (str(parsed), parsed.milliseconds) == (written, milliseconds)
+
+
+@pytest.mark.parametrize("text", ["test", "", "1", "day", "1 fortnight", "Inf", "1000000 days"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no duration|is longer than"):
+        duration.parse(text)
+
+
+def test_a_number_is_a_duration_in_milliseconds() -> None:
+    """FiniteDurationFormatTest: 2."""
+    assert str(duration.of_milliseconds(2)) == "2 milliseconds"
