@@ -116,10 +116,10 @@ def _plan_of_findings(run: RunContext) -> Plan:
         )
     if not ids:
         return Plan({}, ["no open finding is one that a repair puts right"], None)
-    return _plan(run, Scope(frozenset(ids)))
+    return _plan(run, Scope(frozenset(ids)), is_found=True)
 
 
-def _plan(run: RunContext, scope: Scope) -> Plan:
+def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     comparison = find(run, scope)
     [of_actions] = comparison.findings.agg(
@@ -136,7 +136,8 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
         return counts
 
     lines = [*describe(comparison), *examples]
-    return Plan(counts, lines, apply if any(counts.values()) else None)
+    # Findings of what is right by now are taken out of the table.
+    return Plan(counts, lines, apply if is_found or any(counts.values()) else None)
 
 
 def _put_right(
