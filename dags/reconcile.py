@@ -14,7 +14,7 @@ from tidemark_airflow.alerts import defaults
 from tidemark_airflow.operations import RECONCILE, RECONCILE_FORM
 from tidemark_airflow.operators import TidemarkOperator
 
-OPTIONS = ["all", "window_start", "window_end", "to", "table", "drop_old", "thorough"]
+OPTIONS = ["all", "found", "window_start", "window_end", "to", "table", "drop_old", "thorough"]
 OPTIONS += ["beyond_search_limit", "limit", "check", "number", "reason"]
 
 with DAG(

@@ -42,7 +42,7 @@ class Operation:
 
 RECONCILE = {
     "check": Operation(_SCOPE),
-    "repair": Operation((*_SCOPE, "dry_run")),
+    "repair": Operation((*_SCOPE, "found", "dry_run")),
     "rebuild": Operation((*_SCOPE, "dry_run")),
     "delete": Operation(("persistence_ids", "tags", "thorough", "dry_run")),
     "propagate-deletes": Operation(
@@ -135,6 +135,9 @@ RECONCILE_FORM = with_owners(
         "window_start": moment_param("First time bucket", "Empty: all of them."),
         "window_end": moment_param("End of the time buckets", "Exclusive. Give both or neither."),
         "all": flag_param("All", "All persistence ids and tags."),
+        "found": flag_param(
+            "What was found", "Only persistence ids of which validate or check has open findings."
+        ),
         "to": Param(None, type=["null", "string"], enum=_SIZES, title="To bucket size"),
         "table": text_param("Name of the new table", "Empty: tag_views_ and the size."),
         "drop_old": text_param(

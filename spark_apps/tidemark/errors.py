@@ -49,7 +49,8 @@ class Remedy:
     Attributes:
         application: name of the application, such as `reconcile`.
         command: its command, if it has several.
-        options: values by the option's name without dashes in front; a list repeats the option.
+        options: values by the option's name without dashes in front; a list repeats the option,
+            and True stands for an option without a value.
     """
 
     application: str
@@ -63,7 +64,7 @@ class Remedy:
             words.append(self.command)
         for name, value in self.options.items():
             for word in value if isinstance(value, list) else [value]:
-                words += [f"--{name}", shlex.quote(str(word))]
+                words += [f"--{name}"] if word is True else [f"--{name}", shlex.quote(str(word))]
         return " ".join(words)
 
 

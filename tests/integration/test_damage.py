@@ -22,12 +22,13 @@ from tests.integration.support import Journal
 from tests.integration.test_reconcile_check import delete_row, view_row
 from tests.integration.test_tag_write import START, message, window
 from tidemark.continuity.findings.checks import (
-    EXTRA_ROW,
-    SEQUENCE_NR_LOST_TAIL,
-    UNTAGGED_EVENT,
-    UNWRITABLE_EVENT,
-    WRONG_TIME_BUCKET,
+    SCANNING_AHEAD,
+    TAG_PID_SEQUENCE_NR_DUPLICATE,
+    TAG_PID_SEQUENCE_NR_LOST_TAIL,
+    TAG_PID_SEQUENCE_NR_MISSING_HEAD,
+    TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
 )
+from tidemark.continuity.tag_views.kinds import KINDS
 from tidemark.window import to_millis
 
 pytestmark = pytest.mark.usefixtures("production")
@@ -39,6 +40,13 @@ RED, BLUE = (1, 2, 4, 5, 7, 8), (2, 3, 5, 6, 8)
 """The sequence nrs of the events with these tags, in the order of their tag pid sequence nrs."""
 
 
+NOT_IN_THE_SAMPLE = {
+    TAG_PID_SEQUENCE_NR_DUPLICATE,
+    TAG_PID_SEQUENCE_NR_LOST_TAIL,
+    TAG_PID_SEQUENCE_NR_MISSING_HEAD,
+    TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
+}
+"""What is only told of rows of deleted events, as the gap is that stands for them."""
 Way = Callable[[Journal, str], None]
 Found = tuple[Any, ...]
 
@@ -49,17 +57,15 @@ class Damage:
 
     Attributes:
         way: breaks it.
-        validate: what validate finds: (check, tag, number, expected, hour).
-        check: what `reconcile check` finds: (kind, tag, sequence nr, tag pid sequence nr).
+        found: what validate and `reconcile check` find: (check, tag, number, expected, hour).
         tags: further tags of events, by sequence nr.
-        only_warns: whether nothing blocks.
+        is_advice: whether only validate looks for it.
     """
 
     way: Way
-    validate: set[Found] = field(default_factory=set)
-    check: set[Found] = field(default_factory=set)
+    found: set[Found]
     tags: Mapping[int, str] = field(default_factory=dict)
-    only_warns: bool = False
+    is_advice: bool = False
 
 
 def events_of(pid: str, tags: Mapping[int, str]) -> list[dict[str, Any]]:
@@ -228,181 +234,92 @@ def hour(number: int) -> int:
 
 DAMAGES = {
     # Of what is lost from messages, rows in tag views are the only copy: they are no findings.
-    "an event is lost": Damage(
-        lost_events(4), {("sequence_nr_gap", "", 5, 4, 2)}, {("sequence_nr_gap", "", 5, 0)}
-    ),
-    "the first event is lost": Damage(
-        lost_events(1),
-        {("sequence_nr_missing_head", "", 2, 1, 0)},
-        {("sequence_nr_missing_head", "", 2, 0)},
-    ),
-    "the last events are lost": Damage(
-        lost_events(7, 8),
-        {("sequence_nr_lost_tail", "", 6, 8, 3)},
-        {("sequence_nr_lost_tail", "", 6, 0)},
-    ),
-    "all events are lost": Damage(
-        lost_events(*EVENTS),
-        {("sequence_nr_lost_tail", "", 0, 8, 3)},
-        {("sequence_nr_lost_tail", "", 0, 0)},
-    ),
+    "an event is lost": Damage(lost_events(4), {("sequence_nr_gap", "", 5, 4, 2)}),
+    "the first event is lost": Damage(lost_events(1), {("sequence_nr_missing_head", "", 2, 1, 0)}),
+    "the last events are lost": Damage(lost_events(7, 8), {("sequence_nr_lost_tail", "", 6, 8, 3)}),
+    "all events are lost": Damage(lost_events(*EVENTS), {("sequence_nr_lost_tail", "", 0, 8, 3)}),
     "the event above a deletion is lost": Damage(
-        lost_above_a_deletion,
-        {("sequence_nr_missing_head", "", 4, 3, 1)},
-        {("sequence_nr_missing_head", "", 4, 0)},
+        lost_above_a_deletion, {("sequence_nr_missing_head", "", 4, 3, 1)}
     ),
     "an event and its rows are lost": Damage(
         together(lost_events(5), lost_rows("red", 4), lost_rows("blue", 3)),
         {
             ("sequence_nr_gap", "", 6, 5, 2),
-            ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
-            ("tag_pid_sequence_nr_gap", "blue", 4, 3, 2),
-        },
-        {
-            ("sequence_nr_gap", "", 6, 0),
-            *(("wrong_number", "red", event, number) for event, number in ((7, 5), (8, 6))),
-            *(("wrong_number", "blue", event, number) for event, number in ((6, 4), (8, 5))),
-            ("progress_ahead", "red", 8, 6),
-            ("progress_ahead", "blue", 8, 5),
+            ("wrong_number", "red", 5, 4, 3),
+            ("wrong_number", "red", 6, 5, 3),
+            ("wrong_number", "blue", 4, 3, 2),
+            ("wrong_number", "blue", 5, 4, 3),
+            ("progress_ahead", "red", 6, 5, 3),
+            ("progress_ahead", "blue", 5, 4, 3),
         },
     ),
-    "two writers": Damage(
-        second_writer,
-        {("sequence_nr_duplicate", "", 4, 4, 1)},
-        {("sequence_nr_duplicate", "", 4, 0)},
-    ),
+    "two writers": Damage(second_writer, {("sequence_nr_duplicate", "", 4, 4, 1)}),
     "an event in a wrong partition": Damage(
-        wrong_partition,
-        {("wrong_partition_nr", "", 4, None, 1)},
-        {("wrong_partition_nr", "", 4, 0)},
+        wrong_partition, {("wrong_partition_nr", "", 4, None, 1)}
     ),
-    "an event without payload": Damage(
-        no_payload, {("unwritable_event", "", 8, None, 3)}, {("unwritable_event", "", 8, 0)}
-    ),
+    "an event without payload": Damage(no_payload, {("unwritable_event", "", 8, None, 3)}),
     "a payload that only the rows still have": Damage(
-        lost_payload(4), {("null_payload", "", 4, None, 1)}, {("null_payload", "", 4, 0)}
+        lost_payload(4), {("null_payload", "", 4, None, 1)}
     ),
     "an untagged event without payload": Damage(
-        untagged_without_payload,
-        {("null_payload", "", 9, None, 3)},
-        {("null_payload", "", 9, 0)},
+        untagged_without_payload, {("null_payload", "", 9, None, 3)}
     ),
     "a clock that went back": Damage(
-        clock_that_went_back, {("event_out_of_order", "", 6, None, 2)}, only_warns=True
+        clock_that_went_back, {("event_out_of_order", "", 6, None, 2)}, is_advice=True
     ),
-    "a row is lost": Damage(
-        lost_rows("red", 3),
-        {("untagged_event", "red", 4, None, 1), ("tag_pid_sequence_nr_gap", "red", 4, 3, 2)},
-        {("untagged_event", "red", 4, 3)},
-    ),
-    "the first row is lost": Damage(
-        lost_rows("red", 1),
-        {
-            ("untagged_event", "red", 1, None, 0),
-            ("tag_pid_sequence_nr_missing_head", "red", 2, 1, 0),
-        },
-        {("untagged_event", "red", 1, 1)},
-    ),
-    "the last row is lost": Damage(
-        lost_rows("red", 6),
-        {("untagged_event", "red", 8, None, 3), ("tag_pid_sequence_nr_lost_tail", "red", 5, 6, 3)},
-        {("untagged_event", "red", 8, 6)},
-    ),
+    "a row is lost": Damage(lost_rows("red", 3), {("untagged_event", "red", 4, None, 1)}),
+    "the first row is lost": Damage(lost_rows("red", 1), {("untagged_event", "red", 1, None, 0)}),
+    "the last row is lost": Damage(lost_rows("red", 6), {("untagged_event", "red", 8, None, 3)}),
     "rows of all tags of an event are lost": Damage(
         together(lost_rows("red", 4), lost_rows("blue", 3)),
-        {
-            ("untagged_event", "red", 5, None, 2),
-            ("untagged_event", "blue", 5, None, 2),
-            ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
-            ("tag_pid_sequence_nr_gap", "blue", 4, 3, 2),
-        },
-        {("untagged_event", "red", 5, 4), ("untagged_event", "blue", 5, 3)},
+        {("untagged_event", "red", 5, None, 2), ("untagged_event", "blue", 5, None, 2)},
     ),
     "a time bucket of a tag is lost": Damage(
         lost_rows("own", 2, 3),
-        {
-            ("untagged_event", "own", 3, None, 1),
-            ("untagged_event", "own", 4, None, 1),
-            ("tag_pid_sequence_nr_gap", "own", 4, 2, 2),
-        },
-        {("untagged_event", "own", 3, 2), ("untagged_event", "own", 4, 3)},
+        {("untagged_event", "own", 3, None, 1), ("untagged_event", "own", 4, None, 1)},
         tags={1: "own", 3: "own", 4: "own", 5: "own"},
     ),
+    # No repair brings back the row of an event that is deleted.
+    "a row of a deleted event is lost": Damage(
+        together(lambda journal, pid: delete_messages(journal, pid, 6), lost_rows("red", 3)),
+        {("tag_pid_sequence_nr_gap", "red", 4, 3, 2)},
+    ),
     "a row twice": Damage(
-        further_row("red", 3, tag_pid_sequence_nr=9),
-        {
-            ("tag_pid_sequence_nr_duplicate", "red", 9, 3, 1),
-            ("tag_pid_sequence_nr_gap", "red", 9, 7, 1),
-            ("tag_pid_sequence_nr_out_of_order", "red", 9, None, 1),
-        },
-        {("doubled_row", "red", 4, 9)},
+        further_row("red", 3, tag_pid_sequence_nr=9), {("doubled_row", "red", 9, 3, 1)}
     ),
     "one number twice": Damage(
-        changed_row("red", 4, tag_pid_sequence_nr=3),
-        {
-            ("tag_pid_sequence_nr_duplicate", "red", 3, 3, 2),
-            ("tag_pid_sequence_nr_gap", "red", 5, 4, 3),
-        },
-        {("wrong_number", "red", 5, 3)},
+        changed_row("red", 4, tag_pid_sequence_nr=3), {("wrong_number", "red", 3, 4, 2)}
     ),
     "a row with another number": Damage(
-        changed_row("red", 3, tag_pid_sequence_nr=9),
-        {
-            ("tag_pid_sequence_nr_gap", "red", 4, 3, 2),
-            ("tag_pid_sequence_nr_gap", "red", 9, 7, 1),
-            ("tag_pid_sequence_nr_out_of_order", "red", 9, None, 1),
-        },
-        {("wrong_number", "red", 4, 9)},
+        changed_row("red", 3, tag_pid_sequence_nr=9), {("wrong_number", "red", 9, 3, 1)}
     ),
     "two numbers are swapped": Damage(
-        swapped_numbers,
-        {("tag_pid_sequence_nr_out_of_order", "red", 4, None, 1)},
-        {("wrong_number", "red", 4, 4), ("wrong_number", "red", 5, 3)},
+        swapped_numbers, {("wrong_number", "red", 4, 3, 1), ("wrong_number", "red", 3, 4, 2)}
     ),
     "numbers are shifted": Damage(
         shifted,
-        {("tag_pid_sequence_nr_gap", "red", 5, 4, 2)},
-        {("wrong_number", "red", event, number) for event, number in ((5, 5), (7, 6), (8, 7))},
+        {
+            ("wrong_number", "red", 5, 4, 2),
+            ("wrong_number", "red", 6, 5, 3),
+            ("wrong_number", "red", 7, 6, 3),
+        },
     ),
     "a row in another time bucket": Damage(
-        changed_row("red", 3, timebucket=hour(2)),
-        {("wrong_time_bucket", "red", 3, None, 1)},
-        {("wrong_time_bucket", "red", 4, 3)},
+        changed_row("red", 3, timebucket=hour(2)), {("wrong_time_bucket", "red", 3, None, 1)}
     ),
-    "a row of an event that never was": Damage(
-        row_of_no_event, {("extra_row", "red", 7, None, 3)}, {("extra_row", "red", 9, 7)}
-    ),
+    "a row of an event that never was": Damage(row_of_no_event, {("extra_row", "red", 7, None, 3)}),
     "a row under a tag that its event has not": Damage(
-        further_row("red", 3, tag_name="alien"),
-        {("tag_pid_sequence_nr_missing_head", "alien", 3, 1, 1)},
-        {("extra_row", "alien", 4, 3)},
+        further_row("red", 3, tag_name="alien"), {("extra_row", "alien", 3, None, 1)}
     ),
-    "progress ahead": Damage(
-        progress(12, 9),
-        {
-            ("sequence_nr_lost_tail", "", 8, 12, 3),
-            ("tag_pid_sequence_nr_lost_tail", "red", 6, 9, 3),
-        },
-        {("progress_ahead", "red", 12, 9)},
-    ),
-    "progress with too high a number": Damage(
-        progress(8, 9),
-        {("tag_pid_sequence_nr_lost_tail", "red", 6, 9, 3)},
-        {("progress_ahead", "red", 8, 9)},
-    ),
-    # Progress may lag; whether it lags longer than it may, only the comparison asks.
-    "progress behind": Damage(progress(5, 4), check={("progress_behind", "red", 5, 4)}),
-    "progress at another time": Damage(
-        progress(8, 6, at=7), check={("progress_wrong", "red", 8, 6)}
-    ),
+    "progress ahead": Damage(progress(12, 9), {("progress_ahead", "red", 9, 6, 3)}),
+    "progress with too high a number": Damage(progress(8, 9), {("progress_ahead", "red", 9, 6, 3)}),
+    "progress behind": Damage(progress(5, 4), {("progress_behind", "red", 4, 6, 2)}),
+    "progress at another time": Damage(progress(8, 6, at=7), {("progress_wrong", "red", 6, 6, 3)}),
     "no progress": Damage(
-        no_progress, check={("progress_missing", "red", 8, 6), ("progress_missing", "blue", 8, 5)}
+        no_progress,
+        {("progress_missing", "red", 0, 6, 3), ("progress_missing", "blue", 0, 5, 3)},
     ),
-    "scanning ahead": Damage(
-        scanning_ahead,
-        {("sequence_nr_lost_tail", "", 8, 12, 3)},
-        {("scanning_ahead", "", 12, 0)},
-    ),
+    "scanning ahead": Damage(scanning_ahead, {("scanning_ahead", "", 12, 8, None)}),
 }
 HEALTHY: Mapping[str, Way] = {
     "whole": nothing,
@@ -446,23 +363,26 @@ def looks(make_journals: Callable[..., Journal], tmp_path_factory: pytest.TempPa
     assert (validated.status, checked.status) == (3, 3), validated.stderr + checked.stderr
     looks = Looks(defaultdict(set), defaultdict(set), of_validate, of_both)
     for row in of_validate:
-        at = (row["time_bucket"] - hour(0)) // HOUR_MS
-        looks.validate[row["persistence_id"]].add(
-            (row["check_name"], row["tag"], row["number"], row["expected"], at)
-        )
+        looks.validate[row["persistence_id"]].add(fact(row))
     for row in of_both:
         if row["run_id"] == "check":
-            number = row["tag_pid_sequence_nr"] or row["expected_tag_pid_sequence_nr"] or 0
-            looks.check[row["persistence_id"]].add(
-                (row["check_name"], row["tag"], row["sequence_nr"] or row["number"], number)
-            )
+            looks.check[row["persistence_id"]].add(fact(row))
     return looks
+
+
+def fact(row: Mapping[str, Any]) -> Found:
+    """Return what a row of the table says."""
+    # tag_scanning has no time: each run names the newest of its time buckets.
+    is_placed = row["check_name"] != SCANNING_AHEAD
+    at = (row["time_bucket"] - hour(0)) // HOUR_MS if is_placed else None
+    return (row["check_name"], row["tag"], row["number"], row["expected"], at)
 
 
 @pytest.mark.parametrize("pid", DAMAGES)
 def test_damage_is_found_where_it_is(looks: Looks, pid: str) -> None:
     damage = DAMAGES[pid]
-    assert (looks.validate[pid], looks.check[pid]) == (damage.validate, damage.check)
+    of_check = set() if damage.is_advice else damage.found
+    assert (looks.validate[pid], looks.check[pid]) == (damage.found, of_check)
 
 
 def test_what_both_find_is_one_finding(looks: Looks) -> None:
@@ -474,11 +394,10 @@ def test_what_both_find_is_one_finding(looks: Looks) -> None:
         for row in looks.after_check
         if row["run_id"] == "check"
         and (name := tuple(row[part] for part in short)) in first
-        # Of an id that only scanning knows to be longer, each names the newest of its time buckets.
-        and not (row["check_name"] == SEQUENCE_NR_LOST_TAIL and "tag_scanning" in row["detail"])
+        and row["check_name"] != SCANNING_AHEAD
     ]
     kinds = {row["check_name"] for _, row in both}
-    assert {UNTAGGED_EVENT, EXTRA_ROW, WRONG_TIME_BUCKET, UNWRITABLE_EVENT} <= kinds
+    assert kinds == {*KINDS} - {SCANNING_AHEAD, *NOT_IN_THE_SAMPLE}
     for mine, its in both:
         assert [mine[name] for name in key] == [its[name] for name in key]
         assert mine["first_seen"] == its["first_seen"] < its["last_seen"]
@@ -496,4 +415,4 @@ def test_nothing_healthy_is_accused(looks: Looks) -> None:
 
 def test_there_are_as_many_ways_as_were_promised() -> None:
     assert len(DAMAGES) >= 25
-    assert all(damage.check or damage.only_warns for damage in DAMAGES.values())
+    assert all(damage.found for damage in DAMAGES.values())

@@ -181,7 +181,7 @@ def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> Non
     assert findings(written, "first") == expected
     assert check.report["counts"]["findings"] == len(expected)
     assert f"{len(expected)} findings" in check.error_lines[0]
-    assert "run `spark_apps/reconcile.py repair --apply`" in check.error_lines[0]
+    assert "run `spark_apps/reconcile.py repair --found --apply`" in check.error_lines[0]
     assert (
         "untagged_event: row lost tag red: sequence nr 5: no row, expected number 3" in check.stdout
     )
@@ -232,6 +232,25 @@ def test_scope_limits_what_is_checked_and_repaired(written: Journal) -> None:
     left = written.run("reconcile", "check", "--all", "--run-id", "left")
     assert left.status == 3
     assert findings(written, "left") == {("scanning_ahead", "row lost", "", 50, 0)}
+
+
+def test_repair_takes_its_orders_from_findings(written: Journal) -> None:
+    lose(written, "row lost")
+    double(written, "row doubled")
+    assert written.run("reconcile", "check").status == 3
+    # What was put right since is found no more; what was damaged since, nobody has found.
+    delete_row(written, view_row(written, "row doubled", "red", 12))
+    progress_wrong(written, "progress wrong")
+
+    repair = written.run("reconcile", "repair", "--found", "--apply")
+
+    assert repair.status == 0, repair.stderr
+    counts = repair.report["counts"]
+    assert {name: number for name, number in counts.items() if number} == {"tag_rows_written": 1}
+    assert written.own_rows("finding") == []
+    again = written.run("reconcile", "repair", "--found", "--apply")
+    assert again.report["state"] == "nothing-to-do"
+    assert written.run("reconcile", "check").report["counts"]["progress_wrong"] == 1
 
 
 def test_what_the_real_plugin_wrote_and_deleted_is_clean(journal: Journal) -> None:
@@ -326,6 +345,7 @@ def test_tags_are_listed_from_messages_rows_and_progress(journal: Journal) -> No
         (("check", "--tag", "never"), "no such tag in messages: never"),
         (("repair", "--tag", "never", "--apply"), "no such tag in messages: never"),
         (("check", "--all", "--tag", "red"), "contradict each other"),
+        (("repair", "--found", "--tag", "red"), "--found says itself"),
         (("repair", "--window-start", "2024-03-01T00:00:00Z"), "no window"),
         (
             (

@@ -81,7 +81,10 @@ def test_tags_that_rules_give_are_checked_and_known_to_have_been_purged(
     damaged = hours.run("validate", *window(0, 3))
 
     assert damaged.status == 3, damaged.stderr
-    assert findings(hours) == {("untagged_event", "p", "late", 3)}
+    assert findings(hours) == {
+        ("untagged_event", "p", "late", 3),
+        ("progress_missing", "p", "late", 0),
+    }
 
 
 def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidemark.continuity.findings.all_findings import JournalKeys, all_findings
-from tidemark.continuity.findings.extra_rows import extra_rows
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.all_findings import JournalKeys, number_findings
 from tidemark.continuity.findings.tag_sequence import absent_events
 from tidemark.continuity.plan import Owed
 from tidemark.ledger.purged import Removed
@@ -41,14 +41,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of tag_views; one that is held elsewhere lies in another time bucket than `bucket`."""
+    """A row of tag_views."""
 
     tag: str
     number: int
     event: int
     bucket: int
     copy: int = 0
-    held_in: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class History:
 def expected_findings(
     history: History, removed: frozenset[int], owed: frozenset[int], last: int
 ) -> set[Found]:
-    """Return every finding of a history, in any bucket; `last` is the run's newest bucket.
+    """Return what the numbers of a history show, in any bucket; `last` is the run's newest bucket.
 
     Missing rows of the buckets in `owed` are yet to be written by tag-write.
     """
@@ -101,8 +100,6 @@ def expected_findings(
         *_misplaced(history),
         *_empty(history),
         *_lost_tail(history, last),
-        *_untagged(history, removed),
-        *_extra(history),
         *(
             finding
             for tag in _tags(history)
@@ -172,23 +169,6 @@ def _absent(history: History) -> list[tuple[str, Event]]:
     ]
 
 
-def _extra(history: History) -> Iterable[Found]:
-    if not history.events and history.deleted_to is None:
-        return
-    known = [event.number for event in history.events]
-    known += [event for event, _, _ in history.progress.values()]
-    reached = max([*known, history.deleted_to or 0, history.scanned_to or 0])
-    for row in history.rows:
-        if row.event > reached:
-            yield "extra_row", row.tag, row.number, None, row.bucket
-
-
-def _untagged(history: History, removed: frozenset[int]) -> Iterable[Found]:
-    for tag, event in _absent(history):
-        if event.bucket not in removed:
-            yield "untagged_event", tag, event.number, None, event.bucket
-
-
 def _tag_sequence(
     history: History, tag: str, removed: frozenset[int], owed: frozenset[int]
 ) -> Iterable[Found]:
@@ -236,16 +216,17 @@ def found_by_spark(
     histories: Mapping[str, History],
     removed: Removed,
     owed: Owed,
-    buckets: Iterable[int],
+    buckets: Sequence[int],
 ) -> dict[str, set[Found]]:
-    """Return the findings of `all_findings` by persistence id, all from one Spark job."""
+    """Return the findings of `number_findings` by persistence id, all from one Spark job."""
     keys = keys_of(spark, histories)
     absent = absent_events(keys.index, keys.rows, removed, owed)
     findings: dict[str, set[Found]] = {persistence_id: set() for persistence_id in histories}
-    found = all_findings(keys, absent, removed, sorted(buckets), TARGET_PARTITION_SIZE)
-    for row in found.collect():
-        finding = (row.check_name, row.tag, row.number, row.expected, row.time_bucket)
-        findings[row.persistence_id].add(finding)
+    found = number_findings(keys, absent, removed, max(buckets), TARGET_PARTITION_SIZE)
+    for row in finding.of_buckets([found], buckets).collect():
+        findings[row.persistence_id].add(
+            (row.check_name, row.tag, row.number, row.expected, row.time_bucket)
+        )
     return findings
 
 
@@ -338,20 +319,4 @@ def keys_of(spark: SparkSession, histories: Mapping[str, History]) -> JournalKey
             "time_bucket bigint",
             "cause string",
         ),
-        misplaced=frame(
-            [
-                (pid, r.tag, r.event, r.number, "", 0, r.bucket, r.held_in)
-                for pid, history in items
-                for r in history.rows
-                if r.held_in is not None
-            ],
-            "tag string",
-            "sequence_nr bigint",
-            "tag_pid_sequence_nr bigint",
-            "timestamp string",
-            "ticks bigint",
-            "time_bucket bigint",
-            "held_in bigint",
-        ),
-        extra=extra_rows(rows, index, progress, scanning, deleted),
     )

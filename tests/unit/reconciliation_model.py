@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import extra_rows, row_place, tag_sequence, unwritable
-from tidemark.continuity.findings.all_findings import JournalKeys
-from tidemark.continuity.findings.all_findings import all_findings as all_validate_findings
-from tidemark.continuity.plan import Owed
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
-from tidemark.journal.frames import placed
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.compare import compare
+from tidemark.continuity.tag_views.expected import REMOVED
+from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
-from tidemark.reconciliation.findings import continuity, kinds
-from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.expected import REMOVED
-from tidemark.reconciliation.findings.read import ScopedKeys
-from tidemark.reconciliation.findings.rows import KeptRows, all_findings
 from tidemark.reconciliation.repair.run import ACTIONS
 from tidemark.spark.local_rows import local_rows
 
@@ -111,6 +104,11 @@ class History:
         [only] = [row for row in self.rows if (row.tag, row.number) == (tag, number)]
         return only
 
+    def without_events(self, *numbers: int) -> History:
+        """Return the history with these events missing from messages."""
+        left = frozenset(event for event in self.events if event.number not in numbers)
+        return replace(self, events=left)
+
     def with_rows(self, *rows: Row) -> History:
         return replace(self, rows=self.rows | set(rows))
 
@@ -127,10 +125,10 @@ _FINDING = {**FINDINGS, **EVIDENCE}
 Finding = dict[str, Any]
 
 
-def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
+def keys_of(spark: SparkSession, journal: Journal) -> Keys:
     """Return the frames that reconcile would read from the journal."""
     items = sorted(journal.items())
-    return ScopedKeys(
+    return Keys(
         _frame(
             spark,
             "persistence_id string, sequence_nr bigint, timestamp string, ticks bigint,"
@@ -185,41 +183,24 @@ def keys_of(spark: SparkSession, journal: Journal) -> ScopedKeys:
 
 
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
-    """Return the findings of `check`."""
-    keys = keys_of(spark, journal)
-    kept = KeptRows.of(keys, DataFrame.cache)
-    own = all_findings(keys, kept, bounds, keep=DataFrame.cache).localCheckpoint()
-    absent = continuity.absent_events(keys, bounds)
-    further = continuity.further_findings(keys, own, absent, bounds, of_ids=True)
-    found = kinds.as_findings(own, bounds.bucket_size).unionByName(further)
-    rows = [row.asDict() for row in found.collect()]
-    spark.catalog.clearCache()
+    """Return the findings of a comparison: of `check` unless the bounds have buckets."""
+    compared = compare(keys_of(spark, journal), bounds, once)
+    rows = [row.asDict() for row in compared.findings.collect()]
     return rows
 
 
-def validated(
-    spark: SparkSession, keys: ScopedKeys, bounds: Bounds, buckets: Sequence[int]
-) -> set[str]:
-    """Return the persistence ids that validate accuses in these time buckets."""
-    deleted = keys.deleted.where(F.col("deleted_to") < REMOVED)
-    absent = tag_sequence.absent_events(keys.index, keys.rows, bounds.removed, Owed())
-    progress = placed(keys.progress, bounds.bucket_size)
-    read = JournalKeys(
-        index=keys.index,
-        placed=keys.index,
-        rows=keys.rows,
-        progress=progress,
-        scanning=keys.scanning,
-        deleted=deleted,
-        listed=keys.listed,
-        unwritable=unwritable.none(absent),
-        misplaced=row_place.misplaced_rows(keys.rows, bounds.bucket_size),
-        extra=extra_rows.extra_rows(keys.rows, keys.index, progress, keys.scanning, deleted),
+def bounds_of_buckets(buckets: Collection[int], bounds: Bounds = BOUNDS) -> Bounds:
+    """Return the bounds by which validate looks at time buckets."""
+    last = max(buckets)
+    end = keys.epoch_ms_ticks(last + HOUR)
+    return replace(
+        bounds,
+        written_before=end,
+        settled_before=min(bounds.settled_before, end),
+        last_bucket=last,
+        window=None,
+        buckets=buckets,
     )
-    findings = all_validate_findings(
-        read, absent, bounds.removed, buckets, bounds.target_partition_size
-    )
-    return {row["persistence_id"] for row in findings.select("persistence_id").collect()}
 
 
 def repaired(spark: SparkSession, journal: Journal, findings: list[Finding]) -> tuple[Journal, int]:

@@ -17,8 +17,8 @@ from tests.unit.continuity_model import (
     expected_findings,
     found_by_spark,
 )
-from tidemark.continuity.findings.checks import CHECKS, Severity
 from tidemark.continuity.plan import Owed
+from tidemark.continuity.tag_views.kinds import OF_CONTINUITY
 from tidemark.ledger.purged import Removed
 
 DAYS = range(1, 7)
@@ -93,14 +93,12 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
             ("sequence_nr_gap", "", 3, 2, 3),
             ("tag_pid_sequence_nr_gap", "a", 3, 2, 4),
             ("tag_pid_sequence_nr_lost_tail", "b", 1, 2, 5),
-            ("untagged_event", "b", 5, None, 5),
         },
     ),
     "tag head": (
         replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row.event != 1)),
         {
             ("tag_pid_sequence_nr_missing_head", "a", 2, 1, 2),
-            ("untagged_event", "a", 1, None, 1),
         },
     ),
     "one number on two rows": (
@@ -108,7 +106,6 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         {
             ("tag_pid_sequence_nr_duplicate", "a", 2, 2, 6),
             ("tag_pid_sequence_nr_out_of_order", "a", 3, None, 4),
-            ("extra_row", "a", 2, None, 6),
         },
     ),
     "one event with two numbers": (
@@ -125,38 +122,15 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
         ),
         {("tag_pid_sequence_nr_out_of_order", "a", 3, None, 2)},
     ),
-    "a row in another time bucket": (
-        replace(
-            WHOLE, rows=tuple(replace(r, held_in=9 if r.event == 4 else None) for r in WHOLE.rows)
-        ),
-        {("wrong_time_bucket", "a", 3, None, 4)},
-    ),
-    "a row of a deleted event in another time bucket": (
-        replace(
-            WHOLE,
-            rows=tuple(replace(r, held_in=9 if r.event == 4 else None) for r in WHOLE.rows),
-            deleted_to=4,
-        ),
-        set(),
-    ),
     "a row behind the last event": (
         replace(WHOLE, rows=(*WHOLE.rows, Row("a", 4, 6, 6))),
-        {("extra_row", "a", 4, None, 6)},
+        set(),
     ),
     "tag tail": (
         replace(WHOLE, rows=tuple(row for row in WHOLE.rows if row.event != 4)),
         {
             ("tag_pid_sequence_nr_lost_tail", "a", 2, 3, 4),
-            ("untagged_event", "a", 4, None, 4),
         },
-    ),
-    "untagged event at the end": (
-        replace(
-            WHOLE,
-            rows=tuple(row for row in WHOLE.rows if row.event != 5),
-            progress={"a": (4, 3, 4), "b": (2, 1, 2)},
-        ),
-        {("untagged_event", "b", 5, None, 5)},
     ),
     "rows that followed their deleted events": (
         replace(WHOLE.without_events(1, 2).without_rows(1), deleted_to=2),
@@ -168,7 +142,7 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
     ),
     "tail lost above rows that followed their deleted events": (
         replace(WHOLE.without_events(1, 2).without_rows(1), deleted_to=2).without_rows(3),
-        {("tag_pid_sequence_nr_lost_tail", "a", 2, 3, 4), ("untagged_event", "a", 4, None, 4)},
+        {("tag_pid_sequence_nr_lost_tail", "a", 2, 3, 4)},
     ),
     "an event that nobody can read": (
         History(
@@ -182,7 +156,7 @@ UNTOUCHED: dict[str, tuple[History, set[Found]]] = {
             {"a": (4, 2, 4)},
             4,
         ),
-        {("unwritable_event", "", 2, None, 2)},
+        set(),
     ),
     "an event in a wrong partition": (
         replace(WHOLE, events=tuple(replace(e, is_misplaced=e.number == 3) for e in WHOLE.events)),
@@ -212,7 +186,6 @@ AFTER_A_PURGE: dict[str, tuple[History, set[Found]]] = {
         WHOLE.purged(1, 2).without_rows(3),
         {
             ("tag_pid_sequence_nr_lost_tail", "a", 0, 3, 4),
-            ("untagged_event", "a", 4, None, 4),
         },
     ),
     "head lost with its events": (
@@ -262,8 +235,7 @@ def test_knows_what_was_purged(name: str, after_a_purge: dict[str, set[Found]]) 
 
 def test_every_check_has_a_case() -> None:
     cases = [*UNTOUCHED.values(), *AFTER_A_PURGE.values()]
-    blocking = {check.name for check in CHECKS if check.severity is Severity.BLOCKS}
-    assert {finding[0] for _, expected in cases for finding in expected} == blocking
+    assert {finding[0] for _, expected in cases for finding in expected} == {*OF_CONTINUITY}
 
 
 def test_reports_only_the_asked_buckets_but_knows_the_history_around_them(
@@ -291,7 +263,6 @@ def test_rows_older_than_the_time_to_live_are_no_findings(spark: SparkSession) -
     assert findings["expired"] == set()
     assert findings["lost"] == {
         ("tag_pid_sequence_nr_lost_tail", "a", 0, 3, 4),
-        ("untagged_event", "a", 4, None, 4),
     }
 
 
@@ -308,7 +279,7 @@ def test_a_row_that_is_yet_to_come_is_no_gap_before_its_successors(spark: SparkS
     done = found_by_spark(spark, histories, Removed(), Owed(since=7), range(1, 6))
 
     assert open_bucket["one is to come"] == not_reached["one is to come"] == set()
-    lost = {("tag_pid_sequence_nr_gap", "a", 4, 2, 4), ("untagged_event", "a", 3, None, 3)}
+    lost = {("tag_pid_sequence_nr_gap", "a", 4, 2, 4)}
     assert open_bucket["and another is lost"] == not_reached["and another is lost"] == lost
     assert done["one is to come"] == {("tag_pid_sequence_nr_gap", "a", 3, 2, 3)}
 

@@ -11,7 +11,7 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import COMPARED, Check
+from tidemark.continuity.findings.checks import Check
 from tidemark.continuity.judgement import expectations
 from tidemark.continuity.layers import (
     NO_LAYERS,
@@ -197,9 +197,7 @@ def _replace(
     settings = run.settings
     buckets = {piece.time_bucket for piece in claimed.pieces}
     before = store.stored_in(run.spark, settings, buckets).select(*store.BY_CHECK).distinct()
-    compared = {check.name for check in COMPARED}
-    # What only `reconcile check` looks for, it replaces.
-    older = [row.asDict() for row in before.collect() if row["check_name"] not in compared]
+    older = [row.asDict() for row in before.collect()]
     claimed.check()
     # Settled findings of time buckets that have passed are not of these pieces.
     here = buckets & {bucket for bucket, _ in present}

@@ -15,8 +15,8 @@ from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import (
-    CHECKS,
-    SEQUENCE_NR_LOST_TAIL,
+    OF_ROW_NUMBERS,
+    REPAIRABLE,
     UNWRITABLE_EVENT,
     WRONG_PARTITION_NR,
     Check,
@@ -33,9 +33,8 @@ from tidemark.spark.shapes import shaped
 from tidemark.text import counted
 
 EXAMPLES = 20
-REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
 IDS_NAMED = 10
-"""Up to so many persistence ids are repaired by name, more with all others."""
+"""Up to so many persistence ids are repaired by name, more by their findings."""
 
 
 @dataclass(frozen=True)
@@ -196,10 +195,10 @@ def failure(
 def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     """Return what puts the findings right, what helps most first."""
     kinds = findings.per_check().keys()
-    ids = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {}
-    repair = Remedy(applications.RECONCILE, "repair", ids)
-    # Repair moves progress or scanning back, unless rows show that the events did exist.
-    settled = [name for name in kinds if name not in REPAIRABLE or name == SEQUENCE_NR_LOST_TAIL]
+    which = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
+    repair = Remedy(applications.RECONCILE, "repair", which)
+    # Repair writes the row that is missing there, unless its event is deleted.
+    settled = [name for name in kinds if name not in REPAIRABLE or name in OF_ROW_NUMBERS]
     return (
         *((repair,) if kinds & REPAIRABLE else ()),
         *(_settlement(name, findings.checks[name]) for name in settled),

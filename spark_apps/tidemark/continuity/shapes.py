@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidemark.journal.shapes import ID, MESSAGE_KEYS, PARTITIONED_EVENTS, TAG_ROWS
+from tidemark.journal.shapes import ID, MESSAGE_KEYS, MESSAGES, PARTITIONED_EVENTS
 from tidemark.spark.shapes import Shape
 
 FINDINGS: Shape = {
@@ -49,6 +49,14 @@ PLACED: Shape = {"time_bucket": "bigint"}
 CHECKED: Shape = {**PLACED, "persistence_id": "string"}
 """Rows that a rule of a finding is applied to, with `tag` where one is concerned."""
 NUMBERED_EVENTS: Shape = {**MESSAGE_KEYS, "ticks": "bigint", "time_bucket": "bigint"}
+JOURNAL_EVENTS: Shape = {
+    **MESSAGES,
+    "partition_nr": "bigint",
+    "has_payload": "boolean",
+    "cause": "string",
+    "pending_tags": "array<string>",
+}
+"""Messages as `journal_keys.with_rule_tags` gives them."""
 PARTITIONED: Shape = {**PARTITIONED_EVENTS, "time_bucket": "bigint"}
 WITH_OR_WITHOUT_PAYLOAD: Shape = {
     **MESSAGE_KEYS,
@@ -66,14 +74,6 @@ ABSENT: Shape = {
 
 `is_removed`: the row may be removed on purpose. `is_owed`: the row is yet to come.
 """
-UNWRITABLE: Shape = {
-    **MESSAGE_KEYS,
-    "time_bucket": "bigint",
-    "cause": "string",
-}
-"""Events that no reader could read."""
-MISPLACED: Shape = {**TAG_ROWS, "held_in": "bigint"}
-"""Rows of the tag views; `time_bucket` is their event's, `held_in` that of their partition."""
 TAILS: Shape = {
     **MESSAGE_KEYS,
     "tag": "string",

@@ -21,7 +21,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import Check, Severity
+from tidemark.continuity.findings.checks import REPAIRABLE, Check, Severity
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -156,24 +156,48 @@ def newest_write(control: Control, settings: Settings, bucket: int) -> int:
 
 def open_findings(control: Control, settings: Settings) -> Iterator[Row]:
     """Yield the findings of the journal that block and that nobody has settled."""
-    partitions = control.stream(
-        f"SELECT DISTINCT journal_keyspace, time_bucket FROM {table(settings.keyspace, FINDING)}"
-    )
-    for partition in partitions:
-        if partition["journal_keyspace"] == settings.journal_keyspace:
-            yield from open_findings_in(control, settings, partition["time_bucket"])
+    return filter(_is_blocking, _unsettled(control, settings))
 
 
 def open_findings_in(control: Control, settings: Settings, bucket: int) -> Iterator[Row]:
     """Yield the findings in a time bucket that block and that nobody has settled."""
     closed = {_key(row) for row in settled(control, settings)}
+    return filter(_is_blocking, _unsettled_in(control, settings, bucket, closed))
+
+
+def _is_blocking(row: Row) -> bool:
+    return bool(row["severity"] != Severity.WARNS)
+
+
+def _unsettled(control: Control, settings: Settings) -> Iterator[Row]:
+    closed = {_key(row) for row in settled(control, settings)}
+    partitions = control.stream(
+        f"SELECT DISTINCT journal_keyspace, time_bucket FROM {table(settings.keyspace, FINDING)}"
+    )
+    for partition in partitions:
+        if partition["journal_keyspace"] == settings.journal_keyspace:
+            yield from _unsettled_in(control, settings, partition["time_bucket"], closed)
+
+
+def _unsettled_in(
+    control: Control, settings: Settings, bucket: int, closed: Collection[tuple[Any, ...]]
+) -> Iterator[Row]:
     for row in control.stream(
         "SELECT time_bucket, check_name, persistence_id, tag, number, expected, detail, severity"
         f" FROM {table(settings.keyspace, FINDING)} WHERE journal_keyspace = ? AND time_bucket = ?",
         (settings.journal_keyspace, bucket),
     ):
-        if row["severity"] != Severity.WARNS and _key(row) not in closed:
+        if _key(row) not in closed:
             yield row
+
+
+def repairable_ids(control: Control, settings: Settings) -> Iterator[str]:
+    """Yield the persistence ids with findings that nobody has settled and a repair puts right."""
+    seen: set[str] = set()
+    for row in _unsettled(control, settings):
+        if row["check_name"] in REPAIRABLE and row["persistence_id"] not in seen:
+            seen.add(row["persistence_id"])
+            yield row["persistence_id"]
 
 
 def settle(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity.store import FINDING
+from tidemark.continuity.tag_views import kinds
 from tidemark.errors import Remedy, WrongData
 from tidemark.ledger import audit
-from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
 from tidemark.reconciliation.findings.scope import Scope, require_known
@@ -71,7 +71,9 @@ def _error(run: RunContext, scope: Scope, comparison: Comparison) -> WrongData:
     ways = []
     remedy = None
     if total > comparison.left:
-        remedy = Remedy(APPLICATION, "repair", scope.options())
+        # What was found stands in the table by now.
+        options = {"found": True} if scope.is_everything else scope.options()
+        remedy = Remedy(APPLICATION, "repair", options)
         ways.append(f"run `{remedy} --apply`")
     if comparison.left:
         ways.append(

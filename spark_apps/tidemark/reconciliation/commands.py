@@ -70,18 +70,33 @@ def repair(
     window_start: cli.WindowStart = None,
     window_end: cli.WindowEnd = None,
     everything: cli.Everything = False,
+    found: Annotated[
+        bool,
+        typer.Option(
+            "--found", help="Only persistence ids of which validate or check has open findings."
+        ),
+    ] = False,
     apply: cli.Apply = False,
 ) -> Job:
-    """Put right what check finds, with the fewest writes.
+    """Put right what validate and check find, with the fewest writes.
 
     Actors of the persistence ids concerned must be stopped: they keep their numbering in memory.
+    With --found, or named persistence ids, everything of these is compared anew before a row is
+    touched. What has been put right is no finding any more.
     """
 
     def operation(run: RunContext) -> Operation:
         from tidemark.reconciliation.repair import run as repair
 
         window = _window(window_start, window_end, run)
-        return repair.operation(_scope(persistence_id, tag, window, everything, by_default=True))
+        scope = _scope(persistence_id, tag, window, everything, by_default=True)
+        if found and (everything or not scope.is_everything):
+            raise InvalidInput(
+                "--found says itself which persistence ids are meant",
+                where="--found, --all, --persistence-id, --tag, --window-start",
+                do="leave --found or the others out",
+            )
+        return repair.of_findings() if found else repair.operation(scope)
 
     return _changing(operation, apply, _reported(window_start, window_end))
 
@@ -304,7 +319,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "": ["check", "repair", "repair --apply", "rebuild --all --apply", "rebucket --to Day"],
     "tags": ["", "--persistence-id 'aircraft|N14228'"],
     "check": ["", "--window-start 2026-11-20 --window-end 2026-11-21", "--tag delayed"],
-    "repair": ["", "--persistence-id 'aircraft|N14228'", "--apply"],
+    "repair": ["", "--found --apply", "--persistence-id 'aircraft|N14228'", "--apply"],
     "delete": ["--tag delayed", "--persistence-id 'aircraft|N14228' --apply"],
     "rebuild": [
         "--all",

@@ -15,7 +15,7 @@ from tidemark.cassandra.control import Row
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import CHECKS, COMPARED, Severity
+from tidemark.continuity.findings.checks import CHECKS, Severity
 from tidemark.continuity.user_checks import definition
 from tidemark.errors import InvalidInput
 from tidemark.inspection.layers import LAYERS
@@ -112,7 +112,7 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
 def _require_known(run: RunContext, name: str | None) -> None:
     further = [check for layer in LAYERS for check in layer.checks]
     of_users = definition.load(run.settings.checks_dir, further)
-    checks = [*CHECKS, *COMPARED, *further, *(user.check for user in of_users)]
+    checks = [*CHECKS, *further, *(user.check for user in of_users)]
     blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]
     if name not in (None, *blocking):
         raise InvalidInput(

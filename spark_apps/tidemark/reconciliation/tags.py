@@ -10,8 +10,9 @@ from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.continuity.tag_views.keys import Keys
 from tidemark.partitioning import keys
-from tidemark.reconciliation.findings.read import ScopedKeys, at_once, read_keys
+from tidemark.reconciliation.findings.read import at_once, read_keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.window import from_millis
 
@@ -42,7 +43,7 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     return Outcome(RunState.DONE, PieceCounts(planned=1, done=1), counts, lines)
 
 
-def by_tag(read: ScopedKeys) -> DataFrame:
+def by_tag(read: Keys) -> DataFrame:
     """Return one row for each tag that messages, tag views or progress know.
 
     Columns out: tag, NUMBERS (bigint; events and persistence_ids count what is in messages),

@@ -34,7 +34,7 @@ def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """
     with_tags = with_rule_tags(messages, rules)
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
-    with_cause = with_tags.withColumn("cause", F.when(has_tags, _cause()))
+    with_cause = with_tags.withColumn("cause", F.when(has_tags, cause(F.col("event").isNotNull())))
     is_writable = has_tags & F.col("cause").isNull()
     return with_cause.withColumn("tags", F.when(is_writable, F.col("tags")))
 
@@ -64,9 +64,10 @@ def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
     return events.withColumns({name: F.when(is_kept, F.col(name)) for name in PAYLOAD_COLUMNS})
 
 
-def _cause() -> Column:
+def cause(has_payload: Column) -> Column:
+    """Return why an event cannot be written, of its columns ser_id and ticks; null if it can."""
     return (
-        F.when(F.col("event").isNull(), F.lit("no payload"))
+        F.when(~has_payload, F.lit("no payload"))
         .when(F.col("ser_id").isNull(), F.lit("no serializer id"))
         .when(F.col("ticks") < keys.UUID_EPOCH_TICKS, F.lit("its timeuuid lies before 1970"))
         .when(

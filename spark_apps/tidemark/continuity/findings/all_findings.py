@@ -1,24 +1,21 @@
-"""All checks together: from the keys of a journal to the findings of some time buckets."""
+"""The checks of numbers together: from the keys of a journal to findings, and to suspicions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import (
-    extra_rows,
     finding,
     partition_nr,
     partition_size,
     payload,
-    row_place,
     sequence,
     tag_sequence,
-    unwritable,
 )
 from tidemark.journal.shapes import TAG_ROWS
 from tidemark.ledger.purged import Removed
@@ -38,9 +35,7 @@ class JournalKeys:
         scanning: `journal.frames.scanning`.
         deleted: `journal.frames.deleted`.
         listed: `journal_keys.listed`.
-        unwritable: `unwritable.unwritable_events`.
-        misplaced: `row_place.misplaced_rows`.
-        extra: `extra_rows.extra_rows`.
+        unwritable: the events of which `unwritable_event` tells, of shape MESSAGE_KEYS.
     """
 
     index: DataFrame
@@ -51,48 +46,47 @@ class JournalKeys:
     deleted: DataFrame
     listed: DataFrame
     unwritable: DataFrame
-    misplaced: DataFrame
-    extra: DataFrame
 
 
 @shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
-def all_findings(
+def number_findings(
     keys: JournalKeys,
     absent: DataFrame,
     removed: Removed,
-    buckets: Sequence[int],
+    last_bucket: int,
     target_partition_size: int,
 ) -> DataFrame:
-    """Return every finding in the time buckets (epoch ms), one for each KEY.
+    """Return every finding of numbers and payloads, in any time bucket.
 
-    `keys` must cover the whole history: an event's predecessor may lie in any time bucket.
+    Args:
+        keys: the whole history, since an event's predecessor may lie in any time bucket.
+        absent: `tag_sequence.absent_events`.
+        removed: the time buckets whose rows may be removed.
+        last_bucket: the newest time bucket that is looked at, epoch ms.
+        target_partition_size: of messages, in events.
     """
-    numbers = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
-    others = _others(keys, absent, removed, max(buckets), target_partition_size)
-    return finding.of_buckets([numbers, *others], buckets)
+    of_rows = tag_sequence.tag_sequence_findings(keys.rows, absent, keys.deleted, removed)
+    return of_rows.unionByName(event_findings(keys, removed, last_bucket, target_partition_size))
 
 
-@shaped(absent=shapes.ABSENT, returns=shapes.FINDINGS)
-def suspicions(
-    keys: JournalKeys,
-    absent: DataFrame,
-    removed: Removed,
-    buckets: Sequence[int],
-    target_partition_size: int,
+@shaped(returns=shapes.FINDINGS)
+def event_findings(
+    keys: JournalKeys, removed: Removed, last_bucket: int, target_partition_size: int
 ) -> DataFrame:
-    """Return a superset of the findings in the time buckets, from what `incremental` has read.
+    """Return the findings of `number_findings` but those between two rows.
 
-    It has whatever `all_findings` would find by the whole history, and may have more. Nothing
-    excuses a missing row here, since the rows and events that could are not read.
-
-    `keys` holds the new events, and in `index` their neighbours.
+    `keys` may be what `incremental` has read.
     """
-    none = F.lit(False)
-    numbers = tag_sequence.tag_sequence_findings(
-        keys.rows, absent.where(none), keys.deleted.where(none), Removed()
-    )
-    others = _others(keys, absent, removed, max(buckets), target_partition_size)
-    return finding.of_buckets([numbers, *others], buckets)
+    parts = [
+        tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
+        sequence.sequence_findings(keys.index, keys.deleted),
+        sequence.lost_tails(
+            keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, last_bucket
+        ),
+        partition_nr.misplaced_events(keys.placed, keys.deleted, target_partition_size),
+        payload.null_payloads(keys.placed, keys.deleted, keys.unwritable),
+    ]
+    return reduce(DataFrame.unionByName, parts)
 
 
 @shaped(index=shapes.NUMBERED_EVENTS, rows=TAG_ROWS, returns=shapes.FINDINGS)
@@ -110,21 +104,3 @@ def warnings(
     """
     parts = [sequence.out_of_order(index), partition_size.large_partitions(rows, size, row_bytes)]
     return finding.of_buckets(parts, buckets)
-
-
-def _others(
-    keys: JournalKeys, absent: DataFrame, removed: Removed, last: int, target_partition_size: int
-) -> list[DataFrame]:
-    return [
-        sequence.sequence_findings(keys.index, keys.deleted),
-        partition_nr.misplaced_events(keys.placed, keys.deleted, target_partition_size),
-        payload.null_payloads(keys.placed, keys.deleted, keys.unwritable),
-        sequence.lost_tails(
-            keys.index, keys.progress, keys.scanning, keys.deleted, keys.listed, last
-        ),
-        tag_sequence.lost_tag_tails(keys.rows, keys.progress, keys.deleted, removed),
-        tag_sequence.untagged_events(absent, keys.unwritable),
-        unwritable.unwritable_findings(keys.unwritable),
-        row_place.misplaced_findings(keys.misplaced, keys.deleted),
-        extra_rows.extra_findings(keys.extra),
-    ]

@@ -147,6 +147,7 @@ CHECKS = (
         SEQUENCE_NR_LOST_TAIL,
         "messages holds every event that tag_write_progress and tag_scanning know of.",
         Layer.MESSAGES,
+        is_repairable=False,
     ),
     Check(
         WRONG_PARTITION_NR,
@@ -204,29 +205,6 @@ CHECKS = (
         Layer.TAG_VIEWS,
     ),
     Check(
-        UNWRITABLE_EVENT,
-        "Every event that carries a tag can be read.",
-        Layer.MESSAGES,
-        is_repairable=False,
-    ),
-    Check(
-        EVENT_OUT_OF_ORDER,
-        "No event of a persistence id is older than the one before it, so that readers need not"
-        " search.",
-        Layer.MESSAGES,
-        Severity.WARNS,
-    ),
-    Check(
-        TAG_PARTITION_TOO_LARGE,
-        "No partition of tag_views has more rows than is advised for the bucket size, or bytes.",
-        Layer.TAG_VIEWS,
-        Severity.WARNS,
-    ),
-)
-"""All checks of validate but those of users, in the order in which they are shown."""
-
-COMPARED = (
-    Check(
         DOUBLED_ROW,
         "No event has more than one row under a tag.",
         Layer.TAG_VIEWS,
@@ -262,5 +240,38 @@ COMPARED = (
         "tag_scanning stands behind no event without its row, and behind no last event.",
         Layer.TAG_VIEWS,
     ),
+    Check(
+        UNWRITABLE_EVENT,
+        "Every event that carries a tag can be read.",
+        Layer.MESSAGES,
+        is_repairable=False,
+    ),
+    Check(
+        EVENT_OUT_OF_ORDER,
+        "No event of a persistence id is older than the one before it, so that readers need not"
+        " search.",
+        Layer.MESSAGES,
+        Severity.WARNS,
+    ),
+    Check(
+        TAG_PARTITION_TOO_LARGE,
+        "No partition of tag_views has more rows than is advised for the bucket size, or bytes.",
+        Layer.TAG_VIEWS,
+        Severity.WARNS,
+    ),
 )
-"""What only `reconcile check` looks for: it takes all tag views, progress and scanning at once."""
+"""All checks of messages and tag views, in the order in which they are shown.
+
+`reconcile check` makes all of them but those whose only rule is advice.
+"""
+REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
+WARNING = frozenset(check.name for check in CHECKS if check.severity is Severity.WARNS)
+OF_ROW_NUMBERS = (
+    TAG_PID_SEQUENCE_NR_GAP,
+    TAG_PID_SEQUENCE_NR_MISSING_HEAD,
+    TAG_PID_SEQUENCE_NR_DUPLICATE,
+    TAG_PID_SEQUENCE_NR_LOST_TAIL,
+    TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
+)
+"""What is told of row numbers once all differences are put right; a repair helps where the row
+that is missing lies in a time bucket that was not looked at."""

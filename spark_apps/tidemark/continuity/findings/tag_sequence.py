@@ -39,25 +39,7 @@ def absent_events(index: DataFrame, rows: DataFrame, removed: Removed, owed: Owe
     absent = tagged.join(
         rows.select(*_TAGGED, "sequence_nr"), on=[*_TAGGED, "sequence_nr"], how="left_anti"
     )
-    return _with_is_owed(with_is_removed(absent, "time_bucket", removed), owed)
-
-
-@shaped(absent=shapes.ABSENT, unwritable=shapes.UNWRITABLE, returns=shapes.FINDINGS)
-def untagged_events(absent: DataFrame, unwritable: DataFrame) -> DataFrame:
-    """Return a finding for each event that no reader of its tag sees; number is its sequence nr.
-
-    Unwritable events have findings of their own and are left out here.
-    """
-    detail = F.format_string(
-        "the event with sequence nr %d and timestamp %s has no row in tag_views",
-        F.col("sequence_nr"),
-        F.col("timestamp"),
-    )
-    event = ["persistence_id", "sequence_nr", "timestamp"]
-    is_lost = ~F.col("is_removed")
-    rule = FindingRule(checks.UNTAGGED_EVENT, is_lost, F.col("sequence_nr"), F.lit(None), detail)
-    writable = absent.join(unwritable.select(event), on=event, how="left_anti")
-    return findings_of(writable, [rule])
+    return with_is_owed(with_is_removed(absent, "time_bucket", removed), "time_bucket", owed)
 
 
 @shaped(rows=TAG_ROWS, absent=shapes.ABSENT, deleted=DELETED, returns=shapes.FINDINGS)
@@ -195,9 +177,10 @@ def with_is_removed(frame: DataFrame, bucket: str, removed: Removed) -> DataFram
     return _with_flag(frame, "is_removed", bucket, removed.buckets, is_expired)
 
 
-def _with_is_owed(frame: DataFrame, owed: Owed) -> DataFrame:
-    is_to_come = F.lit(False) if owed.since is None else F.col("time_bucket") >= owed.since
-    return _with_flag(frame, "is_owed", "time_bucket", owed.buckets, is_to_come)
+def with_is_owed(frame: DataFrame, bucket: str, owed: Owed) -> DataFrame:
+    """Add is_owed: whether tag-write has yet to write the time bucket in that column."""
+    is_to_come = F.lit(False) if owed.since is None else F.col(bucket) >= owed.since
+    return _with_flag(frame, "is_owed", bucket, owed.buckets, is_to_come)
 
 
 def _with_flag(

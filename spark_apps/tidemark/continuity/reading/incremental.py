@@ -19,23 +19,19 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import (
-    extra_rows,
-    finding,
-    row_place,
-    tag_sequence,
-    unwritable,
-)
-from tidemark.continuity.findings.all_findings import JournalKeys, suspicions, warnings
+from tidemark.continuity.findings import finding, tag_sequence
+from tidemark.continuity.findings.all_findings import warnings
 from tidemark.continuity.findings.checks import (
+    SCANNING_AHEAD,
     SEQUENCE_NR_LOST_TAIL,
     TAG_PID_SEQUENCE_NR_DUPLICATE,
 )
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.suspicions import NewPart, suspicions
 from tidemark.journal import frames, increments, tables
 from tidemark.journal.shapes import (
     DELETED,
@@ -48,16 +44,15 @@ from tidemark.journal.shapes import (
     VIEW_PARTITIONS,
 )
 from tidemark.ledger.pieces import Piece, Reason
-from tidemark.ledger.purged import Removed, removed
+from tidemark.ledger.purged import Removed
 from tidemark.partitioning import columns
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
-from tidemark.tagging import events, rules
+from tidemark.tagging import rules
 from tidemark.tagging.plan import FEW_EVENTS
 from tidemark.text import counted
-from tidemark.window import to_millis
 
 NEWS_SHARE = 4
 """A scan is cheaper than reads by key if more than one time bucket in this number is new."""
@@ -116,33 +111,29 @@ def inspect(
         owed: the time buckets that tag-write owes.
     """
     spark, settings = run.spark, run.settings
-    progress = frames.placed_progress(spark, settings).localCheckpoint()
+    bounds = Bounds.of_buckets(run, buckets, owed)
+    progress = frames.write_progress(spark, settings).localCheckpoint()
+    placed = frames.placed(progress, settings.bucket_size)
     scanning = frames.scanning(spark, settings).localCheckpoint()
     new = _events(run, buckets, tag_rules).localCheckpoint()
-    named = told_of(progress, scanning, buckets).localCheckpoint()
+    named = told_of(placed, scanning, buckets).localCheckpoint()
     around = _around(new, named, settings)
-    rows = frames.tag_view_keys_of(partitions(new, progress, buckets), settings).localCheckpoint()
+    rows = frames.tag_view_keys_of(partitions(new, placed, buckets), settings).localCheckpoint()
     first = first_rows(rows).localCheckpoint()
     known = tails.known_of(first, settings).localCheckpoint()
-    removed_rows = removed(run.control, settings, to_millis(clock.now()))
-    absent = tag_sequence.absent_events(new, rows, removed_rows, owed).localCheckpoint()
-    deleted = frames.deleted(spark, settings)
-    listed = journal_keys.listed(spark, settings, run.control)
-    keys = JournalKeys(
-        around,
+    bounds = bounds.with_removed(run)
+    part = NewPart(
         new,
-        rows.unionByName(_as_they_are(preceding(first, known), removed_rows, settings)),
-        progress,
-        scanning,
-        deleted=deleted,
-        listed=listed,
-        unwritable=unwritable.unwritable_events(absent, buckets, settings, tag_rules),
-        misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
-        extra=extra_rows.rows_in_doubt(rows, new, [new, around, deleted, listed], deleted),
+        rows,
+        before=_as_they_are(preceding(first, known), bounds.removed, settings),
+        around=around,
+        progress=progress,
+        scanning=scanning,
+        deleted=frames.deleted(spark, settings),
+        listed=journal_keys.listed(spark, settings, run.control),
     )
-    suspected = _unsettled(
-        suspicions(keys, absent, removed_rows, buckets, settings.target_partition_size),
-        store.settlements(spark, run.control, settings),
+    suspected = unsettled(
+        suspicions(part, buckets, bounds), store.settlements(spark, run.control, settings)
     )
     warned = warnings(
         around, rows, settings.bucket_size, journal_keys.row_bytes(run), buckets
@@ -223,12 +214,11 @@ def _events(
 ) -> DataFrame:
     settings = run.settings
     end = max(buckets) + settings.bucket_size.milliseconds
-    payload = events.READ if tag_rules else ()
+    payload = journal_keys.payload_for(tag_rules)
     messages = frames.indexed_between(
         run.spark, settings, min(buckets), end, "partition_nr", *payload, with_has_payload=True
     )
-    new = finding.within(messages, buckets)
-    return journal_keys.with_rule_tags(run, new, tag_rules) if tag_rules else new
+    return journal_keys.with_rule_tags(run, finding.within(messages, buckets), tag_rules)
 
 
 def _around(new: DataFrame, named: DataFrame, settings: Settings) -> DataFrame:
@@ -266,15 +256,30 @@ def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) ->
 
 
 @shaped(suspected=shapes.FINDINGS, settlements=shapes.SETTLEMENTS, returns=shapes.FINDINGS)
-def _unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
+def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
     """Drop lost tails that are settled: each run finds them, and would look at everything.
 
     Their numbers are those of the finding, since all events of such an id are read (`_around`);
-    those of other suspicions depend on what was left out.
+    those of other suspicions depend on what was left out. Where tag_scanning is what is ahead, the
+    comparison names the same numbers the other way round.
     """
     is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL
-    weighed = finding.weighed(suspected, settlements)
-    return weighed.where(~is_exact | F.col("reason").isNull()).select(*suspected.columns)
+    tails_of_ids = suspected.where(is_exact)
+    of_scanning = tails_of_ids.withColumns(
+        {
+            "check_name": F.lit(SCANNING_AHEAD),
+            "number": F.col("expected"),
+            "expected": F.col("number"),
+        }
+    )
+    settled = (
+        finding.weighed(tails_of_ids.unionByName(of_scanning), settlements)
+        .where(F.col("reason").isNotNull())
+        .select("persistence_id")
+        .distinct()
+    )
+    open_tails = tails_of_ids.join(settled, on="persistence_id", how="left_anti")
+    return suspected.where(~is_exact).unionByName(open_tails.select(*suspected.columns))
 
 
 def _doubt(suspected: DataFrame, overlaps: DataFrame) -> str:

@@ -11,32 +11,33 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import (
-    extra_rows,
-    finding,
-    row_place,
-    tag_sequence,
-    unwritable,
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.all_findings import warnings
+from tidemark.continuity.findings.checks import (
+    CHECKS,
+    EXTRA_ROW,
+    UNTAGGED_EVENT,
+    WARNING,
+    Check,
+    Severity,
 )
-from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
-from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, Check, Severity
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.compare import compare
+from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
 from tidemark.journal import frames, increments, tables
 from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
-from tidemark.ledger.purged import removed
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
 from tidemark.text import counted
-from tidemark.window import to_millis
 
 READ_COUNTS = ("messages_checked", "tag_rows_checked")
 Keep = Callable[[DataFrame], DataFrame]
@@ -178,40 +179,37 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
-    progress = keep(frames.placed_progress(spark, settings))
+    bounds = Bounds.of_buckets(run, buckets, owed)
+    progress = keep(frames.write_progress(spark, settings))
     scanning = keep(frames.scanning(spark, settings))
     progress.count()
     scanning.count()
     index = keep(journal_keys.index(run, asked.tag_rules))
     rows = keep(frames.tag_view_keys(spark, settings))
     counts = _counts(index, rows, buckets)
-    run.say("comparing the numbers")
-    removed_rows = removed(run.control, settings, to_millis(clock.now()))
-    absent = keep(tag_sequence.absent_events(index, rows, removed_rows, owed))
-    deleted = frames.deleted(spark, settings)
-    extra = extra_rows.extra_rows(finding.within(rows, buckets), index, progress, scanning, deleted)
-    keys = JournalKeys(
-        index,
-        index,
+    run.say("comparing messages, tag views and tag_write_progress")
+    keys = Keys(
+        journal_keys.of_readable(index),
         rows,
         progress,
         scanning,
-        deleted=deleted,
+        deleted=keep(frames.deleted(spark, settings)),
         listed=journal_keys.listed(spark, settings, run.control),
-        unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, asked.tag_rules)),
-        misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
-        extra=keep(_still_extra(run, extra)),
     )
-    findings = all_findings(keys, absent, removed_rows, buckets, settings.target_partition_size)
+    compared = compare(keys.settled(once), bounds.with_removed(run), once)
+    found = _without_late_rows(run, once(compared.findings), index)
     if passed and owed.since is not None:
-        findings = _without_late(findings, scanning, passed)
+        found = _without_late(found, scanning, passed)
+    warns = F.col("check_name").isin(*WARNING)
     moved = None
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
         last = tails.last_rows(rows, buckets[-1])
         moved = last.join(known, on=known.columns, how="left_anti")
-    warned = keep(warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned))
-    findings = keep(finding.weighed(findings, _settlements(run)))
+    warned = warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned)
+    lagging = finding.within(found.where(warns), planned)
+    warned = keep(warned.unionByName(lagging, allowMissingColumns=True))
+    findings = keep(finding.weighed(found.where(~warns), _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
     return Inspection(ValidationScope.ALL, why, asked.checks, findings, warned, counts, moved)
 
@@ -249,17 +247,21 @@ def _with_user_checks(
     )
 
 
-@shaped(extra=TAG_ROWS, returns=TAG_ROWS)
-def _still_extra(run: RunContext, extra: DataFrame) -> DataFrame:
-    """Return the extra rows whose events are not there either when messages is asked once more.
+@shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)
+def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
+    """Drop extra rows whose events messages has when it is asked once more, and had not before.
 
     Rows are read after messages: an event and its row may have come between the two.
     """
-    found = extra.localCheckpoint()
     event = ["persistence_id", "sequence_nr"]
-    wanted = increments.keys_of(found.select(*event).distinct(), run.settings)
-    came_late = frames.messages_of(wanted, run.settings).select(*event)
-    return found.join(came_late, on=event, how="left_anti")
+    is_extra = F.col("check_name") == EXTRA_ROW
+    extra = found.where(is_extra).select(*event).distinct().localCheckpoint()
+    if extra.isEmpty():
+        return found
+    asked = extra.join(index, on=event, how="left_anti")
+    present = frames.messages_of(increments.keys_of(asked, run.settings), run.settings)
+    came_late = present.select(*event, F.lit(EXTRA_ROW).alias("check_name")).distinct()
+    return found.join(came_late, on=[*event, "check_name"], how="left_anti").select(*found.columns)
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
+from tidemark.continuity import shapes
 from tidemark.journal import frames
 from tidemark.journal.shapes import ID, MESSAGES
 from tidemark.ledger import applications
@@ -24,7 +25,6 @@ from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import events, rules
-from tidemark.tagging.shapes import READ
 
 
 def row_bytes(run: RunContext) -> float:
@@ -42,24 +42,36 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
-@shaped(returns={**MESSAGES, "partition_nr": "bigint", "has_payload": "boolean"})
+@shaped(returns=shapes.JOURNAL_EVENTS)
 def index(run: RunContext, tag_rules: Sequence[rules.TagRule]) -> DataFrame:
-    """Read every message with the tags under which it should have rows, see `with_rule_tags`."""
-    payload = events.READ if tag_rules else ()
+    """Read every message, see `with_rule_tags`."""
     messages = frames.message_index(
-        run.spark, run.settings, "partition_nr", *payload, with_has_payload=True
+        run.spark, run.settings, "partition_nr", *payload_for(tag_rules), with_has_payload=True
     )
-    return with_rule_tags(run, messages, tag_rules) if tag_rules else messages
+    return with_rule_tags(run, messages, tag_rules)
 
 
-@shaped(messages=READ, returns=MESSAGES)
+def payload_for(tag_rules: Sequence[rules.TagRule]) -> Sequence[str]:
+    """Return the payload columns that `with_rule_tags` wants; the payload itself only for rules."""
+    return events.READ if tag_rules else ("ser_id",)
+
+
+@shaped(messages={**MESSAGES, "ser_id": "int", "has_payload": "boolean"})
 def with_rule_tags(
     run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.TagRule]
 ) -> DataFrame:
-    """Add the tags of the rules where tag-write has applied these rules; elsewhere keep the stored.
+    """Add cause, and the tags of the rules: to `tags` where tag-write has applied these rules.
 
-    The payload columns that the rules read are dropped, other columns are kept.
+    Elsewhere they go to pending_tags: such rows are right, and need not be there. `cause` is why no
+    reader could read a tagged event, or null. The payload columns of `payload_for` are dropped,
+    other columns are kept.
     """
+    has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
+    cause = F.when(has_tags, events.cause(F.col("has_payload"))).alias("cause")
+    kept = [name for name in messages.columns if name not in events.READ]
+    none = F.array().cast("array<string>")
+    if not tag_rules:
+        return messages.select(*kept, cause, none.alias("pending_tags"))
     settings = run.settings
     ledger = Pieces.of(
         run.control, settings, applications.TAG_WRITE, version=rules.version(tag_rules)
@@ -70,11 +82,26 @@ def with_rule_tags(
         "time_bucket bigint, is_written boolean",
     )
     stored = messages.withColumn("stored_tags", F.col("tags"))
+    is_written = F.col("is_written").isNotNull()
+    is_readable = events.cause(F.col("has_payload")).isNull()
+    by_rules = F.array_except(F.coalesce("tags", none), F.coalesce("stored_tags", none))
     return (
         rules.with_rule_tags(stored, tag_rules)
         .join(F.broadcast(written), on="time_bucket", how="left")
-        .withColumn(
-            "tags", F.when(F.col("is_written"), F.col("tags")).otherwise(F.col("stored_tags"))
+        .withColumns(
+            {
+                "pending_tags": F.when(is_written | ~is_readable, none).otherwise(by_rules),
+                "tags": F.when(is_written, F.col("tags")).otherwise(F.col("stored_tags")),
+            }
         )
-        .select(*[name for name in messages.columns if name not in events.READ])
+        .select(*kept, cause, "pending_tags")
+    )
+
+
+@shaped(indexed=shapes.JOURNAL_EVENTS, returns=shapes.JOURNAL_EVENTS)
+def of_readable(indexed: DataFrame) -> DataFrame:
+    """Return the events of `index` with tags only where there should be rows under them."""
+    is_readable = F.col("cause").isNull()
+    return indexed.withColumns(
+        {name: F.when(is_readable, F.col(name)) for name in ("tags", "pending_tags")}
     )

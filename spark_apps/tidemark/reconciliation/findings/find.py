@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings.finding import weighed
-from tidemark.reconciliation.findings import continuity, kinds
-from tidemark.reconciliation.findings import rows as compare
-from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.read import at_once, once, read_keys
+from tidemark.continuity.tag_views import kinds
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.compare import compare, count_exempt
+from tidemark.continuity.tag_views.keys import once
+from tidemark.reconciliation.findings.read import at_once, read_keys
 from tidemark.reconciliation.findings.scope import Scope
 
 
@@ -52,14 +53,10 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     run.say("reading the keys of tag views and messages")
     keys, read = read_keys(run, scope)
     run.say("comparing")
-    kept = compare.KeptRows.of(keys, once)
-    of_ids = scope.tags is None
-    own, _ = at_once(compare.all_findings(keys, kept, bounds, of_ids=of_ids, keep=once))
-    absent, _ = at_once(continuity.absent_events(keys, bounds))
-    further = continuity.further_findings(keys, own, absent, bounds, of_ids=of_ids)
-    everything = kinds.as_findings(own, bounds.bucket_size).unionByName(further)
+    bounds = bounds.with_removed(run)
+    compared = compare(keys, bounds, once, of_ids=scope.tags is None)
     settlements = store.settlements(run.spark, run.control, run.settings)
-    found, total = at_once(weighed(everything, settlements))
+    found, total = at_once(weighed(compared.findings, settlements))
     counted = (
         found.where(F.col("reason").isNull())
         .groupBy("check_name")
@@ -68,11 +65,10 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     )
     number = {row["check_name"]: row["findings"] for row in counted}
     by_kind = {kind: number[kind] for kind in kinds.KINDS if kind in number}
-    exempt = continuity.count_exempt(absent, keys.deleted, bounds)
     read |= {
-        "rows_of_deleted_events": kept.of_deleted_events.count(),
-        "rows_of_lost_events": kept.of_lost_events.count(),
-        "exempt_rows": exempt,
+        "rows_of_deleted_events": compared.kept.of_deleted_events.count(),
+        "rows_of_lost_events": compared.kept.of_lost_events.count(),
+        "exempt_rows": count_exempt(compared.absent, keys.deleted, bounds),
         "settled_findings": total - sum(by_kind.values()),
     }
     return Comparison(found, by_kind, sum(row["left"] for row in counted), read)

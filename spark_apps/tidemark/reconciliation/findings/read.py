@@ -9,39 +9,21 @@ Metadata comes last: it tells what was deleted while messages were read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity.reading import journal_keys
+from tidemark.continuity.tag_views.expected import REMOVED
+from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.journal import frames
-from tidemark.reconciliation.findings.expected import removed_ids
 from tidemark.reconciliation.findings.scope import Scope
-from tidemark.tagging import events, numbering, rules
+from tidemark.spark.local_rows import local_rows
+from tidemark.tagging import events, rules
 
-
-@dataclass(frozen=True)
-class ScopedKeys:
-    """What messages and tag views hold, without payloads; all in memory.
-
-    Attributes:
-        index: `tagging.events.index_of` with partition_nr and has_payload, and the tags of the
-            scope only.
-        rows: `tag_view_keys`.
-        progress: `write_progress`.
-        scanning: `scanning`.
-        deleted: `deleted`, and `expected.removed_ids`.
-        listed: the persistence ids of all_persistence_ids.
-    """
-
-    index: DataFrame
-    rows: DataFrame
-    progress: DataFrame
-    scanning: DataFrame
-    deleted: DataFrame
-    listed: DataFrame
+NAMED_IN_A_CONDITION = 1000
+"""More names than these are joined, since Spark plans a condition name by name."""
 
 
 def at_once(frame: DataFrame) -> tuple[DataFrame, int]:
@@ -54,12 +36,7 @@ def at_once(frame: DataFrame) -> tuple[DataFrame, int]:
     return read, read.count()
 
 
-def once(frame: DataFrame) -> DataFrame:
-    """Return a frame that is made when it is first used, and then kept like that of `at_once`."""
-    return frame.localCheckpoint(eager=False)
-
-
-def read_keys(run: RunContext, scope: Scope) -> tuple[ScopedKeys, dict[str, int]]:
+def read_keys(run: RunContext, scope: Scope) -> tuple[Keys, dict[str, int]]:
     """Read all keys of the scope's persistence ids and tags, and count them.
 
     Raises:
@@ -77,24 +54,29 @@ def read_keys(run: RunContext, scope: Scope) -> tuple[ScopedKeys, dict[str, int]
     rules.check(spark, tag_rules)
     index, message_count = at_once(_with_tags(events.index_of(messages, tag_rules), scope.tags))
     deleted, _ = at_once(of_ids(frames.deleted(spark, settings)))
-    removed, removed_count = at_once(removed_ids([rows, progress, scanning], [index, deleted]))
-    deleted = deleted.unionByName(removed)
-    torn = once(numbering.torn(index, numbering.spans(index), deleted))
-    if not torn.isEmpty():
-        index = once(numbering.without_torn(index, torn))
+    listed, _ = at_once(of_ids(journal_keys.listed(spark, settings, run.control)))
+    keys = Keys(index, rows, progress, scanning, deleted, listed).settled(once)
     counts = {
         "messages_checked": message_count,
         "tag_rows_checked": row_count,
-        "removed_ids": removed_count,
+        "removed_ids": keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
     }
-    listed, _ = at_once(of_ids(journal_keys.listed(spark, settings, run.control)))
-    return ScopedKeys(index, rows, progress, scanning, deleted, listed), counts
+    return keys, counts
 
 
 def _only(column: str, names: frozenset[str] | None) -> Callable[[DataFrame], DataFrame]:
     if names is None:
         return lambda frame: frame
-    return lambda frame: frame.where(F.col(column).isin(*sorted(names)))
+    if len(names) <= NAMED_IN_A_CONDITION:
+        return lambda frame: frame.where(F.col(column).isin(*sorted(names)))
+
+    def among(frame: DataFrame) -> DataFrame:
+        listed = local_rows(
+            frame.sparkSession, [(name,) for name in sorted(names)], f"{column} string"
+        )
+        return frame.join(F.broadcast(listed), on=column, how="left_semi")
+
+    return among
 
 
 def _with_tags(index: DataFrame, tags: frozenset[str] | None) -> DataFrame:

@@ -10,7 +10,7 @@ from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import checks, finding
 from tidemark.continuity.shapes import FINDINGS, WEIGHED
-from tidemark.reconciliation.findings import kinds
+from tidemark.continuity.tag_views import kinds
 from tidemark.reconciliation.findings.scope import Scope
 from tidemark.spark.shapes import shaped
 from tidemark.window import to_millis
@@ -36,9 +36,8 @@ def replace(run: RunContext, scope: Scope, findings: DataFrame) -> None:
     write_time = max(clock.now_micros(), (newest["write_time"] or 0) + 1)
     of_scope = before.where(_is_of(scope))
     key = store.BY_CHECK if scope.is_everything else store.BY_KEY
-    everything = (*checks.CHECKS, *checks.COMPARED)
     if not findings.isEmpty():
-        store.write_findings(findings, everything, settings, run.run_id, write_time)
+        store.write_findings(findings, checks.CHECKS, settings, run.run_id, write_time)
     older = of_scope.select(*key).distinct().toLocalIterator()
     store.delete_older(
         run.control, settings, (row.asDict() for row in older), write_time, columns=key
@@ -54,7 +53,6 @@ def _is_of(scope: Scope) -> Column:
         is_of &= F.col("tag").isin(*sorted(scope.tags))
     if scope.window is not None:
         first, end = to_millis(scope.window.start), to_millis(scope.window.end)
-        is_of &= ~F.col("check_name").isin(*kinds.OF_PROGRESS, checks.SCANNING_AHEAD)
         is_of &= F.col("time_bucket").between(first, end - 1) | F.col("held_in").between(
             first, end - 1
         )

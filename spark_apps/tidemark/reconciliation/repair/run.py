@@ -6,20 +6,23 @@ between any two leaves something that the next run finds and puts right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from itertools import islice
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity import store as store_of_findings
 from tidemark.continuity.findings import checks
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
+from tidemark.continuity.tag_views import kinds
+from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, messages_by_key
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.check import describe
-from tidemark.reconciliation.findings import kinds
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
 from tidemark.reconciliation.findings.scope import Scope, require_known
@@ -29,33 +32,40 @@ from tidemark.spark.shapes import shaped
 from tidemark.tagging import completeness, events, rules, store, transform
 from tidemark.tagging.shapes import PROGRESS_ROWS, VIEW_ROWS
 
+MOST_IDS = 100_000
+"""Up to so many persistence ids are compared by name."""
 FORGOTTEN_BY_ID = 1000
 """Up to so many persistence ids are forgotten one by one, more as a whole."""
 
 
-def _any_of(names: Iterable[str]) -> str:
-    return f"check_name IN ({', '.join(repr(name) for name in names)})"
-
-
-_OF_PROGRESS = _any_of(kinds.OF_PROGRESS)
-# With a tag it speaks of a missing row, and is put right by writing that row.
-_OF_SCANNING = f"{_any_of([checks.SCANNING_AHEAD])} AND tag = ''"
-_IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
+_OF_PROGRESS = kinds.any_of(kinds.OF_PROGRESS)
 ACTIONS = {
-    "events_quarantined": _any_of([checks.UNWRITABLE_EVENT]),
-    "tag_rows_written": f"{_any_of(kinds.NEED_A_WRITE)} AND NOT ({kinds.IS_LEFT})",
-    "tag_rows_deleted": _any_of(kinds.NEED_A_DELETE),
-    "progress_rows_written": f"{_OF_PROGRESS} AND {_IS_EXPECTED}",
-    "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {_IS_EXPECTED}",
-    "scanning_rows_written": _OF_SCANNING,
+    "events_quarantined": kinds.any_of([checks.UNWRITABLE_EVENT]),
+    "tag_rows_written": kinds.IS_WRITTEN,
+    "tag_rows_deleted": kinds.any_of(kinds.NEED_A_DELETE),
+    "progress_rows_written": f"{_OF_PROGRESS} AND {kinds.IS_EXPECTED}",
+    "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {kinds.IS_EXPECTED}",
+    "scanning_rows_written": kinds.IS_SCANNING,
 }
 """What is done, in this order, with the findings of which the condition holds; they have the
 columns of EVIDENCE."""
+IS_LEFT = f"({kinds.IS_LEFT}) OR {ACTIONS['events_quarantined']}"
+"""The condition for findings that are still there when all has been done."""
 
 
 def operation(scope: Scope) -> Operation:
     """Put right what check finds in a scope."""
-    return Operation("repair", str(scope), lambda run: _plan(run, scope))
+
+    def plan(run: RunContext) -> Plan:
+        require_known(run, scope)
+        return _plan(run, scope)
+
+    return Operation("repair", str(scope), plan)
+
+
+def of_findings() -> Operation:
+    """Put right the persistence ids of which validate or check has open findings."""
+    return Operation("repair", "persistence ids with open findings", _plan_of_findings)
 
 
 @shaped(findings_of_rows={**FINDINGS, **EVIDENCE}, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
@@ -91,8 +101,25 @@ def scanning_rows(findings_of_scanning: DataFrame) -> DataFrame:
     )
 
 
-def _plan(run: RunContext, scope: Scope) -> Plan:
-    require_known(run, scope)
+def _plan_of_findings(run: RunContext) -> Plan:
+    """Plan the repair of ids with findings, most of which may be out of date.
+
+    Raises:
+        InvalidInput: there are more than MOST_IDS.
+    """
+    ids = list(islice(store_of_findings.repairable_ids(run.control, run.settings), MOST_IDS + 1))
+    if len(ids) > MOST_IDS:
+        raise InvalidInput(
+            f"more than {MOST_IDS:,} persistence ids have findings",
+            where="--found",
+            do="leave it out, so that all are compared",
+        )
+    if not ids:
+        return Plan({}, ["no open finding is one that a repair puts right"], None)
+    return _plan(run, Scope(frozenset(ids)), is_found=True)
+
+
+def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     comparison = find(run, scope)
     [of_actions] = comparison.findings.agg(
@@ -101,12 +128,16 @@ def _plan(run: RunContext, scope: Scope) -> Plan:
     counts = of_actions.asDict()
     examples = findings.examples(comparison.findings) if comparison.by_kind else []
 
+    left = comparison.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
+
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         _put_right(run, comparison, counts, ensure_locked)
+        findings.replace(run, scope, left)
         return counts
 
     lines = [*describe(comparison), *examples]
-    return Plan(counts, lines, apply if any(counts.values()) else None)
+    # Findings of what is right by now are taken out of the table.
+    return Plan(counts, lines, apply if is_found or any(counts.values()) else None)
 
 
 def _put_right(

@@ -14,9 +14,18 @@ EXPECTED: Shape = {
     "expected_number": "bigint",
 }
 """The rows that the tag views should hold; `expected_number` is 1 or more."""
-RANKED: Shape = {**EXPECTED, "is_lost": "boolean"}
-"""EXPECTED, and whether the event is only there as a row, which stays what it is."""
-REQUIRED: Shape = {**EXPECTED, "is_required": "boolean", "deleted_to": "bigint"}
-"""EXPECTED, and whether the row must be there."""
+EXPECTED_PLACES: Shape = {"ticks": "bigint", "expected_time_bucket": "bigint"}
+RANKED: Shape = {**EXPECTED, "is_lost": "boolean", "is_pending": "boolean"}
+"""EXPECTED, and whether the event is only there as a row, which stays what it is, and whether the
+row may be yet to come."""
+REQUIRED: Shape = {
+    **RANKED,
+    "is_kept": "boolean",
+    "is_required": "boolean",
+    "deleted_to": "bigint",
+}
+"""RANKED, whether nothing has removed the row, and whether it must be there."""
+SETTLED: Shape = {**REQUIRED, "is_settled": "boolean"}
+"""REQUIRED, and whether progress must have reached the event."""
 SEQUENCE_ENDS: Shape = {**ID, "lowest_sequence_nr": "bigint", "highest_sequence_nr": "bigint"}
 """The ends of each persistence id in messages."""

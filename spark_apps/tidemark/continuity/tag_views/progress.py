@@ -12,16 +12,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity.findings import checks
+from tidemark.continuity.tag_views import kinds, shapes
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.expected import REMOVED, sequence_ends
 from tidemark.journal.series import SERIES
-from tidemark.journal.shapes import DELETED, EVENT, SCANNING, TAG_ROWS, WRITE_PROGRESS
-from tidemark.reconciliation.findings import kinds, shapes
-from tidemark.reconciliation.findings.bounds import Bounds
-from tidemark.reconciliation.findings.expected import REMOVED, sequence_ends
+from tidemark.journal.shapes import DELETED, PLACED_EVENTS, SCANNING, TAG_ROWS, WRITE_PROGRESS
 from tidemark.spark.shapes import shaped
 
 
 @shaped(
-    expected=shapes.EXPECTED,
+    expected=shapes.SETTLED,
     progress=WRITE_PROGRESS,
     gone=TAG_ROWS,
     deleted=DELETED,
@@ -64,19 +64,24 @@ def progress_findings(
     )
 
 
-@shaped(index=EVENT, scanning=SCANNING, deleted=DELETED, lost=TAG_ROWS, returns=kinds.COLUMNS)
+@shaped(
+    index=PLACED_EVENTS, scanning=SCANNING, deleted=DELETED, lost=TAG_ROWS, returns=kinds.COLUMNS
+)
 def scanning_findings(
-    index: DataFrame, scanning: DataFrame, deleted: DataFrame, lost: DataFrame
+    index: DataFrame, scanning: DataFrame, deleted: DataFrame, lost: DataFrame, bounds: Bounds
 ) -> DataFrame:
     """Find rows of tag_scanning beyond every event that there is or was.
 
-    Where rows of lost events show that there was a tail, scanning is not what is wrong.
+    Where rows of lost events show that there was a tail, scanning is not what is wrong. As it has
+    no time, a finding lies in the newest time bucket that is compared, unless the persistence id
+    has events after that; so it is told until it is put right.
 
     Args:
         index: all events.
         scanning: tag_scanning.
         deleted: read after the events.
         lost: `rows_of_lost_events`.
+        bounds: the events and rows to compare.
     """
     last = F.greatest("highest_sequence_nr", "deleted_to")
     tails = (
@@ -84,11 +89,15 @@ def scanning_findings(
         .where(F.col("sequence_nr") > F.coalesce("highest_sequence_nr", F.lit(0)))
         .select("persistence_id")
     )
+    newest = index.groupBy("persistence_id").agg(F.max("time_bucket").alias("newest_bucket"))
+    is_over = F.coalesce(F.col("newest_bucket") <= bounds.last_bucket, F.lit(True))
     ahead = (
         scanning.join(sequence_ends(index), on="persistence_id", how="left")
+        .join(newest, on="persistence_id", how="left")
         .join(deleted, on="persistence_id", how="left")
         .withColumn("expected_sequence_nr", last)
-        .where(F.col("scanned_to") > F.col("expected_sequence_nr"))
+        .where((F.col("scanned_to") > F.col("expected_sequence_nr")) & is_over)
+        .withColumn("expected_time_bucket", F.lit(bounds.last_bucket))
         .join(tails, on="persistence_id", how="left_anti")
     )
     return _of_scanning(ahead, F.lit(""))
@@ -105,17 +114,24 @@ def skipped_findings(
     If there is a snapshot behind such an event, a recovery would never tag it. Once the row is
     repaired, the scanning is right.
 
-    In a finding, expected_sequence_nr is the sequence nr of the first such event.
+    A finding lies in the time bucket of the first such event; expected_sequence_nr is its sequence
+    nr.
     """
     skipped = (
         row_findings.where(F.col("kind") == checks.UNTAGGED_EVENT)
-        .select(*SERIES, "sequence_nr")
+        .select(*SERIES, "sequence_nr", "expected_time_bucket")
         .join(progress, on=[*SERIES], how="left")
         .where(F.col("sequence_nr") > F.coalesce("progress_sequence_nr", F.lit(0)))
         .join(scanning, on="persistence_id", how="inner")
         .where(F.col("sequence_nr") < F.col("scanned_to"))
         .groupBy(*SERIES, "scanned_to")
-        .agg(F.min("sequence_nr").alias("expected_sequence_nr"))
+        .agg(F.min(F.struct("sequence_nr", "expected_time_bucket")).alias("first"))
+        .select(
+            *SERIES,
+            "scanned_to",
+            F.col("first.sequence_nr").alias("expected_sequence_nr"),
+            "first.expected_time_bucket",
+        )
     )
     return _of_scanning(skipped, F.col("tag"))
 
@@ -129,7 +145,6 @@ def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFra
     """
     event = F.struct("sequence_nr", "ticks", "expected_number", "timestamp")
     is_due = F.col("ticks") < bounds.written_before
-    is_settled = F.col("ticks") < bounds.settled_before
     is_here = F.col("sequence_nr") <= F.col("progress_sequence_nr")
     return (
         expected.join(progress, on=[*SERIES], how="left")
@@ -137,7 +152,7 @@ def _series(expected: DataFrame, progress: DataFrame, bounds: Bounds) -> DataFra
         .agg(
             F.max(event).alias("last"),
             F.max(F.when(is_due, event)).alias("due"),
-            F.max(F.when(is_settled, event)).alias("settled"),
+            F.max(F.when(F.col("is_settled"), event)).alias("settled"),
             F.max(F.when(is_here, event)).alias("here"),
         )
     )
@@ -187,4 +202,5 @@ def _of_scanning(rows: DataFrame, tag: Column) -> DataFrame:
         tag=tag,
         sequence_nr=F.col("scanned_to"),
         expected_sequence_nr=F.col("expected_sequence_nr"),
+        expected_time_bucket=F.col("expected_time_bucket"),
     )

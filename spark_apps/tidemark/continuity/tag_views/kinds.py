@@ -5,6 +5,8 @@ The kinds are names of `continuity.findings.checks`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -36,22 +38,24 @@ OF_CONTINUITY = (
     checks.SEQUENCE_NR_LOST_TAIL,
     checks.WRONG_PARTITION_NR,
     checks.NULL_PAYLOAD,
-    checks.TAG_PID_SEQUENCE_NR_GAP,
-    checks.TAG_PID_SEQUENCE_NR_MISSING_HEAD,
-    checks.TAG_PID_SEQUENCE_NR_DUPLICATE,
-    checks.TAG_PID_SEQUENCE_NR_LOST_TAIL,
-    checks.TAG_PID_SEQUENCE_NR_OUT_OF_ORDER,
+    *checks.OF_ROW_NUMBERS,
 )
-"""What is found beside the comparison, by validate's own code (`continuity`).
+"""What the numbers still show once all differences are put right.
 
 What is missing then is in no table, so no repair brings it back.
 """
-RULES = {check.name: check.rule for check in (*checks.CHECKS, *checks.COMPARED)}
+RULES = {check.name: check.rule for check in checks.CHECKS}
 KINDS = (*OF_ROWS, *OF_PROGRESS, checks.SCANNING_AHEAD, *OF_CONTINUITY)
 """Every kind that a comparison looks for, in the order in which reports list them."""
 
+
+def any_of(names: Iterable[str]) -> str:
+    """Return the condition for findings of these kinds."""
+    return f"check_name IN ({', '.join(repr(name) for name in names)})"
+
+
 IS_LEFT = (
-    f"check_name IN ({', '.join(repr(name) for name in OF_CONTINUITY)})"
+    f"{any_of(OF_CONTINUITY)}"
     f" OR check_name = '{checks.UNTAGGED_EVENT}' AND expected_tag_pid_sequence_nr IS NULL"
 )
 """The condition for findings that repair leaves as they are.
@@ -65,6 +69,15 @@ NEED_A_DELETE = (
     checks.WRONG_NUMBER,
     checks.WRONG_TIME_BUCKET,
 )
+IS_WRITTEN = f"{any_of(NEED_A_WRITE)} AND NOT ({IS_LEFT})"
+"""The condition for findings that want a row of the tag views."""
+IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
+"""The condition for findings of progress that want a row; others want none."""
+IS_SCANNING = f"{any_of([checks.SCANNING_AHEAD])} AND tag = ''"
+"""The condition for findings that want tag_scanning moved back.
+
+With a tag a finding speaks of a missing row, and is put right by writing that row.
+"""
 
 COLUMNS = {
     "kind": "string",
@@ -101,15 +114,13 @@ def difference(rows: DataFrame, **values: Column) -> DataFrame:
 def as_findings(differences: DataFrame, size: BucketSize) -> DataFrame:
     """Return differences as findings, with the numbers that validate gives the same facts.
 
-    A finding is in the time bucket of the event; one of progress in that of its offset; one of
-    scanning, which has no time, in none.
+    A finding is in the time bucket of the event; one of progress in that of its offset, if it names
+    any.
     """
     kind = F.col("kind")
     is_scanning = kind == checks.SCANNING_AHEAD
     own = columns.time_bucket(columns.timeuuid_epoch_ms(F.col("timestamp")), size)
-    place = F.when(is_scanning, F.lit(NO_TIME_BUCKET)).otherwise(
-        F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(NO_TIME_BUCKET))
-    )
+    place = F.coalesce("expected_time_bucket", "time_bucket", own, F.lit(NO_TIME_BUCKET))
     is_by_event = is_scanning | kind.isin(checks.UNTAGGED_EVENT, checks.UNWRITABLE_EVENT)
     is_of_numbers = kind.isin(checks.DOUBLED_ROW, checks.WRONG_NUMBER, *OF_PROGRESS)
     stored_number = F.coalesce("number", F.lit(0))
@@ -143,7 +154,9 @@ def _detail(kind: Column) -> Column:
         F.format_string(" in time bucket %d", F.col("time_bucket")),
     )
     wanted = F.when(expected.isNull(), "none").otherwise(F.format_string("number %d", expected))
-    of_row = F.concat(there, F.coalesce(place, F.lit("")), F.lit(", expected "), wanted)
+    of_row = F.when(
+        (kind == checks.UNTAGGED_EVENT) & expected.isNull(), F.lit("deleted, in messages, no row")
+    ).otherwise(F.concat(there, F.coalesce(place, F.lit("")), F.lit(", expected "), wanted))
     of_progress = F.concat(
         F.when(number.isNull(), F.lit("no progress")).otherwise(there),
         F.lit(", expected "),

@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import extra_rows
+from tidemark.continuity.tag_views import shapes
 from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import (
     DELETED,
@@ -35,7 +35,6 @@ from tidemark.journal.shapes import (
     TAG_ROWS,
     WRITE_PROGRESS,
 )
-from tidemark.reconciliation.findings import shapes
 from tidemark.spark.shapes import shaped
 
 TAGGED_EVENT = [*SERIES, "sequence_nr", "timestamp"]
@@ -60,7 +59,7 @@ def expected_rows(
         *("persistence_id", "sequence_nr", "timestamp", "ticks"),
         F.col("time_bucket").alias("expected_time_bucket"),
     )
-    tagged = index.select(*event, F.explode("tags").alias("tag"), F.lit(False).alias("is_lost"))
+    tagged = _tagged(index, event)
     only_rows = (
         lost.select(*event, "tag", F.lit(True).alias("is_lost"), "tag_pid_sequence_nr")
         .groupBy(*TAGGED_EVENT, "ticks", "expected_time_bucket", "is_lost")
@@ -86,7 +85,23 @@ def expected_rows(
             # Behind the last event nothing is counted: there the rows tell the numbers.
             F.when(is_of_tail, F.col("own_number")).otherwise(counted).alias("expected_number"),
             "is_lost",
+            F.coalesce("is_pending", F.lit(False)).alias("is_pending"),
         )
+    )
+
+
+def _tagged(index: DataFrame, event: Sequence[str | Column]) -> DataFrame:
+    """Return a row for each tag of each event, those of `pending_tags` as well."""
+    is_lost = F.lit(False).alias("is_lost")
+    if "pending_tags" not in index.columns:
+        is_pending = F.lit(False).alias("is_pending")
+        return index.select(*event, F.explode("tags").alias("tag"), is_lost, is_pending)
+    none = F.array().cast("array<string>")
+    pending = F.coalesce("pending_tags", none)
+    both = F.explode(F.concat(F.coalesce("tags", none), pending))
+    exploded = index.withColumns({"tag": both, "pending": pending})
+    return exploded.select(
+        *event, "tag", is_lost, F.array_contains("pending", F.col("tag")).alias("is_pending")
     )
 
 
@@ -134,7 +149,7 @@ def rows_of_deleted_events(rows: DataFrame, index: DataFrame, deleted: DataFrame
 
 @shaped(
     rows=TAG_ROWS,
-    index={**MESSAGE_KEYS, "has_payload": "boolean"},
+    index={**MESSAGE_KEYS, "cause": "string", "has_payload": "boolean"},
     progress=PROGRESS,
     scanning=SCANNING,
     deleted=DELETED,
@@ -147,24 +162,48 @@ def rows_of_lost_events(
     scanning: DataFrame,
     deleted: DataFrame,
 ) -> DataFrame:
-    """Return the tag-view rows whose events, or their payloads, have been lost from messages.
+    """Return the tag-view rows whose events, or what they held, have been lost from messages.
 
     Nobody deletes in the middle, so what is missing before other events has been lost. Behind the
-    last event only progress and scanning tell that there has been one (`extra_rows`). Of an event
-    that has no payload any more, the row may have the only copy of it.
+    last event only progress and scanning tell that there has been one. Of an event that no reader
+    can read any more, the row may have the only copy.
     """
     parts = [
         _rows_in_holes(rows, index, deleted),
-        extra_rows.rows_of_lost_tails(rows, index, progress, scanning, deleted),
-        _rows_of_emptied_events(rows, index),
+        _rows_of_lost_tails(rows, index, progress, scanning, deleted),
+        _rows_of_unreadable_events(rows, index),
     ]
     return reduce(DataFrame.unionByName, parts)
 
 
-def _rows_of_emptied_events(rows: DataFrame, index: DataFrame) -> DataFrame:
+def _rows_of_unreadable_events(rows: DataFrame, index: DataFrame) -> DataFrame:
     event = ["persistence_id", "sequence_nr", "timestamp"]
-    emptied = index.where(~F.col("has_payload")).select(event)
-    return rows.join(emptied, on=event, how="left_semi").select(*rows.columns)
+    unreadable = index.where(~F.col("has_payload") | F.col("cause").isNotNull()).select(event)
+    return rows.join(unreadable, on=event, how="left_semi").select(*rows.columns)
+
+
+def _rows_of_lost_tails(
+    rows: DataFrame,
+    index: DataFrame,
+    progress: DataFrame,
+    scanning: DataFrame,
+    deleted: DataFrame,
+) -> DataFrame:
+    """Return the rows behind the last event of messages that another table knows of.
+
+    Rows behind what any table knows are of events that never were. All rows of an id of which
+    messages and metadata know nothing are left out: Cleanup has removed it for good.
+    """
+    last = sequence_ends(index).select("persistence_id", "highest_sequence_nr")
+    written = progress.groupBy("persistence_id").agg(F.max("progress_sequence_nr").alias("written"))
+    known = rows
+    for frame in (last, deleted, written, scanning):
+        known = known.join(frame, on="persistence_id", how="left")
+    reached = F.greatest("highest_sequence_nr", "deleted_to")
+    is_lost = (F.col("sequence_nr") > reached) & (
+        F.col("sequence_nr") <= F.greatest("written", "scanned_to")
+    )
+    return known.where(is_lost).select(*rows.columns)
 
 
 def _rows_in_holes(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> DataFrame:

@@ -1,0 +1,141 @@
+"""The comparison of messages with tag views, of validate and of `reconcile check` alike.
+
+Differences between what is stored and what should be are found first (`rows`, `progress`). Then the
+numbers are checked as they will be once those differences are put right: what is a finding then, no
+repair changes. So each fact is told once, and what is left after a repair has been told before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.continuity.findings import checks, finding, tag_sequence
+from tidemark.continuity.findings.all_findings import JournalKeys, number_findings
+from tidemark.continuity.shapes import ABSENT, EVIDENCE, FINDINGS
+from tidemark.continuity.tag_views import kinds, mended, progress, rows
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.expected import REMOVED, expected_rows
+from tidemark.continuity.tag_views.keys import Keep, KeptRows, Keys
+from tidemark.journal import frames
+from tidemark.journal.series import SERIES
+from tidemark.journal.shapes import DELETED
+from tidemark.partitioning import columns
+from tidemark.spark.shapes import shaped
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The result of a comparison.
+
+    Attributes:
+        findings: of shape FINDINGS and EVIDENCE.
+        kept: the rows without an event that are no findings.
+        absent: the (event, tag) pairs without a row, but for those that are findings; of shape
+            ABSENT.
+    """
+
+    findings: DataFrame
+    kept: KeptRows
+    absent: DataFrame
+
+
+def compare(keys: Keys, bounds: Bounds, keep: Keep, *, of_ids: bool = True) -> Compared:
+    """Compare, within the bounds.
+
+    Args:
+        keys: the keys in messages and tag views; all of the persistence ids that are compared.
+        bounds: the events and rows to compare.
+        keep: function that keeps a frame in memory that is used more than once.
+        of_ids: also compare what belongs to a persistence id and not to a tag: tag_scanning, and
+            the sequence nrs.
+    """
+    kept = KeptRows.of(keys, keep)
+    differences = keep(
+        bounds.reported(
+            kinds.as_findings(
+                _differences(keys, kept, bounds, keep, of_ids=of_ids), bounds.bucket_size
+            )
+        )
+    )
+    right = _as_repaired(keys, differences, bounds)
+    absent = keep(tag_sequence.absent_events(keys.index, right.rows, bounds.removed, bounds.owed))
+    numbers = number_findings(
+        right, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
+    )
+    if not of_ids:
+        numbers = numbers.where(F.col("check_name").isin(*checks.OF_ROW_NUMBERS))
+    # Progress that names no event has no time bucket; the comparison has accused it.
+    placed = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))
+    shape = [*FINDINGS, *EVIDENCE]
+    return Compared(differences.unionByName(placed.select(*shape)), kept, absent)
+
+
+@shaped(absent=ABSENT, deleted=DELETED)
+def count_exempt(absent: DataFrame, deleted: DataFrame, bounds: Bounds) -> int:
+    """Count the absent events that need no row: expired, purged or deleted."""
+    events = absent.select(
+        *SERIES,
+        "sequence_nr",
+        "timestamp",
+        columns.timeuuid_ticks(F.col("timestamp")).alias("ticks"),
+        F.col("time_bucket").alias("expected_time_bucket"),
+        F.lit(1).cast("bigint").alias("expected_number"),
+        F.lit(False).alias("is_lost"),
+        F.lit(False).alias("is_pending"),
+    )
+    exempt = bounds.mark_required(events, deleted).where(
+        ~F.col("is_required") & (F.col("ticks") < bounds.written_before)
+    )
+    return bounds.within(exempt, "expected_time_bucket").count()
+
+
+@shaped(returns=kinds.COLUMNS)
+def _differences(
+    keys: Keys, kept: KeptRows, bounds: Bounds, keep: Keep, *, of_ids: bool
+) -> DataFrame:
+    gone, lost = kept.of_deleted_events, kept.of_lost_events
+    expected = keep(
+        bounds.mark_settled(
+            bounds.mark_required(
+                expected_rows(keys.index, keys.rows, keys.progress, gone, lost), keys.deleted
+            ),
+            keys.scanning,
+        )
+    )
+    of_rows = keep(rows.row_findings(expected, keys.rows, keys.deleted, bounds))
+    parts = [
+        of_rows,
+        rows.unwritable_findings(keys.index, lost, keys.deleted, bounds),
+        progress.progress_findings(expected, keys.progress, gone, keys.deleted, bounds),
+        progress.skipped_findings(of_rows, keys.progress, keys.scanning),
+    ]
+    if of_ids:
+        parts.append(
+            progress.scanning_findings(keys.index, keys.scanning, keys.deleted, lost, bounds)
+        )
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds) -> JournalKeys:
+    """Return the keys as they will be once the differences are put right."""
+    size = bounds.bucket_size
+    placed = frames.placed(keys.progress, size)
+    held, scanning = keys.rows, keys.scanning
+    if not differences.isEmpty():
+        held = mended.rows(held, differences)
+        placed = mended.progress(placed, differences, size)
+        scanning = mended.scanning(scanning, differences)
+    return JournalKeys(
+        keys.index,
+        keys.index,
+        held,
+        placed,
+        scanning,
+        deleted=keys.deleted.where(F.col("deleted_to") < REMOVED),
+        listed=keys.listed,
+        unwritable=differences.where(F.col("check_name") == checks.UNWRITABLE_EVENT),
+    )

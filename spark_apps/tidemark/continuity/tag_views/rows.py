@@ -1,0 +1,126 @@
+"""Messages against tag views: every difference as a finding, as pure transformations."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.continuity.findings import checks
+from tidemark.continuity.tag_views import kinds, shapes
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.expected import TAGGED_EVENT
+from tidemark.journal.shapes import DELETED, TAG_ROWS
+from tidemark.spark.shapes import shaped
+from tidemark.tagging.shapes import INDEX
+
+
+@shaped(expected=shapes.REQUIRED, rows=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
+def row_findings(
+    expected: DataFrame, rows: DataFrame, deleted: DataFrame, bounds: Bounds
+) -> DataFrame:
+    """Return the differences between expected rows and stored rows.
+
+    A wrong row beside the right one is doubled; of several wrong ones of the same event and tag
+    without a right one, the first (by time bucket and number) is wrong and the others are doubled.
+    Rows of lost events are as they are.
+    """
+    is_left = F.col("is_kept") & (F.col("sequence_nr") <= F.col("deleted_to"))
+    events = expected.select(
+        *TAGGED_EVENT,
+        "ticks",
+        F.struct(
+            "expected_time_bucket",
+            "expected_number",
+            "is_required",
+            (is_left & ~F.col("is_pending")).alias("is_left"),
+        ).alias("event"),
+        "is_lost",
+    )
+    stored = rows.select(
+        *TAGGED_EVENT,
+        "ticks",
+        F.struct("time_bucket", F.col("tag_pid_sequence_nr").alias("number")).alias("row"),
+    )
+    grouped = (
+        events.unionByName(stored, allowMissingColumns=True)
+        .groupBy(*TAGGED_EVENT)
+        .agg(
+            F.first("ticks").alias("ticks"),
+            F.first("event", ignorenulls=True).alias("event"),
+            F.sort_array(F.collect_list("row")).alias("rows"),
+            F.max("is_lost").alias("is_lost"),
+        )
+        .where(F.col("ticks") < bounds.written_before)
+        .where(~F.coalesce("is_lost", F.lit(False)))
+    )
+    right = F.struct(
+        F.col("event.expected_time_bucket").alias("time_bucket"),
+        F.col("event.expected_number").alias("number"),
+    )
+    wrong = F.filter("rows", lambda row: F.col("event").isNull() | (row != right))
+    exploded = (
+        grouped.withColumn("wrong", wrong)
+        .where((F.size("wrong") > 0) | (F.size("rows") == 0))
+        .withColumn("has_right", F.size("wrong") < F.size("rows"))
+        .select("*", F.posexplode_outer("wrong").alias("place", "row"))
+        .join(deleted, on="persistence_id", how="left")
+    )
+    return _classified(exploded)
+
+
+@shaped(index=INDEX, written=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
+def unwritable_findings(
+    index: DataFrame, written: DataFrame, deleted: DataFrame, bounds: Bounds
+) -> DataFrame:
+    """Find tagged events that cannot be written, but for those with `written` rows.
+
+    Of those whose rows would have been removed, and of deleted ones, nobody wants a row. In a
+    finding, tag is "".
+    """
+    unwritable = (
+        index.where(F.col("cause").isNotNull())
+        .join(written, on=["persistence_id", "sequence_nr", "timestamp"], how="left_anti")
+        .withColumn("expected_time_bucket", F.col("time_bucket"))
+    )
+    wanted = bounds.mark_kept(unwritable).join(deleted, on="persistence_id", how="left")
+    is_deleted = F.col("sequence_nr") <= F.coalesce("deleted_to", F.lit(0))
+    return kinds.difference(
+        wanted.where(F.col("is_kept") & ~is_deleted),
+        kind=F.lit(checks.UNWRITABLE_EVENT),
+        tag=F.lit(""),
+        sequence_nr=F.col("sequence_nr"),
+        timestamp=F.col("timestamp"),
+        expected_time_bucket=F.col("time_bucket"),
+    )
+
+
+def _classified(exploded: DataFrame) -> DataFrame:
+    is_event, is_row = F.col("event").isNotNull(), F.col("row").isNotNull()
+    is_missing = F.col("event.is_required") | F.col("event.is_left")
+    is_deleted = F.coalesce(F.col("sequence_nr") <= F.col("deleted_to"), F.lit(False))
+    kind = (
+        F.when(~is_event & is_deleted, F.lit(None))
+        .when(~is_event, checks.EXTRA_ROW)
+        .when(~is_row & is_missing, checks.UNTAGGED_EVENT)
+        .when(~is_row, F.lit(None))
+        .when(F.col("has_right") | (F.col("place") > 0), checks.DOUBLED_ROW)
+        .when(F.col("row.number") != F.col("event.expected_number"), checks.WRONG_NUMBER)
+        .otherwise(checks.WRONG_TIME_BUCKET)
+    )
+    return (
+        exploded.select(
+            kind.alias("kind"),
+            *TAGGED_EVENT,
+            "row.time_bucket",
+            "row.number",
+            F.when(is_event, F.col("sequence_nr")).alias("expected_sequence_nr"),
+            F.when(is_event, F.col("timestamp")).alias("expected_timestamp"),
+            "event.expected_time_bucket",
+            # No number is given to the row of a deleted event, which nothing counts any more.
+            F.when(is_row | F.col("event.is_required"), F.col("event.expected_number")).alias(
+                "expected_number"
+            ),
+        )
+        .where(F.col("kind").isNotNull())
+        .select(*kinds.COLUMNS)
+    )
