@@ -46,6 +46,8 @@ SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
+    # Each query's plan is put in words for the UI, which the tests have not.
+    "spark.sql.ui.explainMode": "simple",
 }
 """Spark's settings inside the test process, where planning and compiling cost the most, too."""
 PRODUCTION = {
@@ -54,6 +56,7 @@ PRODUCTION = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.leafNodeDefaultParallelism": "2",
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.ui.explainMode": "formatted",
 }
 """Spark's settings of an application on two cores, if nobody sets anything else (see
 `tidemark.spark_session`). They cost the main suites 1.8 times the CPU, so only some modules
@@ -102,8 +105,9 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
         return room if room in SHARING else nodeid.partition("::")[0]
 
     def _reschedule(self, node: WorkerController) -> None:
-        if node is self._waiter and not any(group in WAITING for group in self.workqueue):
-            node.shutdown()
+        is_done = not any(group in WAITING for group in self.workqueue)
+        if is_done and node is self._waiter:
+            self._waiter.shutdown()
         else:
             super()._reschedule(node)
 
