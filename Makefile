@@ -19,8 +19,9 @@ help:  ## list the targets
 demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole year)
 	@$(PY) -m embedded demo
 
+# Two workers for two cores, and one for the tests that mostly wait (tests/conftest.py).
 test: lint typing  ## lint, type-check and run every test on servers of its own
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 $(PYTEST_ARGS)
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(PYTEST_ARGS)
 
 unit: $(VENV)  ## run the tests that need no server, in about two minutes
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 tests/unit $(PYTEST_ARGS)

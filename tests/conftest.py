@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +46,8 @@ SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.shuffle.partitions": "1",
+    # Each query's plan is put in words for the UI, which the tests have not.
+    "spark.sql.ui.explainMode": "simple",
 }
 """Spark's settings inside the test process, where planning and compiling cost the most, too."""
 PRODUCTION = {
@@ -53,6 +56,7 @@ PRODUCTION = {
     "spark.sql.codegen.wholeStage": "true",
     "spark.sql.leafNodeDefaultParallelism": "2",
     "spark.sql.shuffle.partitions": "8",
+    "spark.sql.ui.explainMode": "formatted",
 }
 """Spark's settings of an application on two cores, if nobody sets anything else (see
 `tidemark.spark_session`). They cost the main suites 1.8 times the CPU, so only some modules
@@ -63,6 +67,16 @@ SHARING = ("dags", "interop")
 """Directories whose tests share a server that only they use."""
 ROOMS = (*SHARING, "faults", "live", "integration", "unit")
 """Directories in the order in which they are begun: the slowest must not begin last."""
+WAITING = (*SHARING, "tests/live/test_real_time.py")
+"""Groups that mostly wait: for Airflow's scheduler, for Pekko's readers, for the next minute."""
+LONG = (
+    "tests/unit/test_reconciliation.py",
+    "tests/unit/test_continuity.py",
+    "tests/unit/test_continuity_incremental.py",
+    "tests/unit/test_flights.py",
+    "tests/unit/test_cleanup_rules.py",
+)
+"""Files that are begun before the others of their directory, for the same reason."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,16 +89,48 @@ class Groups(LoadScopeScheduling):  # type: ignore[misc]
     """A scheduler that gives each worker a whole group of tests at a time, in the order of ROOMS.
 
     The tests that share an Airflow or the Pekko client are one group; every other file is a group.
+    From three workers on, one takes the groups of WAITING, beside the others' work, and then ends.
     """
+
+    _waiter: WorkerController | None = None
+
+    def schedule(self) -> None:
+        """Choose the worker that waits, then give each worker its first groups."""
+        if self.collection is None and len(self.nodes) > 2:
+            self._waiter = self.nodes[0]
+        super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
         room = _room(nodeid)
         return room if room in SHARING else nodeid.partition("::")[0]
 
+    def _reschedule(self, node: WorkerController) -> None:
+        is_done = not any(group in WAITING for group in self.workqueue)
+        if is_done and node is self._waiter:
+            self._waiter.shutdown()
+        else:
+            super()._reschedule(node)
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self._waiter in self.nodes:
+            waits = node is self._waiter
+            # Workers without other work left take the groups that wait, too.
+            for group in self.workqueue:
+                if (group in WAITING) == waits:
+                    self.workqueue.move_to_end(group, last=False)
+                    break
+        super()._assign_work_unit(node)
+
 
 def _room(nodeid: str) -> str:
     """Return the directory below `tests` that a test is in."""
     return Path(nodeid.partition("::")[0]).parts[1]
+
+
+def _place(item: pytest.Item) -> tuple[int, int]:
+    """Return what tests are sorted by: ROOMS, and in each of them LONG."""
+    file = item.nodeid.partition("::")[0]
+    return ROOMS.index(_room(item.nodeid)), LONG.index(file) if file in LONG else len(LONG)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
@@ -96,7 +142,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave tests marked soak to `make soak`; a sample of each such test has no mark."""
-    items.sort(key=lambda item: ROOMS.index(_room(item.nodeid)))
+    items.sort(key=_place)
     if config.getoption("soak"):
         return
     left_out = [item for item in items if item.get_closest_marker("soak")]

@@ -83,7 +83,7 @@ def test_killed_after_a_write_and_run_again(
     application: str,
     boundary: Seam,
 ) -> None:
-    killed = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS, LOCK_TTL="10")
+    killed = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS)
     chain = [*CHAIN, "purge"]
     killed.run_chain(*chain[: chain.index(application)])
 
@@ -119,7 +119,7 @@ def test_an_example_killed_after_a_write_and_run_again(
     options = (*WINDOW, "--force", "--projection", EXAMPLES[mode])
     for name in ("undisturbed", "killed"):
         loaded = FlightsJournal.create(
-            make_journal, tmp_path / name, FLIGHTS_OF_TWO_DAYS, "examples", LOCK_TTL="10"
+            make_journal, tmp_path / name, FLIGHTS_OF_TWO_DAYS, "examples"
         )
         if name == "killed":
             kill_after(loaded.journal, boundary, "project", *options)
@@ -147,7 +147,7 @@ def test_validate_killed_after_a_write_and_run_again(
     """Findings are only written for damage, so a tag row is lost in both journals."""
     tables = []
     for name in ("undisturbed", "killed"):
-        damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS, LOCK_TTL="10")
+        damaged = FlightsJournal.create(make_journal, tmp_path / name, FLIGHTS)
         damaged.run_chain("tag_write")
         # Tails are only written in an indexed journal.
         damaged.journal.index_timestamps()

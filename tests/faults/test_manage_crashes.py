@@ -55,7 +55,7 @@ SKIPS = sampled(
 @pytest.fixture
 def projections(make_journal: Callable[..., Journal], tmp_path: Path) -> Projections:
     """Return a projection by a tag."""
-    journal = make_journal(LOCK_TTL="5", EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
+    journal = make_journal(EVENTS_BY_TAG_FIRST_TIME_BUCKET="20240229T20")
     projected = Projections(journal, tmp_path)
     projected.define(TOTALS, TOTALS_TABLE)
     projected.validated(0, 1, 2)

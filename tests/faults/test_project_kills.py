@@ -229,7 +229,7 @@ def test_killed_between_the_result_and_the_offset_nothing_is_lost_or_counted_twi
     """After every second kill a run ends undisturbed, so that events are held and offsets move."""
     case, chance = CASES[mode], random.Random(mode)
     settings = {"EVENTS_BY_TAG_FIRST_TIME_BUCKET": "20240229T20"}
-    journal = make_journal(LOCK_TTL="5", EXPORT_DIR=str(tmp_path / "export"), **settings)
+    journal = make_journal(EXPORT_DIR=str(tmp_path / "export"), **settings)
     projections = Projections(journal, tmp_path)
     case.define(projections)
     arrivals = Arrivals(projections, chance)

@@ -21,7 +21,7 @@ from tests.integration.test_reconcile_rebucket import NEW, an_event, in_size, re
 
 @pytest.fixture
 def written(make_journal: Callable[..., Journal]) -> Journal:
-    journal = make_journal(LOCK_TTL="10")
+    journal = make_journal()
     write_as_pekko(journal, three_ids())
     return journal
 

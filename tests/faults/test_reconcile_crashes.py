@@ -238,7 +238,7 @@ def test_killed_after_a_write_and_run_again(
     boundary: Seam,
 ) -> None:
     case = BOUNDARIES[name]
-    killed = make_journal(TARGET_PARTITION_SIZE="4", LOCK_TTL="10")
+    killed = make_journal(TARGET_PARTITION_SIZE="4")
     case.prepare(killed)
     kill_after(killed, boundary, "reconcile", *case.arguments)
 

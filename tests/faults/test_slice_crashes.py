@@ -53,7 +53,7 @@ def test_killed_between_ranges_and_run_again(
     tables = []
     for name in ("undisturbed", "killed"):
         (tmp_path / name).mkdir()
-        projections = Projections(make_journal(LOCK_TTL="10"), tmp_path / name)
+        projections = Projections(make_journal(), tmp_path / name)
         projections.define(LATEST, LATEST_TABLE)
         projections.insert(*EVENTS)
         projections.validated(0, 1)
