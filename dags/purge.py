@@ -17,13 +17,7 @@ from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import READ_MODELS
-from tidemark_airflow.form import (
-    FLAG_BELOW_RETENTION,
-    directory_param,
-    names_param,
-    number_param,
-    run_form,
-)
+from tidemark_airflow.form import FLAG_BELOW_RETENTION, SAVE_TO, names_param, number_param, run_form
 from tidemark_airflow.purging import plan_approve_apply
 from tidemark_airflow.tasks import resolve_window_if_given
 from tidemark_airflow.timetables import started_by
@@ -42,7 +36,7 @@ with DAG(
         below_retention=FLAG_BELOW_RETENTION,
         give_up=names_param("Give up projections", "none; only one that ran and has no file"),
         policies=names_param("Policies", "all of the file of the policies"),
-        save_to=directory_param("Save to", "Where what goes is saved first; cleanup restores it."),
+        save_to=SAVE_TO,
         approval_above=number_param(
             "Deletes without approval", 0, description="Empty: TIDEMARK_PURGE_APPROVAL_ABOVE."
         ),

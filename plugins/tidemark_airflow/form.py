@@ -132,6 +132,9 @@ def directory_param(title: str, description: str) -> Param:
     )
 
 
+SAVE_TO = directory_param("Save to", "Where what goes is saved first; cleanup restores it.")
+
+
 def number_param(
     title: str, minimum: int, maximum: int = 2**63 - 1, description: str | None = None
 ) -> Param:
