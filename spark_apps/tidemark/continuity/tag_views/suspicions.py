@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
-from tidemark.continuity.findings import checks, finding, tag_sequence
+from tidemark.continuity.findings import checks, finding, sequence, tag_sequence
 from tidemark.continuity.findings.all_findings import JournalKeys, event_findings
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.tag_views.bounds import Bounds
@@ -86,6 +86,10 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
             rows, absent.where(none), new.deleted.where(none), Removed()
         ),
         event_findings(keys, bounds.removed, max(buckets), bounds.target_partition_size),
+        # By itself: where progress is ahead as well, a lost tail lies in the time bucket of that.
+        sequence.lost_tails(
+            new.around, placed.where(none), new.scanning, new.deleted, new.listed, max(buckets)
+        ),
         _suspected(missing, checks.UNTAGGED_EVENT, F.col("sequence_nr")),
         _suspected(unwritable.withColumn("tag", F.lit("")), checks.UNWRITABLE_EVENT, F.lit(0)),
         rows_in_doubt(
