@@ -36,6 +36,7 @@ from tidemark.continuity.findings.checks import (
 )
 from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
+from tidemark.continuity.whole import message_partitions
 from tidemark.journal import frames, increments, tables
 from tidemark.journal.shapes import (
     DELETED,
@@ -144,9 +145,12 @@ def inspect(
         suspicions(keys, absent, removed_rows, buckets, settings.target_partition_size),
         store.settlements(spark, run.control, settings),
     )
-    warned = warnings(
-        around, rows, settings.bucket_size, journal_keys.row_bytes(run), buckets
-    ).localCheckpoint()
+    row_bytes = journal_keys.row_bytes(run)
+    filled = message_partitions.reached(new, deleted, settings.target_partition_size)
+    warned = warnings(around, rows, settings.bucket_size, row_bytes, buckets).unionByName(
+        message_partitions.large_partitions(filled, row_bytes), allowMissingColumns=True
+    )
+    warned = warned.localCheckpoint()
     return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
 
 

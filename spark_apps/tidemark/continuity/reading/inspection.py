@@ -22,12 +22,19 @@ from tidemark.continuity.findings import (
     unwritable,
 )
 from tidemark.continuity.findings.all_findings import JournalKeys, all_findings, warnings
-from tidemark.continuity.findings.checks import CHECKS, UNTAGGED_EVENT, Check, Severity
+from tidemark.continuity.findings.checks import (
+    CHECKS,
+    UNTAGGED_EVENT,
+    WHOLE,
+    Check,
+    Severity,
+)
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
-from tidemark.journal import frames, increments, tables
+from tidemark.continuity.whole import find as whole
+from tidemark.journal import frames, increments, snapshots, tables
 from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.ledger.purged import removed
@@ -51,10 +58,12 @@ class Inspection:
         why: the reason for looking at everything; empty if only new events were looked at.
         checks: all checks, those of users last.
         findings: of shape WEIGHED, of the checks that block.
-        warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets.
+        warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets and in
+            none.
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, of shape TAILS; None if no run would read them.
         layers: the layers that were looked at beside messages and the tag views.
+        whole: the checks of WHOLE whose findings are all here; of others only new ones are.
     """
 
     scope: ValidationScope | None
@@ -65,6 +74,7 @@ class Inspection:
     read_counts: Mapping[str, Mapping[int, int]]
     tails: DataFrame | None
     layers: Sequence[str] = ()
+    whole: Sequence[str] = ()
 
     def line(self) -> str:
         """Return what was looked at, as a line for people."""
@@ -180,6 +190,10 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
     progress = keep(frames.placed_progress(spark, settings))
     scanning = keep(frames.scanning(spark, settings))
+    taken = None
+    if snapshots.has_snapshots(run.control, settings):
+        taken = keep(snapshots.index(spark, settings))
+        taken.count()
     progress.count()
     scanning.count()
     index = keep(journal_keys.index(run, asked.tag_rules))
@@ -200,11 +214,11 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         listed=journal_keys.listed(spark, settings, run.control),
         unwritable=keep(unwritable.unwritable_events(absent, buckets, settings, asked.tag_rules)),
         misplaced=row_place.misplaced_rows(rows, settings.bucket_size),
-        extra=keep(_still_extra(run, extra)),
+        extra=keep(still_extra(run, extra)),
     )
     findings = all_findings(keys, absent, removed_rows, buckets, settings.target_partition_size)
     if passed and owed.since is not None:
-        findings = _without_late(findings, scanning, passed)
+        findings = without_late(findings, scanning, passed)
     moved = None
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
@@ -213,7 +227,18 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     warned = keep(warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned))
     findings = keep(finding.weighed(findings, _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    return Inspection(ValidationScope.ALL, why, asked.checks, findings, warned, counts, moved)
+    of_whole = keep(whole.find(run, index, deleted, taken, rows))
+    warned = warned.unionByName(of_whole, allowMissingColumns=True)
+    return Inspection(
+        ValidationScope.ALL,
+        why,
+        asked.checks,
+        findings,
+        warned,
+        counts,
+        moved,
+        whole=WHOLE,
+    )
 
 
 def _settlements(run: RunContext) -> DataFrame:
@@ -250,7 +275,7 @@ def _with_user_checks(
 
 
 @shaped(extra=TAG_ROWS, returns=TAG_ROWS)
-def _still_extra(run: RunContext, extra: DataFrame) -> DataFrame:
+def still_extra(run: RunContext, extra: DataFrame) -> DataFrame:
     """Return the extra rows whose events are not there either when messages is asked once more.
 
     Rows are read after messages: an event and its row may have come between the two.
@@ -263,7 +288,7 @@ def _still_extra(run: RunContext, extra: DataFrame) -> DataFrame:
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)
-def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
+def without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
     """Drop findings of untagged events that reached passed buckets after tag-write's last run.
 
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
