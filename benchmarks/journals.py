@@ -1,6 +1,7 @@
 """Synthetic journals on one fresh Cassandra, and what the programs that measure them share.
 
 `BENCH_BUCKETS` (default 20) is the number of Hour buckets that a history lies in; 8760 are a year.
+`BENCH_IDS` (default 1000) is the number of persistence ids.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tidemark.settings import Settings
 from tidemark.window import from_millis, iso
 
 HOME = STATE / "bench" / "cassandra"
-IDS = 1000
+IDS = int(os.environ.get("BENCH_IDS", "1000"))
 BUCKETS = int(os.environ.get("BENCH_BUCKETS", "20"))
 HISTORY = (HISTORY_END - BUCKETS * HOUR_MS, HISTORY_END)
 """From where to where the first events lie, epoch milliseconds."""

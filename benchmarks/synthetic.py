@@ -12,6 +12,7 @@ import json
 import sys
 from datetime import UTC, datetime, timedelta
 
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
@@ -30,9 +31,25 @@ HISTORY_END = to_millis(
 def main(
     keyspace: str, ids: int, first: int, events: int, buckets: int, size: int = 100, shards: int = 0
 ) -> None:
-    """Write the messages."""
+    """Write the messages, and print their number."""
     settings = Settings.load()
     spark = open_session("synthetic", settings)
+    fill(spark, settings, keyspace, ids, first, events, buckets, size, shards)
+    print(json.dumps({"events": ids * events}))
+
+
+def fill(
+    spark: SparkSession,
+    settings: Settings,
+    keyspace: str,
+    ids: int,
+    first: int,
+    events: int,
+    buckets: int,
+    size: int = 100,
+    shards: int = 0,
+) -> None:
+    """Write the messages, and the persistence ids to all_persistence_ids."""
     start = HISTORY_END if first > 1 else HISTORY_END - buckets * HOUR_MS
     number = F.expr(f"id div {ids}") + first
     epoch_ms = F.lit(start) + F.expr(f"id * {buckets * HOUR_MS} div {ids * events}")
@@ -58,7 +75,6 @@ def main(
     connector.write(rows, keyspace, settings.journal_table)
     listed = spark.range(ids).select(F.concat(F.lit("p-"), F.col("id")).alias("persistence_id"))
     connector.write(listed, keyspace, settings.all_persistence_ids_table)
-    print(json.dumps({"events": ids * events}))
 
 
 if __name__ == "__main__":

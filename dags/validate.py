@@ -2,6 +2,9 @@
 
 Starts when `tag_write` has written something, by hand with the form, or by
 `airflow backfill create --dag-id validate`. It is never scheduled by time.
+
+With persistence ids or slices it judges only these, in all time buckets whatever the window, and
+marks none as passed, so that nothing downstream starts.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from airflow.sdk import DAG
 from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
 from tidemark_airflow.data_docs import DataDocsLink
-from tidemark_airflow.form import FORCE, LAYERS, SCOPE, run_form
+from tidemark_airflow.form import FORCE, LAYERS, SCOPE, SLICES, names_param, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window
 from tidemark_airflow.timetables import started_by
@@ -23,7 +26,13 @@ with DAG(
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
-    params=run_form(force=FORCE, scope=SCOPE, layers=LAYERS),
+    params=run_form(
+        force=FORCE,
+        scope=SCOPE,
+        layers=LAYERS,
+        persistence_ids=names_param("Persistence ids", "the time buckets of the window"),
+        slices=SLICES,
+    ),
     tags=["tidemark", "chain", "tag views"],
     doc_md=__doc__,
     **defaults(),
@@ -32,7 +41,12 @@ with DAG(
         task_id="validate",
         application_name="validate",
         window=resolve_window(),
-        params_as_options={"--scope": "scope", "--layer": "layers"},
+        params_as_options={
+            "--scope": "scope",
+            "--layer": "layers",
+            "--persistence-id": "persistence_ids",
+            "--slices": "slices",
+        },
         outlets=[VALIDATED],
         links=[DataDocsLink()],
     )

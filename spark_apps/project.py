@@ -42,15 +42,6 @@ AcceptPurged = Annotated[
         "--accept-purged", help="Give up events that were deleted before they were consumed."
     ),
 ]
-
-Slices = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FIRST-LAST",
-        help="Only persistence ids of these slices, such as 0-255.",
-        show_default="all",
-    ),
-]
 SavedPlanFile = Annotated[
     Path | None,
     typer.Option(
@@ -71,7 +62,7 @@ def main(
     dry_run: cli.DryRun = False,
     strict: Strict = False,
     accept_purged: AcceptPurged = False,
-    slices: Slices = None,
+    slices: cli.Slices = None,
     show: Show = False,
     rows: Rows = 20,
     plan: SavedPlanFile = None,

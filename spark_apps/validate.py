@@ -10,7 +10,9 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.continuity.layers import Layers
 from tidemark.continuity.plan import APPLICATION, ValidationScope
+from tidemark.continuity.reading.id_scope import IdScope
 from tidemark.continuity.run import run_window
+from tidemark.continuity.run_ids import run_ids
 from tidemark.inspection.layers import LAYERS, LayerName
 from tidemark.window import Window
 
@@ -18,6 +20,8 @@ from tidemark.window import Window
 def main(
     window_start: cli.WindowStart = None,
     window_end: cli.WindowEnd = None,
+    persistence_id: cli.PersistenceIds = None,
+    slices: cli.Slices = None,
     force: cli.Force = False,
     dry_run: cli.DryRun = False,
     scope: Annotated[
@@ -40,8 +44,20 @@ def main(
     What is found goes to the table `finding` and into Data Docs. Any finding ends the run with
     exit status 3, so that nothing downstream starts.
 
+    With persistence ids or slices, it judges only these, in every time bucket that is over,
+    whatever the window. It then marks no time bucket as passed, makes no page in Data Docs, and
+    looks at no further layer and at no check of your own.
+
     Settings are TIDEMARK_* environment variables, see docs/settings.md.
     """
+    if persistence_id or slices is not None:
+        if force or layer:
+            what = "persistence ids are judged by themselves; leave it out"
+            raise typer.BadParameter(what, param_hint="--force" if force else "--layer")
+        return Job(
+            lambda run: run_ids(run, IdScope.of(persistence_id, slices), dry_run=dry_run),
+            dry_run=dry_run,
+        )
     return Job(
         lambda run: run_window(
             run,
@@ -64,5 +80,7 @@ if __name__ == "__main__":
             "--window-start 2026-11-20 --window-end 2026-11-21",
             "--window-start 2026-11-20 --window-end 2026-11-21 --scope all",
             "--window-start 2026-11-20 --window-end 2026-11-21 --layer kafka_journal",
+            "--persistence-id N712TW --persistence-id N713TW",
+            "--slices 0-127",
         ],
     )

@@ -53,4 +53,7 @@ def test_offsets_and_waits_are_named_by_projection(projections: Projections) -> 
     assert "looked at storage, and at projections" in result.stdout
     assert set(result.report["pieces"].values()) == {0}
     [line] = result.error_lines
-    assert "1 finding (1 projection_offset_ahead); first: projection_offset_ahead: a tag" in line
+    assert (
+        "1 finding (1 projection_offset_ahead); first: projection_offset_ahead: a projection"
+        in line
+    )

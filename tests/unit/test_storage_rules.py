@@ -6,7 +6,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from tidemark.inspection.storage.rules import EventTable, Found, of_table, of_unread
+from tidemark.inspection.storage.rules import (
+    EVENTS,
+    HEADS,
+    SNAPSHOTS,
+    Found,
+    Loss,
+    StoredTable,
+    of_table,
+    of_unread,
+)
 from tidemark.partitioning.keys import BucketSize
 
 HOUR, DAY = 3600, 86_400
@@ -25,12 +34,13 @@ def by_windows(size: int, unit: str) -> Mapping[str, str]:
 def table(
     *times: int,
     compaction: Mapping[str, str] = TIERED,
-    is_journal: bool = False,
+    loss: Loss | None = None,
+    is_overwritten: bool = False,
     sampled: int = 0,
-) -> EventTable:
+) -> StoredTable:
     """Return a table whose rows are needed for two hours."""
     given = {f"giver {place}": time for place, time in enumerate(times)}
-    return EventTable("tag_views", given, compaction, 2 * HOUR, is_journal, sampled)
+    return StoredTable("tag_views", given, compaction, 2 * HOUR, loss, is_overwritten, sampled)
 
 
 def told(found: Found) -> tuple[str, int, int | None]:
@@ -41,7 +51,7 @@ def told(found: Found) -> tuple[str, int, int | None]:
     ("stored", "expected"),
     [
         (table(), []),
-        (table(is_journal=True), []),
+        (table(loss=EVENTS), []),
         (table(2 * HOUR, compaction=by_windows(10, "MINUTES")), []),
         (
             table(2 * HOUR - 1, compaction=by_windows(10, "MINUTES")),
@@ -58,15 +68,28 @@ def told(found: Found) -> tuple[str, int, int | None]:
         (table(30 * DAY, compaction=by_windows(1, "HOURS")), [("compaction_unfit", 720, 50)]),
         (table(compaction=by_windows(1, "DAYS")), [("compaction_unfit", 0, None)]),
         (
-            table(30 * DAY, compaction=by_windows(1, "DAYS"), is_journal=True),
+            table(30 * DAY, compaction=by_windows(1, "DAYS"), loss=EVENTS),
             [("events_expire", 30 * DAY, 0)],
+        ),
+        (
+            table(30 * DAY, loss=HEADS, is_overwritten=True),
+            [("heads_expire", 30 * DAY, 0)],
+        ),
+        (
+            table(30 * DAY, loss=SNAPSHOTS),
+            [("snapshots_expire", 30 * DAY, 0), ("compaction_unfit", 0, None)],
+        ),
+        # Nothing expires: time windows fit neither what is overwritten.
+        (
+            table(compaction=by_windows(1, "DAYS"), is_overwritten=True),
+            [("compaction_unfit", 0, None)],
         ),
         (table(sampled=77), [("rows_expire", 77, 0)]),
         (table(30 * DAY, compaction=by_windows(1, "DAYS"), sampled=77), []),
     ],
 )
 def test_options_of_a_table(
-    stored: EventTable, expected: list[tuple[str, int, int | None]]
+    stored: StoredTable, expected: list[tuple[str, int, int | None]]
 ) -> None:
     assert [told(found) for found in of_table(stored)] == expected
 

@@ -82,6 +82,24 @@ def expectation(name: str, **kwargs: Any) -> Expectation:
         ),
         (f"- {BETWEEN}: {{max_value: 1}}", f"{BETWEEN} needs column", ":4:3", "add `column: ...`"),
         (
+            "- expect_column_values_to_match_regex: {column: tags}",
+            "expect_column_values_to_match_regex needs regex",
+            ":4:3",
+            "add `regex: ...`",
+        ),
+        (
+            "- expect_column_values_to_match_regex: {column: tags, regex: null}",
+            "regex cannot be used: not a text",
+            ":4:55",
+            "its arguments are column, regex",
+        ),
+        (
+            "- expect_column_values_to_not_match_regex: {column: tags, regex: '('}",
+            "regex cannot be used: no regular expression: missing )",
+            ":4:59",
+            "its arguments are column, regex",
+        ),
+        (
             f"- {BETWEEN}: {{column: tags, row_condition: a}}",
             f"{BETWEEN} has no row_condition",
             f":4:{len(BETWEEN) + 20}",

@@ -38,6 +38,14 @@ PersistenceIds = Annotated[
         "--persistence-id", metavar="ID", help="Only this persistence id; can be repeated."
     ),
 ]
+Slices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FIRST-LAST",
+        help="Only persistence ids of these slices, such as 0-255.",
+        show_default="all",
+    ),
+]
 Tags = Annotated[
     list[str] | None, typer.Option("--tag", metavar="TAG", help="Only this tag; can be repeated.")
 ]

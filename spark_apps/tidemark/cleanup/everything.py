@@ -129,7 +129,7 @@ def _snapshots(run: RunContext, found: Histories, free: Collection[str]) -> dict
 def _tag_views(run: RunContext, found: Histories, free: Collection[str]) -> delete_plan.Doomed:
     traces = (
         found.ends.select("persistence_id")
-        .unionByName(frames.progress_of_ids(found.ids, run.settings).select("persistence_id"))
+        .unionByName(frames.write_progress_of_ids(found.ids, run.settings).select("persistence_id"))
         .unionByName(frames.scanning_of_ids(found.ids, run.settings).select("persistence_id"))
     )
     known = {row.persistence_id for row in traces.distinct().collect()} & set(free)

@@ -105,12 +105,12 @@ def replace_findings(
     run: RunContext,
     findings: DataFrame,
     checks: Sequence[Check],
-    layers: Sequence[FurtherLayer],
+    replaced: Collection[str],
     write_time: int,
     *,
     is_any: bool,
 ) -> None:
-    """Replace the findings of the layers by the new ones; those of other layers stay.
+    """Replace the findings of some checks in NO_TIME_BUCKET by the new ones; add those of others.
 
     Two runs may do so at once: whichever has the later write time wins, row by row.
 
@@ -118,20 +118,16 @@ def replace_findings(
         run: the context of the run.
         findings: of shape WEIGHED.
         checks: all checks.
-        layers: the layers that the run has looked at.
+        replaced: the names of the checks whose findings are all there.
         write_time: microseconds; moved behind that of the newest finding.
         is_any: whether there are findings in NO_TIME_BUCKET.
     """
-    if not layers:
+    if not replaced and not is_any:
         return
     newest = store.newest_write(run.control, run.settings, NO_TIME_BUCKET)
     write_time = max(write_time, newest + 1)
     if is_any:
         here = finding.within(findings, [NO_TIME_BUCKET])
         store.write_findings(here, checks, run.settings, run.run_id, write_time)
-    older = [
-        {"time_bucket": NO_TIME_BUCKET, "check_name": check.name}
-        for layer in layers
-        for check in layer.checks
-    ]
+    older = [{"time_bucket": NO_TIME_BUCKET, "check_name": name} for name in replaced]
     store.delete_older(run.control, run.settings, older, write_time)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
 from tidemark.window import from_millis, iso
 
 NO_TIME_BUCKET = -1
@@ -12,3 +15,8 @@ NOWHERE = "no time bucket"
 def place_of(time_bucket: int) -> str:
     """Return the time bucket (epoch ms) of a finding for people: ISO 8601, or that it has none."""
     return NOWHERE if time_bucket == NO_TIME_BUCKET else iso(from_millis(time_bucket))
+
+
+def nowhere() -> Column:
+    """Return the time bucket of such findings as a column."""
+    return F.lit(NO_TIME_BUCKET).cast("bigint")

@@ -68,7 +68,6 @@ def run_window(
     """
     settings = run.settings
     preflight.check(run, window)
-    user_checks = definition.load(settings.checks_dir, layers.checks)
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     looks_back = scope is ValidationScope.ALL
@@ -87,6 +86,8 @@ def run_window(
     is_idle = not pieces and not (passed and looks_back) and not layers.asked
     if looks_back and passed:
         lines.append(f"{time_buckets(len(passed))} that have passed are looked at once more")
+    # What loads Great Expectations is left out where nothing is looked at.
+    user_checks = [] if is_idle else definition.load(settings.checks_dir, layers.checks)
     chosen = layers.chosen(run)
     if dry_run:
         further = [f"looks at {layer.layer}" for layer in chosen]
@@ -119,7 +120,9 @@ def run_window(
         )
         _require_agreement(findings, verdict)
         error = (
-            None if verdict.passed else run_findings.failure(run, findings, verdict, len(looked_at))
+            None
+            if verdict.passed
+            else run_findings.failure(run, findings, len(looked_at), verdict.page)
         )
         _finish(claimed, findings, error)
     outcome = _outcome(findings, verdict, error, planned)
@@ -167,7 +170,9 @@ def _check(
         _replace(run, claimed, everything, inspection.checks, present, write_time)
         claimed.check()
         is_any = any(bucket == NO_TIME_BUCKET for bucket, _ in present)
-        replace_findings(run, everything, inspection.checks, layers, write_time, is_any=is_any)
+        of_layers = (check.name for layer in layers for check in layer.checks)
+        replaced = [*inspection.whole, *of_layers]
+        replace_findings(run, everything, inspection.checks, replaced, write_time, is_any=is_any)
         if inspection.tails is not None:
             claimed.check()
             tails.write(inspection.tails, run.settings)

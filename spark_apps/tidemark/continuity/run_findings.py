@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -23,8 +24,7 @@ from tidemark.continuity.findings.checks import (
     Layer,
     Severity,
 )
-from tidemark.continuity.judgement.expectations import Verdict
-from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts
+from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts, Way
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
 from tidemark.errors import Remedy, ValidationFailed
@@ -104,16 +104,18 @@ class RunFindings:
 
     def lines(self) -> list[str]:
         """Return the first findings by key as lines for people, then the warnings' first."""
-        warns = {check.name: check.severity is Severity.WARNS for check in self.known}
+        known = {check.name: check for check in self.known}
         rows = [
-            {**row, "check_name": name, "warns": warns[name]}
+            {**row, "check_name": name, "warns": known[name].severity is Severity.WARNS}
             for name, check in self.checks.items()
             for row in check.examples
         ]
         first = ("warns", *finding.KEY, "detail")
         rows.sort(key=lambda row: tuple(row[name] for name in first))
         return [
-            f"{'warning: ' if row['warns'] else ''}{finding.line(row)}" for row in rows[:EXAMPLES]
+            f"{'warning: ' if row['warns'] else ''}"
+            f"{finding.line(row, known[row['check_name']].subject)}"
+            for row in rows[:EXAMPLES]
         ]
 
     def bad_buckets(self) -> set[int]:
@@ -142,13 +144,15 @@ def read(
     settled: Mapping[tuple[int, str], int],
 ) -> RunFindings:
     """Return the findings of an inspection, counted by time bucket and check before."""
-    checks = _checks(inspection.warnings) if warned else {}
+    subjects = {check.name: check.subject for check in inspection.checks}
+    checks = _checks(inspection.warnings, subjects) if warned else {}
     is_open = F.col("reason").isNull()
-    settled_facts = _settled_facts(inspection.findings.where(~is_open)) if settled else None
+    closed = inspection.findings.where(~is_open)
+    settled_facts = _settled_facts(closed, subjects) if settled else None
     if not by_check:
         return RunFindings(inspection, by_check, warned, settled, checks, [], settled_facts)
     findings = inspection.findings.where(is_open).drop("reason", "owner")
-    checks = {**_checks(findings), **checks}
+    checks = {**_checks(findings, subjects), **checks}
     ids = _first_ids(findings)
     return RunFindings(inspection, by_check, warned, settled, checks, ids, settled_facts)
 
@@ -165,7 +169,7 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
         events,
         tag_rows,
         findings.checks,
-        [(_purpose(findings, remedy), _command(remedy)) for remedy in _remedies(findings)],
+        [_way(findings, remedy) for remedy in _remedies(findings)],
         f"{run.settings.keyspace}.{store.FINDING}",
         findings.settled_facts,
         findings.inspection.layers,
@@ -173,20 +177,23 @@ def facts(run: RunContext, findings: RunFindings, looked_at: Collection[int]) ->
 
 
 def failure(
-    run: RunContext, findings: RunFindings, verdict: Verdict, planned: int
+    run: RunContext, findings: RunFindings, planned: int, page: Path | None
 ) -> ValidationFailed:
-    """Return the error of a run with findings in some of its `planned` time buckets."""
+    """Return the error of a run with findings in some of its `planned` time buckets.
+
+    `page` is that of the run in Data Docs, if it has one.
+    """
     per_check = findings.per_check()
     kinds = ", ".join(f"{count:,} {name}" for name, count in per_check.items())
     remedies = _remedies(findings)
-    ways = "; ".join(f"{_purpose(findings, remedy)}: `{_command(remedy)}`" for remedy in remedies)
+    ways = "; ".join(str(_way(findings, remedy)) for remedy in remedies)
     bad = findings.bad_buckets()
     places = f" in {len(bad)} of {counted(planned, 'bucket')}" if bad else ""
     return ValidationFailed(
         f"{counted(sum(per_check.values()), 'finding')}{places} ({kinds}); first:"
         f" {findings.lines()[0]}",
         where=run.settings.journal_keyspace,
-        do=f"see {verdict.page} and the table {run.settings.keyspace}.{store.FINDING};"
+        do=f"see {f'{page} and ' if page else ''}the table {run.settings.keyspace}.{store.FINDING};"
         f" {ways}, then run validate again",
         remedy=remedies[0],
     )
@@ -210,33 +217,34 @@ def _settlement(check: str, facts: CheckFacts) -> Remedy:
     options: dict[str, object] = {"check": check}
     if facts.findings == 1:
         [only] = facts.examples
-        options |= {"persistence-id": only["persistence_id"], "number": only["number"]}
+        of = ("persistence-id", "persistence_id") if only["persistence_id"] else ("tag", "tag")
+        options |= {of[0]: only[of[1]], "number": only["number"]}
     return Remedy(applications.RECONCILE, "settle", options)
 
 
-def _purpose(findings: RunFindings, remedy: Remedy) -> str:
+def _way(findings: RunFindings, remedy: Remedy) -> Way:
     if remedy.command != "settle":
-        return "put right what the journal tells"
-    check = remedy.options["check"]
-    [known] = [known for known in findings.known if known.name == check]
-    if known.layer is Layer.USER:
-        return f"put right what your check {check} finds, or give it up"
-    if known.mend:
-        return f"{known.mend}, or give it up"
-    if check == WRONG_PARTITION_NR:
-        return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events, or give it up"
-    if check == UNWRITABLE_EVENT:
-        return "repair each event that cannot be written, or give it up"
-    return "restore what is lost from a backup or its tag views, or give it up"
+        return Way("put right what the journal tells", f"{remedy} --apply")
+    name = str(remedy.options["check"])
+    [check] = [known for known in findings.known if known.name == name]
+    return Way(_mend(check), f"{remedy} --reason ...", name)
 
 
-def _command(remedy: Remedy) -> str:
-    return f"{remedy} {'--reason ...' if remedy.command == 'settle' else '--apply'}"
+def _mend(check: Check) -> str:
+    if check.layer is Layer.USER:
+        return f"put right what your check {check.name} finds"
+    if check.mend:
+        return check.mend
+    if check.name == WRONG_PARTITION_NR:
+        return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events"
+    if check.name == UNWRITABLE_EVENT:
+        return "repair each event that cannot be written"
+    return "restore what is lost from a backup or its tag views"
 
 
 @shaped(findings=shapes.FINDINGS)
-def _checks(findings: DataFrame) -> dict[str, CheckFacts]:
-    """Return each check with findings, with its first EXAMPLES by key."""
+def _checks(findings: DataFrame, subjects: Mapping[str, str]) -> dict[str, CheckFacts]:
+    """Return each check with findings, with its first EXAMPLES by key, and its subject."""
     place = F.row_number().over(SparkWindow.partitionBy("check_name").orderBy(*finding.KEY))
     examples: dict[str, list[dict[str, object]]] = {}
     for row in findings.withColumn("place", place).where(F.col("place") <= EXAMPLES).collect():
@@ -251,17 +259,21 @@ def _checks(findings: DataFrame) -> dict[str, CheckFacts]:
     )
     return {
         row["check_name"]: CheckFacts(
-            row["findings"], row["persistence_ids"], examples[row["check_name"]]
+            row["findings"],
+            row["persistence_ids"],
+            examples[row["check_name"]],
+            subjects[row["check_name"]],
         )
         for row in totals.orderBy("check_name").collect()
     }
 
 
 @shaped(settled=shapes.WEIGHED)
-def _settled_facts(settled: DataFrame) -> SettledFacts:
-    """Return the settled findings, with the first EXAMPLES by key."""
-    first = settled.orderBy(*finding.KEY).limit(EXAMPLES).collect()
-    return SettledFacts(settled.count(), [row.asDict() for row in first])
+def _settled_facts(settled: DataFrame, subjects: Mapping[str, str]) -> SettledFacts:
+    """Return the settled findings, with the first EXAMPLES by key, each with its subject."""
+    first = [row.asDict() for row in settled.orderBy(*finding.KEY).limit(EXAMPLES).collect()]
+    examples = [{**row, "subject": subjects[row["check_name"]]} for row in first]
+    return SettledFacts(settled.count(), examples)
 
 
 def _first_ids(findings: DataFrame) -> list[str]:

@@ -19,6 +19,7 @@ from tidemark import clock
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import REPAIRABLE, Check, Severity
@@ -139,6 +140,37 @@ def delete_older(
     )
     while part := list(islice(values, _DELETED_TOGETHER)):
         control.execute_many(statement, part)
+
+
+@shaped(findings=shapes.WEIGHED)
+def replace(
+    run: RunContext,
+    findings: DataFrame,
+    checks: Sequence[Check],
+    is_replaced: Column,
+    *,
+    key: Sequence[str] = BY_KEY,
+    is_judged: Callable[[Row], bool] = lambda _: True,
+) -> None:
+    """Write findings of all time buckets, then delete the older ones that they replace.
+
+    Args:
+        run: the context of the run.
+        findings: `finding.weighed`, all of what was looked at.
+        checks: all checks.
+        is_replaced: whether a stored finding is one that this look would have found again.
+        key: what is deleted by, BY_CHECK or BY_KEY.
+        is_judged: the same of a key, where a column cannot say it.
+    """
+    before = stored(run.spark, run.settings).localCheckpoint()
+    [newest] = before.agg(F.max("write_time").alias("write_time")).collect()
+    # After all that is there, whatever the clocks of other machines say.
+    write_time = max(clock.now_micros(), (newest["write_time"] or 0) + 1)
+    if not findings.isEmpty():
+        write_findings(findings, checks, run.settings, run.run_id, write_time)
+    rows = before.where(is_replaced).select(*key).distinct().toLocalIterator()
+    older = (row.asDict() for row in rows)
+    delete_older(run.control, run.settings, filter(is_judged, older), write_time, columns=key)
 
 
 def newest_write(control: Control, settings: Settings, bucket: int) -> int:

@@ -20,6 +20,8 @@ _PARTITIONS = 4
 TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
 """The primary key columns of the tag views, by the names that the table gives them."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
+_PROGRESS = ("persistence_id", "tag", "sequence_nr", "tag_pid_sequence_nr", "offset")
+_SCANNING = ("persistence_id", "sequence_nr")
 
 
 @shaped(returns=shapes.MESSAGES)
@@ -46,45 +48,31 @@ def messages_between(
 @shaped(returns=shapes.WRITE_PROGRESS)
 def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     """Read the table tag_write_progress."""
-    progress = connector.read(
-        spark,
-        settings.journal_keyspace,
-        tables.TAG_WRITE_PROGRESS,
-        "persistence_id",
-        "tag",
-        "sequence_nr",
-        "tag_pid_sequence_nr",
-        "offset",
-    )
-    return _named_progress(progress)
+    stored = connector.read(spark, settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
+    return _progress(stored)
 
 
-@shaped(ids=shapes.ID, returns=shapes.PROGRESS)
-def progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read the progress of the given persistence ids, by direct join.
+@shaped(ids=shapes.ID, returns=shapes.WRITE_PROGRESS)
+def write_progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
+    """Read tag_write_progress of some unique persistence ids, by direct join.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    progress = connector.read_partitions(
-        ids,
-        settings.journal_keyspace,
-        tables.TAG_WRITE_PROGRESS,
+    return _progress(
+        connector.read_partitions(
+            ids, settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS
+        )
+    )
+
+
+def _progress(stored: DataFrame) -> DataFrame:
+    return stored.select(
         "persistence_id",
         "tag",
-        "sequence_nr",
-        "tag_pid_sequence_nr",
-    )
-    return _named_progress(progress)
-
-
-def _named_progress(rows: DataFrame) -> DataFrame:
-    return rows.withColumnsRenamed(
-        {
-            "sequence_nr": "progress_sequence_nr",
-            "tag_pid_sequence_nr": "progress_number",
-            "offset": "progress_offset",
-        }
+        F.col("sequence_nr").alias("progress_sequence_nr"),
+        F.col("tag_pid_sequence_nr").alias("progress_number"),
+        F.col("offset").alias("progress_offset"),
     )
 
 
@@ -173,31 +161,25 @@ def deleted_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
 @shaped(returns=shapes.SCANNING)
 def scanning(spark: SparkSession, settings: Settings) -> DataFrame:
     """Read the table tag_scanning."""
-    scanned = connector.read(
-        spark,
-        settings.journal_keyspace,
-        tables.TAG_SCANNING,
-        "persistence_id",
-        "sequence_nr",
+    return _scanning(
+        connector.read(spark, settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
     )
-    return _named_scanning(scanned)
 
 
 @shaped(ids=shapes.ID, returns=shapes.SCANNING)
 def scanning_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
-    """Read how far the tags of the given persistence ids are scanned, by direct join.
+    """Read tag_scanning of some unique persistence ids, by direct join.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    scanned = connector.read_partitions(
-        ids, settings.journal_keyspace, tables.TAG_SCANNING, "persistence_id", "sequence_nr"
+    return _scanning(
+        connector.read_partitions(ids, settings.journal_keyspace, tables.TAG_SCANNING, *_SCANNING)
     )
-    return _named_scanning(scanned)
 
 
-def _named_scanning(rows: DataFrame) -> DataFrame:
-    return rows.withColumnRenamed("sequence_nr", "scanned_to")
+def _scanning(stored: DataFrame) -> DataFrame:
+    return stored.withColumnRenamed("sequence_nr", "scanned_to")
 
 
 @shaped(returns=shapes.MESSAGES)
@@ -235,21 +217,29 @@ def indexed_between(
 
 
 @shaped(keys=shapes.PARTITIONS, returns=shapes.MESSAGES)
-def messages_of(keys: DataFrame, settings: Settings, *payload: str) -> DataFrame:
+def messages_of(
+    keys: DataFrame, settings: Settings, *payload: str, with_has_payload: bool = False
+) -> DataFrame:
     """Read the messages of the given keys, by direct join; a key without a message gives no row.
 
     Args:
         keys: with sequence_nr unless whole partitions are wanted.
         settings: where the journal is.
         payload: further columns to read.
+        with_has_payload: as in `message_index`.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     messages = connector.read_partitions(
-        keys, settings.journal_keyspace, settings.journal_table, *_INDEX, *payload
+        keys,
+        settings.journal_keyspace,
+        settings.journal_table,
+        *_INDEX,
+        *payload,
+        write_time_of="event" if with_has_payload else None,
     )
-    return _with_time(messages, settings)
+    return _with_time(_with_has_payload(messages) if with_has_payload else messages, settings)
 
 
 @shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.MESSAGES)
@@ -275,9 +265,16 @@ def messages_of_ids(
 
 @shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.PLACED_MESSAGES)
 def placed_messages_of_ids(
-    ids: DataFrame, settings: Settings, *payload: str, deleted_to: DataFrame | None = None
+    ids: DataFrame,
+    settings: Settings,
+    *payload: str,
+    deleted_to: DataFrame | None = None,
+    with_has_payload: bool = False,
 ) -> DataFrame:
-    """Read what `messages_of_ids` reads, with the partition of each message."""
+    """Read what `messages_of_ids` reads, with the partition of each message.
+
+    `with_has_payload` is as in `message_index`.
+    """
     deletions = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
     first_left = F.coalesce(F.col("deleted_to"), F.lit(0)) + 1
     first = columns.partition_nr(first_left, settings.target_partition_size)
@@ -289,9 +286,10 @@ def placed_messages_of_ids(
         numbers = F.sequence("first_partition", F.col("first_partition") + (_PARTITIONS - 1))
         partition_keys = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
         # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
-        rounds.append(
-            messages_of(partition_keys, settings, "partition_nr", *payload).localCheckpoint()
+        read = messages_of(
+            partition_keys, settings, "partition_nr", *payload, with_has_payload=with_has_payload
         )
+        rounds.append(read.localCheckpoint())
         goes_on = rounds[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
             frontier.join(goes_on, on="persistence_id")
@@ -317,8 +315,13 @@ def _stored(
     columns_read = (*_INDEX, *payload)
     if not with_has_payload:
         return connector.read(spark, keyspace, name, *columns_read)
+    return _with_has_payload(
+        connector.read(spark, keyspace, name, *columns_read, write_time_of="event")
+    )
+
+
+def _with_has_payload(rows: DataFrame) -> DataFrame:
     # A cell that is null has no write time, and eight bytes are cheaper than a payload.
-    rows = connector.read(spark, keyspace, name, *columns_read, write_time_of="event")
     return rows.withColumn("has_payload", F.col("write_time").isNotNull()).drop("write_time")
 
 

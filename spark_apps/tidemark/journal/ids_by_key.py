@@ -88,6 +88,37 @@ def lookup(
     return dict(zip(ids, rows, strict=True))
 
 
+def unknown_ids(control: Control, settings: Settings, ids: Iterable[str]) -> list[str]:
+    """Return the persistence ids that messages, metadata, progress and scanning know nothing of."""
+    messages = table(settings.journal_keyspace, settings.journal_table)
+    names = (settings.metadata_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
+    places = [
+        # A single large write group may begin in the second partition.
+        f"{messages} WHERE partition_nr = 0 AND",
+        f"{messages} WHERE partition_nr = 1 AND",
+        *(f"{table(settings.journal_keyspace, name)} WHERE" for name in names),
+    ]
+    unknown = sorted(ids)
+    for place in places:
+        unknown = _absent(control, place, unknown)
+    return unknown
+
+
+def without_snapshots(control: Control, settings: Settings, ids: Sequence[str]) -> list[str]:
+    """Return the persistence ids without a snapshot, in a snapshot store that is there."""
+    place = f"{table(settings.snapshot_keyspace, settings.snapshot_table)} WHERE"
+    return _absent(control, place, ids)
+
+
+def _absent(control: Control, place: str, ids: Sequence[str]) -> list[str]:
+    """Return the persistence ids of which a table has no row, by key."""
+    answers = control.execute_many(
+        f"SELECT persistence_id FROM {place} persistence_id = ? LIMIT 1",
+        [(persistence_id,) for persistence_id in ids],
+    )
+    return [name for name, rows in zip(ids, answers, strict=True) if not rows]
+
+
 def _first(rows: Sequence[Row], column: str) -> int:
     return (rows[0][column] if rows else None) or 0
 

@@ -61,6 +61,12 @@ def index(spark: SparkSession, settings: Settings) -> DataFrame:
     return _indexed(rows)
 
 
+def has_snapshots(control: Control, settings: Settings) -> bool:
+    """Return whether there is a table of snapshots."""
+    found = control.table_columns(settings.snapshot_keyspace, settings.snapshot_table)
+    return found is not None
+
+
 @shaped(ids=shapes.ID, returns=shapes.SNAPSHOTS)
 def index_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
     """Read the snapshots of some persistence ids, by direct join.

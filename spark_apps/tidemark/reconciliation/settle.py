@@ -94,9 +94,10 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
             " last run of validate or of check is not there",
         )
     counts = {"findings_settled": len(findings)}
+    subjects = {check.name: check.subject for layer in LAYERS for check in layer.checks}
     lines = [
         f"settles {counted(len(findings), 'finding')}: {reason}",
-        *map(finding.line, findings[:SHOWN]),
+        *(finding.line(row, subjects.get(row["check_name"], "tag")) for row in findings[:SHOWN]),
     ]
     if len(findings) > SHOWN:
         lines.append(f"and {len(findings) - SHOWN:,} more")

@@ -60,6 +60,15 @@ EVENT_OUT_OF_ORDER = "event_out_of_order"
 TAG_PARTITION_TOO_LARGE = "tag_partition_too_large"
 """A partition of the tag views has more rows or bytes than is advised for its bucket size."""
 
+PARTITION_TOO_LARGE = "partition_too_large"
+"""A partition of messages has more bytes than Cassandra's manual advises."""
+
+BUCKET_SIZE_TOO_FINE = "bucket_size_too_fine"
+"""A tag has far fewer rows than its bucket size is for, in so many time buckets that it matters."""
+
+SNAPSHOT_BEYOND_EVENTS = "snapshot_beyond_events"
+"""A snapshot is of an event that messages does not hold and metadata has not deleted."""
+
 DOUBLED_ROW = "doubled_row"
 """One more row of an event that has its row, under another number or in another time bucket."""
 
@@ -114,6 +123,7 @@ class Check:
         is_repairable: whether `reconcile repair` puts a finding right. What is missing from
             messages is in no other table, so only a backup or an operator's decision helps.
         mend: what puts a finding right that `reconcile repair` does not, for people.
+        subject: what the field `tag` of a finding names, if it is no tag.
     """
 
     name: str
@@ -122,6 +132,7 @@ class Check:
     severity: Severity = Severity.BLOCKS
     is_repairable: bool = True
     mend: str = ""
+    subject: str = "tag"
 
 
 CHECKS = (
@@ -259,11 +270,32 @@ CHECKS = (
         Layer.TAG_VIEWS,
         Severity.WARNS,
     ),
+    Check(
+        PARTITION_TOO_LARGE,
+        "No partition of messages has more than 100 MB of payload, by the size of sampled events.",
+        Layer.MESSAGES,
+        Severity.WARNS,
+    ),
+    Check(
+        BUCKET_SIZE_TOO_FINE,
+        "No tag has so few rows that a coarser bucket size would do, and thousands of time buckets"
+        " for readers to look at.",
+        Layer.TAG_VIEWS,
+        Severity.WARNS,
+    ),
+    Check(
+        SNAPSHOT_BEYOND_EVENTS,
+        "No snapshot is of an event behind the last one that messages or metadata know.",
+        Layer.MESSAGES,
+        Severity.WARNS,
+    ),
 )
 """All checks of messages and tag views, in the order in which they are shown.
 
 `reconcile check` makes all of them but those whose only rule is advice.
 """
+WHOLE = (PARTITION_TOO_LARGE, BUCKET_SIZE_TOO_FINE, SNAPSHOT_BEYOND_EVENTS)
+"""Those that judge the journal as a whole: their findings belong to no time bucket."""
 REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
 WARNING = frozenset(check.name for check in CHECKS if check.severity is Severity.WARNS)
 OF_ROW_NUMBERS = (

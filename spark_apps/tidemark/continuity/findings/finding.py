@@ -129,9 +129,9 @@ def weighed(findings: DataFrame, settlements: DataFrame) -> DataFrame:
     )
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """Return a finding as a line for people."""
-    words = [row["persistence_id"], f"tag {row['tag']}" if row["tag"] else ""]
+def line(row: Mapping[str, Any], subject: str = "tag") -> str:
+    """Return a finding as a line for people; `subject` is its check's."""
+    words = [row["persistence_id"], f"{subject} {row['tag']}" if row["tag"] else ""]
     bucket = row["time_bucket"]
     place = "" if bucket == NO_TIME_BUCKET else f" in bucket {place_of(bucket)}"
     return f"{row['check_name']}: {' '.join(filter(None, words))}: {row['detail']}{place}"

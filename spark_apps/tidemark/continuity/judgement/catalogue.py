@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +35,8 @@ _UNFIT = frozenset(
         "expect_column_values_to_match_json_schema",
     }
 )
+_NEEDED = frozenset({"regex"})
+"""Arguments without which a type takes everything for right."""
 _COMPARE_ROWS = frozenset(
     {
         "expect_column_value_z_scores_to_be_less_than",
@@ -75,6 +78,8 @@ class ExpectationType:
         for name, value in kwargs.items():
             if isinstance(value, dict) and name not in _MAPPINGS:
                 return name, "a mapping"
+            if name in _NEEDED and (why := _no_pattern(value)):
+                return name, why
         if set(self.kwargs) >= _BOUNDS and _BOUNDS.isdisjoint(kwargs):
             return "", "min_value and max_value are missing"
         try:
@@ -126,6 +131,17 @@ class Expectation:
         return self.kind.model(**self.kwargs, meta={"place": place})
 
 
+def _no_pattern(value: Any) -> str:
+    """Return why a value is no regular expression; empty if it is one."""
+    if not isinstance(value, str):
+        return "not a text"
+    try:
+        re.compile(value)
+    except re.error as error:
+        return f"no regular expression: {error}"
+    return ""
+
+
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -151,7 +167,7 @@ def known() -> Mapping[str, ExpectationType]:
         if name in _UNFIT or not (name in ROW_COUNTS or (name and issubclass(model, of_columns))):
             continue
         fields = {key: field for key, field in model.__fields__.items() if key not in of_all}
-        required = tuple(key for key, field in fields.items() if field.required)
+        required = tuple(key for key, field in fields.items() if field.required or key in _NEEDED)
         kwargs = (*required, *(key for key in fields if key not in required))
         types[name] = ExpectationType(name, model, kwargs, required, issubclass(model, of_rows))
     return dict(sorted(types.items()))

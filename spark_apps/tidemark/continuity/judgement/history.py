@@ -94,6 +94,13 @@ class JudgedRun:
         return {bucket for _, bucket, _ in self.by_time_bucket(warns=False)} - {NOWHERE}
 
     @property
+    def findings_in_no_time_bucket(self) -> int:
+        """How many findings block that belong to no time bucket: then none of the run passes."""
+        return sum(
+            number for _, place, number in self.by_time_bucket(warns=False) if place == NOWHERE
+        )
+
+    @property
     def findings(self) -> int:
         """How many findings there are that block."""
         return sum(number for _, _, number in self.by_time_bucket(warns=False))

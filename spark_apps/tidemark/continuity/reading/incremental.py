@@ -32,6 +32,7 @@ from tidemark.continuity.plan import Owed
 from tidemark.continuity.reading import journal_keys, tails
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.suspicions import NewPart, suspicions
+from tidemark.continuity.whole import message_partitions
 from tidemark.journal import frames, increments, tables
 from tidemark.journal.shapes import (
     DELETED,
@@ -135,9 +136,12 @@ def inspect(
     suspected = unsettled(
         suspicions(part, buckets, bounds), store.settlements(spark, run.control, settings)
     )
-    warned = warnings(
-        around, rows, settings.bucket_size, journal_keys.row_bytes(run), buckets
-    ).localCheckpoint()
+    row_bytes = journal_keys.row_bytes(run)
+    filled = message_partitions.reached(new, part.deleted, settings.target_partition_size)
+    warned = warnings(around, rows, settings.bucket_size, row_bytes, buckets).unionByName(
+        message_partitions.large_partitions(filled, row_bytes), allowMissingColumns=True
+    )
+    warned = warned.localCheckpoint()
     return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
 
 

@@ -20,6 +20,7 @@ from tidemark.continuity.findings.checks import (
     EXTRA_ROW,
     UNTAGGED_EVENT,
     WARNING,
+    WHOLE,
     Check,
     Severity,
 )
@@ -30,7 +31,8 @@ from tidemark.continuity.tag_views.compare import compare
 from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
-from tidemark.journal import frames, increments, tables
+from tidemark.continuity.whole import find as whole
+from tidemark.journal import frames, increments, snapshots, tables
 from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.partitioning.time_buckets import TimeBuckets
@@ -52,10 +54,12 @@ class Inspection:
         why: the reason for looking at everything; empty if only new events were looked at.
         checks: all checks, those of users last.
         findings: of shape WEIGHED, of the checks that block.
-        warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets.
+        warnings: of shape FINDINGS, of the checks that warn, in the planned time buckets and in
+            none.
         read_counts: number of rows by READ_COUNTS and time bucket.
         tails: the tails that have moved, of shape TAILS; None if no run would read them.
         layers: the layers that were looked at beside messages and the tag views.
+        whole: the checks of WHOLE whose findings are all here; of others only new ones are.
     """
 
     scope: ValidationScope | None
@@ -66,6 +70,7 @@ class Inspection:
     read_counts: Mapping[str, Mapping[int, int]]
     tails: DataFrame | None
     layers: Sequence[str] = ()
+    whole: Sequence[str] = ()
 
     def line(self) -> str:
         """Return what was looked at, as a line for people."""
@@ -182,6 +187,10 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     bounds = Bounds.of_buckets(run, buckets, owed)
     progress = keep(frames.write_progress(spark, settings))
     scanning = keep(frames.scanning(spark, settings))
+    taken = None
+    if snapshots.has_snapshots(run.control, settings):
+        taken = keep(snapshots.index(spark, settings))
+        taken.count()
     progress.count()
     scanning.count()
     index = keep(journal_keys.index(run, asked.tag_rules))
@@ -197,9 +206,9 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         listed=journal_keys.listed(spark, settings, run.control),
     )
     compared = compare(keys.settled(once), bounds.with_removed(run), once)
-    found = _without_late_rows(run, once(compared.findings), index)
+    found = without_late_rows(run, once(compared.findings), index)
     if passed and owed.since is not None:
-        found = _without_late(found, scanning, passed)
+        found = without_late(found, scanning, passed)
     warns = F.col("check_name").isin(*WARNING)
     moved = None
     if tables.has_time_index(run.control, settings):
@@ -211,7 +220,18 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     warned = keep(warned.unionByName(lagging, allowMissingColumns=True))
     findings = keep(finding.weighed(found.where(~warns), _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    return Inspection(ValidationScope.ALL, why, asked.checks, findings, warned, counts, moved)
+    of_whole = keep(whole.find(run, index, keys.deleted, taken, rows))
+    warned = warned.unionByName(of_whole, allowMissingColumns=True)
+    return Inspection(
+        ValidationScope.ALL,
+        why,
+        asked.checks,
+        findings,
+        warned,
+        counts,
+        moved,
+        whole=WHOLE,
+    )
 
 
 def _settlements(run: RunContext) -> DataFrame:
@@ -248,7 +268,7 @@ def _with_user_checks(
 
 
 @shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)
-def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
+def without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
     """Drop extra rows whose events messages has when it is asked once more, and had not before.
 
     Rows are read after messages: an event and its row may have come between the two.
@@ -265,7 +285,7 @@ def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> D
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)
-def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
+def without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
     """Drop findings of untagged events that reached passed buckets after tag-write's last run.
 
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.

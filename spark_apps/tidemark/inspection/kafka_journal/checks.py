@@ -55,7 +55,7 @@ MIXED_SEGMENT_SIZE = "kafka_mixed_segment_size"
 HEADS_WITHOUT_RECORD_ID = "kafka_heads_without_record_id"
 """Heads that a delete has made: events of an earlier life cannot be told from theirs."""
 
-_KAFKA = partial(Check, layer=Layer.KAFKA_JOURNAL, is_repairable=False)
+_KAFKA = partial(Check, layer=Layer.KAFKA_JOURNAL, is_repairable=False, subject="topic")
 _BY_REPLICATOR = "let the replicator read the topic again from before that record"
 
 CHECKS = (

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
 from tidemark.continuity.findings.finding import FindingRule, findings_of
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
+from tidemark.continuity.no_time_bucket import nowhere
 from tidemark.inspection.kafka_journal import checks
 from tidemark.kafka_journal.tables import OLD_SEGMENTS, SEGMENTS
 from tidemark.kafka_journal.written import EVENT_ROWS, HEAD_ROWS
@@ -111,15 +111,11 @@ def topic_findings(heads: DataFrame) -> DataFrame:
 
 
 def _placed(rows: DataFrame) -> DataFrame:
-    return rows.withColumns({"time_bucket": _nowhere(), "tag": F.col("topic")})
+    return rows.withColumns({"time_bucket": nowhere(), "tag": F.col("topic")})
 
 
 def _of_topic(rows: DataFrame) -> DataFrame:
     return _placed(rows).withColumn("persistence_id", F.lit(""))
-
-
-def _nowhere() -> Column:
-    return F.lit(NO_TIME_BUCKET).cast("bigint")
 
 
 @shaped(placed=PLACED_HEADS, returns=shapes.FINDINGS)

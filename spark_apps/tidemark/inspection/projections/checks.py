@@ -15,7 +15,10 @@ PIECE_NOT_DONE = "projection_piece_not_done"
 NUMBERS_MISSING = "projection_numbers_missing"
 """A projection waits for numbers that its source does not have."""
 
-_PROJECTIONS = partial(Check, layer=Layer.PROJECTIONS, is_repairable=False)
+ROWS_DIFFER = "projection_rows_differ"
+"""A time bucket of a read model has another number of rows than the ledger says were written."""
+
+_PROJECTIONS = partial(Check, layer=Layer.PROJECTIONS, is_repairable=False, subject="projection")
 
 CHECKS = (
     _PROJECTIONS(
@@ -31,6 +34,11 @@ CHECKS = (
     _PROJECTIONS(
         NUMBERS_MISSING,
         "No projection waits for missing numbers.",
+        severity=Severity.WARNS,
+    ),
+    _PROJECTIONS(
+        ROWS_DIFFER,
+        "Every time bucket of a read model (mode bucket) has as many rows as were written.",
         severity=Severity.WARNS,
     ),
 )

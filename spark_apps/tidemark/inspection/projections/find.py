@@ -17,6 +17,7 @@ from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.reading.inspection import Keep
 from tidemark.inspection.projections import checks
 from tidemark.inspection.projections.offsets import offsets_ahead
+from tidemark.inspection.projections.read_model import rows_differing
 from tidemark.ledger.pieces import PieceRow, State
 from tidemark.partitioning.slice_ranges import ALL
 from tidemark.projection.definition import catalog
@@ -41,9 +42,13 @@ def find(run: RunContext, _keep: Keep) -> DataFrame:
         DefinitionError: a projection file cannot be used.
     """
     definitions = catalog.load(run.settings.projections_dir)
-    waits = [row for definition in definitions for row in _waits(run, definition)]
+    told = [
+        row
+        for definition in definitions
+        for row in (*_waits(run, definition), *rows_differing(run, definition))
+    ]
     parts = [_ahead(run, definition) for definition in definitions]
-    of_ledger = local_rows(run.spark, waits, finding.SCHEMA)
+    of_ledger = local_rows(run.spark, told, finding.SCHEMA)
     return reduce(DataFrame.unionByName, map(finding.with_evidence, [of_ledger, *parts]))
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from tidemark.continuity import shapes
 from tidemark.continuity.findings.finding import FindingRule, findings_of
-from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
+from tidemark.continuity.no_time_bucket import nowhere
 from tidemark.inspection.projections import checks
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.journal.shapes import DELETED
@@ -52,6 +52,5 @@ def offsets_ahead(
         reached,
         F.format_string("the offset is %d, the source ends at %d", number, reached),
     )
-    nowhere = F.lit(NO_TIME_BUCKET).cast("bigint")
-    placed = joined.withColumns({"time_bucket": nowhere, "tag": place})
+    placed = joined.withColumns({"time_bucket": nowhere(), "tag": place})
     return findings_of(placed, [rule])

@@ -1,4 +1,4 @@
-"""The look at the tables that events are read from: their options, and the ledger of projections.
+"""The look at the tables of a journal: their options, and what projections have yet to read.
 
 It reads no events but a few sampled rows, so that each run of validate can afford it.
 """
@@ -6,7 +6,7 @@ It reads no events but a few sampled rows, so that each run of validate can affo
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -17,7 +17,16 @@ from tidemark.continuity import shapes
 from tidemark.continuity.findings import finding
 from tidemark.continuity.reading.inspection import Keep
 from tidemark.errors import CassandraUnavailable, DefinitionError, InvalidInput
-from tidemark.inspection.storage.rules import EventTable, Found, of_table, of_unread
+from tidemark.inspection.storage.rules import (
+    EVENTS,
+    HEADS,
+    SNAPSHOTS,
+    Found,
+    Loss,
+    StoredTable,
+    of_table,
+    of_unread,
+)
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.projection.definition import catalog
@@ -31,13 +40,39 @@ from tidemark.spark.shapes import shaped
 from tidemark.window import to_millis
 
 _SAMPLED = 8
-_ALWAYS_WRITTEN = "writer_uuid"
-"""A column that each row of Pekko's tables has."""
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table that is looked at.
+
+    Attributes:
+        keyspace: its keyspace.
+        name: its name.
+        look_back: seconds for which a row is needed, whoever reads it.
+        always_written: a column outside of the key that each row has.
+        loss: what expires with its rows.
+        is_overwritten: whether rows are written again.
+        written_to_live: the time to live that Tidemark gives its rows.
+    """
+
+    keyspace: str
+    name: str
+    look_back: int
+    always_written: str
+    loss: Loss | None = None
+    is_overwritten: bool = False
+    written_to_live: int = 0
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Keyspace and name."""
+        return self.keyspace, self.name
 
 
 @shaped(returns=shapes.FINDINGS)
 def find(run: RunContext, _keep: Keep) -> DataFrame:
-    """Return the findings of messages, of the tag views and of kafka-journal's events."""
+    """Return the findings of messages, tag views and snapshots, and of kafka-journal's tables."""
     tables = _tables(run)
     expiring = {place for place, stored in tables.items() if stored.times_to_live}
     definitions = _definitions(run, expiring)
@@ -50,46 +85,69 @@ def find(run: RunContext, _keep: Keep) -> DataFrame:
     return local_rows(run.spark, found, finding.SCHEMA)
 
 
-def _tables(run: RunContext) -> Mapping[tuple[str, str], EventTable]:
+def _tables(run: RunContext) -> Mapping[tuple[str, str], StoredTable]:
     """Read the options of the tables that exist, by keyspace and name."""
-    settings = run.settings
-    bucket = settings.bucket_size.milliseconds // 1000
-    messages = (settings.journal_keyspace, settings.journal_table)
-    tag_views = (settings.journal_keyspace, settings.events_by_tag_table)
-    kafka = (settings.kafka_journal_keyspace, settings.kafka_journal_table)
-    look_back = {
-        messages: settings.tag_write_look_back + bucket,
-        tag_views: (settings.project_look_back + 1) * bucket,
-        kafka: settings.kafka_journal_delay + bucket,
-    }
-    given = {tag_views: settings.events_by_tag_time_to_live}
     tables = {}
-    for place, seconds in look_back.items():
+    for known in _known(run.settings):
         for row in run.control.execute(
             "SELECT default_time_to_live, compaction FROM system_schema.tables"
             " WHERE keyspace_name = ? AND table_name = ?",
-            place,
+            known.place,
         ):
             times = {
                 "the table's default": row["default_time_to_live"],
-                "TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE": given.get(place, 0),
+                "TIDEMARK_EVENTS_BY_TAG_TIME_TO_LIVE": known.written_to_live,
             }
-            tables[place] = EventTable(
-                place[1],
+            tables[known.place] = StoredTable(
+                known.name,
                 {giver: time for giver, time in times.items() if time},
                 dict(row["compaction"]),
-                seconds,
-                is_journal=place != tag_views,
-                sampled=0 if place == kafka else _sampled(run, *place),
+                known.look_back,
+                known.loss,
+                known.is_overwritten,
+                _sampled(run, known),
             )
     return tables
 
 
-def _sampled(run: RunContext, keyspace: str, name: str) -> int:
+def _known(settings: Settings) -> Sequence[_Table]:
+    """Return the tables that there may be."""
+    bucket = settings.bucket_size.milliseconds // 1000
+    journal, kafka = settings.journal_keyspace, settings.kafka_journal_keyspace
+    replicated = settings.kafka_journal_delay + bucket
+    return (
+        _Table(
+            journal,
+            settings.journal_table,
+            settings.tag_write_look_back + bucket,
+            "writer_uuid",
+            EVENTS,
+        ),
+        _Table(
+            journal,
+            settings.events_by_tag_table,
+            (settings.project_look_back + 1) * bucket,
+            "writer_uuid",
+            written_to_live=settings.events_by_tag_time_to_live,
+        ),
+        _Table(settings.snapshot_keyspace, settings.snapshot_table, 0, "ser_id", SNAPSHOTS),
+        _Table(kafka, settings.kafka_journal_table, replicated, "offset", EVENTS),
+        _Table(
+            kafka,
+            settings.kafka_metajournal_table,
+            replicated,
+            "offset",
+            HEADS,
+            is_overwritten=True,
+        ),
+    )
+
+
+def _sampled(run: RunContext, known: _Table) -> int:
     """Return the longest remaining time to live (seconds) of the first row of some partitions."""
     try:
         rows = run.control.execute(
-            f"SELECT ttl({identifier(_ALWAYS_WRITTEN)}) AS ttl FROM {table(keyspace, name)}"
+            f"SELECT ttl({identifier(known.always_written)}) AS ttl FROM {table(*known.place)}"
             f" PER PARTITION LIMIT 1 LIMIT {_SAMPLED}"
         )
     except CassandraUnavailable:
@@ -115,14 +173,14 @@ def _definitions(
     return {place: by_place.get(place, []) for place in places}
 
 
-def _look_back(stored: EventTable, readers: Sequence[Definition], settings: Settings) -> int:
+def _look_back(stored: StoredTable, readers: Sequence[Definition], settings: Settings) -> int:
     """Return for how long a table's rows are needed, by whoever looks back the farthest."""
     bucket = settings.bucket_size.milliseconds // 1000
     own = [((definition.look_back or 0) + 1) * bucket for definition in readers]
     return max(stored.look_back, *own) if own else stored.look_back
 
 
-def _unread(run: RunContext, stored: EventTable, readers: Sequence[Definition]) -> Iterator[Found]:
+def _unread(run: RunContext, stored: StoredTable, readers: Sequence[Definition]) -> Iterator[Found]:
     now = to_millis(clock.now())
     for definition in readers:
         yield from of_unread(stored, definition.name, _open(run, definition, now), now)

@@ -32,15 +32,40 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EventTable:
-    """A table that events are read from.
+class Loss:
+    """What is lost when the rows of a table expire that nothing else can tell.
+
+    Attributes:
+        check: the check that finds it.
+        rows: what the table's rows are.
+        then: what follows, as a clause.
+    """
+
+    check: str
+    rows: str
+    then: str
+
+
+EVENTS = Loss(checks.EVENTS_EXPIRE, "events", "each persistence id lacks its first")
+HEADS = Loss(checks.HEADS_EXPIRE, "heads", "no reader finds the events of their journals")
+SNAPSHOTS = Loss(
+    checks.SNAPSHOTS_EXPIRE,
+    "snapshots",
+    "a persistence id whose events are deleted up to one cannot recover",
+)
+
+
+@dataclass(frozen=True)
+class StoredTable:
+    """A table that events, heads of journals or snapshots are read from.
 
     Attributes:
         name: its name.
         times_to_live: seconds that rows live, by what gives it to them; without zeros.
         compaction: its options of compaction.
         look_back: seconds for which a row is needed after it was written, at least.
-        is_journal: whether it is a table of events itself, not made of another.
+        loss: what expires for good; None of a table that is made of another.
+        is_overwritten: whether rows are written again and again, which time windows do not fit.
         sampled: the longest remaining time to live among some rows, in seconds; 0 if none expires.
     """
 
@@ -48,7 +73,8 @@ class EventTable:
     times_to_live: Mapping[str, int]
     compaction: Mapping[str, str]
     look_back: int
-    is_journal: bool
+    loss: Loss | None = None
+    is_overwritten: bool = False
     sampled: int = 0
 
     @property
@@ -57,7 +83,7 @@ class EventTable:
         return min(self.times_to_live.values(), default=0)
 
 
-def of_table(table: EventTable) -> Iterator[Found]:
+def of_table(table: StoredTable) -> Iterator[Found]:
     """Yield what a table's own options show."""
     for giver, seconds in table.times_to_live.items():
         if seconds < table.look_back:
@@ -69,9 +95,9 @@ def of_table(table: EventTable) -> Iterator[Found]:
                 f"{giver} has rows live {_time(seconds)}, and they are looked for"
                 f" {_time(table.look_back)} later",
             )
-    if table.is_journal and table.times_to_live:
-        detail = f"events live {_time(table.shortest)}, then each persistence id lacks its first"
-        yield _found(checks.EVENTS_EXPIRE, table.name, table.shortest, 0, detail)
+    if table.loss and table.times_to_live:
+        detail = f"{table.loss.rows} live {_time(table.shortest)}, then {table.loss.then}"
+        yield _found(table.loss.check, table.name, table.shortest, 0, detail)
     if table.sampled and not table.times_to_live:
         detail = f"a sampled row expires in {_time(table.sampled)}, and nothing gives it that"
         yield _found(checks.ROWS_EXPIRE, table.name, table.sampled, 0, detail)
@@ -79,7 +105,7 @@ def of_table(table: EventTable) -> Iterator[Found]:
 
 
 def of_unread(
-    table: EventTable, projection: str, unread: Collection[int], now: int
+    table: StoredTable, projection: str, unread: Collection[int], now: int
 ) -> Iterator[Found]:
     """Yield the time buckets (epoch ms) that expire before a projection has surely read them.
 
@@ -109,7 +135,7 @@ def of_unread(
         )
 
 
-def _of_compaction(table: EventTable) -> Iterator[Found]:
+def _of_compaction(table: StoredTable) -> Iterator[Found]:
     by_window = table.compaction.get("class", "").endswith(TIME_WINDOWS)
     if not table.shortest:
         if by_window:
@@ -117,6 +143,8 @@ def _of_compaction(table: EventTable) -> Iterator[Found]:
             yield _found(checks.COMPACTION_UNFIT, table.name, 0, None, detail)
         return
     if not by_window:
+        if table.is_overwritten:
+            return
         detail = f"rows live {_time(table.shortest)}, but are not compacted by {TIME_WINDOWS}"
         yield _found(checks.COMPACTION_UNFIT, table.name, 0, None, detail)
         return

@@ -9,7 +9,8 @@ from itertools import islice
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.journal import tables, tag_views
+from tidemark.journal import tag_views
+from tidemark.journal.ids_by_key import unknown_ids
 from tidemark.window import Window, iso
 
 _TOGETHER = 1000
@@ -117,28 +118,10 @@ def _refuse(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
 
 
 def _unknown_ids(run: RunContext, ids: Iterable[str]) -> list[str]:
-    settings = run.settings
-    messages = f"{table(settings.journal_keyspace, settings.journal_table)} WHERE partition_nr ="
-    probes = [
-        # A single large write group may begin in the second partition.
-        f"SELECT persistence_id FROM {messages} 0 AND persistence_id = ? LIMIT 1",
-        f"SELECT persistence_id FROM {messages} 1 AND persistence_id = ? LIMIT 1",
-        *(
-            f"SELECT persistence_id FROM {table(settings.journal_keyspace, name)}"
-            " WHERE persistence_id = ? LIMIT 1"
-            for name in (settings.metadata_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
-        ),
-    ]
-    unknown = sorted(ids)
-    for probe in probes:
-        answers = run.control.execute_many(probe, [(persistence_id,) for persistence_id in unknown])
-        unknown = [
-            persistence_id
-            for persistence_id, rows in zip(unknown, answers, strict=True)
-            if not rows
-        ]
     return [
-        persistence_id for persistence_id in unknown if not _has_tag_view_rows(run, persistence_id)
+        persistence_id
+        for persistence_id in unknown_ids(run.control, run.settings, ids)
+        if not _has_tag_view_rows(run, persistence_id)
     ]
 
 

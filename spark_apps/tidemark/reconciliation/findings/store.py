@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import checks, finding
@@ -29,19 +28,8 @@ def replace(run: RunContext, scope: Scope, findings: DataFrame) -> None:
         scope: what was compared.
         findings: all that was found, the settled ones too.
     """
-    settings = run.settings
-    before = store.stored(run.spark, settings).localCheckpoint()
-    [newest] = before.agg(F.max("write_time").alias("write_time")).collect()
-    # After all that is there, whatever the clocks of other machines say.
-    write_time = max(clock.now_micros(), (newest["write_time"] or 0) + 1)
-    of_scope = before.where(_is_of(scope))
     key = store.BY_CHECK if scope.is_everything else store.BY_KEY
-    if not findings.isEmpty():
-        store.write_findings(findings, checks.CHECKS, settings, run.run_id, write_time)
-    older = of_scope.select(*key).distinct().toLocalIterator()
-    store.delete_older(
-        run.control, settings, (row.asDict() for row in older), write_time, columns=key
-    )
+    store.replace(run, findings, checks.CHECKS, _is_of(scope), key=key)
 
 
 def _is_of(scope: Scope) -> Column:

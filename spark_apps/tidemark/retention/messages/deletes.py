@@ -147,7 +147,7 @@ def _owed(run: RunContext, events: DataFrame, ids: DataFrame) -> DataFrame:
     settings = run.settings
     return rules.owed(
         events,
-        frames.progress_of_ids(ids, settings),
+        frames.write_progress_of_ids(ids, settings),
         frames.scanning_of_ids(ids, settings),
         has_rules=bool(tag_rules.load(settings.tagging_dir)),
     )

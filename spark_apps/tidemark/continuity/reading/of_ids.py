@@ -1,0 +1,139 @@
+"""The look at some persistence ids: all of their events and rows, in every time bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.context import RunContext
+from tidemark.continuity import plan, store
+from tidemark.continuity.findings import finding, sequence
+from tidemark.continuity.findings.checks import CHECKS, WARNING
+from tidemark.continuity.plan import Owed
+from tidemark.continuity.reading import journal_keys
+from tidemark.continuity.reading.id_scope import IdScope, source_of
+from tidemark.continuity.reading.inspection import (
+    READ_COUNTS,
+    Inspection,
+    Keep,
+    without_late,
+    without_late_rows,
+)
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.compare import compare
+from tidemark.continuity.tag_views.keys import Keys, once
+from tidemark.continuity.whole import find as whole
+from tidemark.journal import frames
+from tidemark.journal.shapes import MESSAGES, PLACED_PROGRESS, TAG_ROWS
+from tidemark.partitioning import keys
+from tidemark.partitioning.keys import BucketSize
+from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import rules
+from tidemark.window import to_millis
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The time buckets that can be judged: over by now, and without rows that tag-write owes.
+
+    Attributes:
+        before: epoch ms; the first that cannot, whatever follows.
+        owed: what tag-write owes.
+        bucket_size: of the tag views.
+    """
+
+    before: int
+    owed: Owed
+    bucket_size: BucketSize
+
+    @classmethod
+    def of(cls, settings: Settings, owed: Owed) -> Judged:
+        """Return those of the present."""
+        delay = round(settings.events_by_tag_eventual_consistency_delay * 1000)
+        size = settings.bucket_size
+        is_open = keys.time_bucket(to_millis(clock.now()) - delay, size)
+        return cls(is_open if owed.since is None else min(is_open, owed.since), owed, size)
+
+    @property
+    def newest(self) -> int:
+        """The newest time bucket before `before`, epoch ms."""
+        return self.before - self.bucket_size.milliseconds
+
+    def __contains__(self, time_bucket: int) -> bool:
+        """Whether a time bucket (epoch ms) can be judged."""
+        return time_bucket < self.before and time_bucket not in self.owed.buckets
+
+
+def inspect(run: RunContext, scope: IdScope, judged: Judged, keep: Keep) -> Inspection:
+    """Compare the keys of a scope, read in the order of `journal_keys`.
+
+    Raises:
+        DefinitionError: a tag rule cannot be used.
+    """
+    settings, owed = run.settings, judged.owed
+    tag_rules = rules.load(settings.tagging_dir)
+    rules.check(run.spark, tag_rules)
+    source = source_of(run, scope, tag_rules)
+    bounds = Bounds.of_buckets(run, [judged.newest], owed)
+    run.say(f"reading the keys of {scope}")
+    progress = keep(source.progress())
+    scanning = keep(source.scanning())
+    snapshots = source.snapshots()
+    for frame in (progress, scanning, *([] if snapshots is None else [keep(snapshots)])):
+        frame.count()
+    index = keep(source.index())
+    index.count()
+    rows = keep(source.rows(index, progress))
+    placed = frames.placed(progress, settings.bucket_size)
+    buckets = _time_buckets(index, rows, placed, judged)
+    run.say("comparing messages, tag views and tag_write_progress")
+    all_keys = Keys(
+        journal_keys.of_readable(index),
+        rows,
+        progress,
+        scanning,
+        deleted=keep(source.deleted()),
+        listed=source.listed(),
+    )
+    bounds = replace(bounds, buckets=buckets).with_removed(run)
+    compared = compare(all_keys.settled(once), bounds, once)
+    found = without_late_rows(run, once(compared.findings), index)
+    if owed.since is not None:
+        passed = plan.passed(plan.ledger(run), [], owed.buckets)
+        found = without_late(found, scanning, [bucket for bucket in buckets if bucket in passed])
+    warns = F.col("check_name").isin(*WARNING)
+    out_of_order = finding.of_buckets([sequence.out_of_order(index)], buckets)
+    of_whole = whole.find(run, index, all_keys.deleted, snapshots)
+    warned = out_of_order.unionByName(of_whole).unionByName(
+        found.where(warns), allowMissingColumns=True
+    )
+    settlements = store.settlements(run.spark, run.control, settings)
+    return Inspection(
+        None,
+        "",
+        CHECKS,
+        keep(finding.weighed(found.where(~warns), settlements)),
+        keep(warned),
+        {
+            name: finding.rows_by_bucket(frame, buckets)
+            for name, frame in zip(READ_COUNTS, (index, rows), strict=True)
+        },
+        None,
+    )
+
+
+@shaped(index=MESSAGES, rows=TAG_ROWS, progress=PLACED_PROGRESS)
+def _time_buckets(
+    index: DataFrame, rows: DataFrame, progress: DataFrame, judged: Judged
+) -> list[int]:
+    """Return the time buckets with events or rows, or where progress stands, that can be judged.
+
+    Without any it is the newest one that can be: what has no time is found there.
+    """
+    named = progress.select("progress_bucket")
+    places = index.select("time_bucket").union(rows.select("time_bucket")).union(named).distinct()
+    return sorted(bucket for (bucket,) in places.collect() if bucket in judged) or [judged.newest]

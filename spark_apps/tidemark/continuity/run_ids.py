@@ -1,0 +1,80 @@
+"""The run of validate over some persistence ids, which marks no time bucket as passed."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from tidemark.application import preflight
+from tidemark.context import Outcome, RunContext, RunState
+from tidemark.continuity import plan, run_findings, store
+from tidemark.continuity.findings import finding
+from tidemark.continuity.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
+from tidemark.continuity.reading.id_scope import IdScope
+from tidemark.continuity.reading.inspection import kept_frames
+from tidemark.continuity.reading.of_ids import Judged, inspect
+from tidemark.errors import InvalidInput
+from tidemark.journal.ids_by_key import unknown_ids, without_snapshots
+from tidemark.journal.snapshots import has_snapshots
+
+
+def run_ids(run: RunContext, scope: IdScope, *, dry_run: bool) -> Outcome:
+    """Check all events and rows of some persistence ids, in the time buckets that can be judged.
+
+    Their findings replace the earlier ones of the same persistence ids; the ledger stays as it is,
+    and no lock is taken. The outcome of a failed check is FAILED with a `ValidationFailed`.
+
+    Raises:
+        InvalidInput: a persistence id is unknown.
+        DefinitionError: a tag rule cannot be used.
+        SchemaMismatch: the journal's tables are missing or of another shape.
+        BucketSizeMismatch: the existing tag views have another bucket size.
+    """
+    preflight.check_journal(run)
+    _require_known(run, scope)
+    lines = [f"looks at {scope}, in every time bucket; none is marked as passed"]
+    if dry_run:
+        return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
+    judged = Judged.of(run.settings, plan.owed_by_tag_write(run))
+    with kept_frames() as keep:
+        inspection = inspect(run, scope, judged, keep)
+        is_open = F.col("reason").isNull()
+        by_check = finding.counts(inspection.findings.where(is_open))
+        settled = finding.counts(inspection.findings.where(~is_open))
+        warned = finding.counts(inspection.warnings)
+        everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
+        made = [check.name for check in CHECKS]
+        store.replace(
+            run,
+            everything,
+            CHECKS,
+            F.col("check_name").isin(*made) & scope.holds(F.col("persistence_id")),
+            # A lost tail without a time is found in another time bucket by each run.
+            is_judged=lambda row: (
+                row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL
+            ),
+        )
+        findings = run_findings.read(inspection, by_check, warned, settled)
+    looked_at = {bucket for counts in inspection.read_counts.values() for bucket in counts}
+    places = len(looked_at | findings.bad_buckets())
+    error = run_findings.failure(run, findings, places, None) if by_check else None
+    return Outcome(
+        RunState.DONE if error is None else RunState.FAILED,
+        counts=findings.totals(),
+        lines=[*lines, *findings.lines()],
+        error=error,
+        details=scope.details(),
+    )
+
+
+def _require_known(run: RunContext, scope: IdScope) -> None:
+    unknown = unknown_ids(run.control, run.settings, scope.persistence_ids)
+    if unknown and has_snapshots(run.control, run.settings):
+        unknown = without_snapshots(run.control, run.settings, unknown)
+    if unknown:
+        shown = ", ".join(unknown[:10])
+        more = f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else ""
+        raise InvalidInput(
+            f"the journal knows no persistence id {shown}{more}",
+            where=run.settings.journal_keyspace,
+            do="nothing was looked at; `reconcile.py tags` shows what there is",
+        )

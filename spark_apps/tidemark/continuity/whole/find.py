@@ -1,0 +1,49 @@
+"""The findings of the checks that judge a journal as a whole."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from tidemark.context import RunContext
+from tidemark.continuity import shapes
+from tidemark.continuity.findings.finding import one_of_each
+from tidemark.continuity.reading import journal_keys
+from tidemark.continuity.whole.bucket_fit import too_fine
+from tidemark.continuity.whole.message_partitions import held, large_partitions
+from tidemark.continuity.whole.snapshot_tails import snapshots_beyond
+from tidemark.journal.shapes import DELETED, PLACED_MESSAGES, SNAPSHOTS, TAG_ROWS
+from tidemark.spark.shapes import shaped
+
+
+@shaped(
+    index=PLACED_MESSAGES,
+    deleted=DELETED,
+    snapshots=SNAPSHOTS,
+    rows=TAG_ROWS,
+    returns=shapes.FINDINGS,
+)
+def find(
+    run: RunContext,
+    index: DataFrame,
+    deleted: DataFrame,
+    snapshots: DataFrame | None,
+    rows: DataFrame | None = None,
+) -> DataFrame:
+    """Return the findings of the checks of WHOLE, in no time bucket.
+
+    Args:
+        run: the context of the run.
+        index: all messages of the persistence ids that are judged.
+        deleted: read after them.
+        snapshots: read before them; None without a snapshot store.
+        rows: all rows of the tag views; None if only some persistence ids are judged.
+    """
+    size = journal_keys.row_bytes(run)
+    parts = [large_partitions(held(index), size)]
+    if rows is not None:
+        parts.append(too_fine(rows, run.settings.bucket_size, size))
+    if snapshots is not None:
+        parts.append(snapshots_beyond(snapshots, index, deleted))
+    return one_of_each(reduce(DataFrame.unionByName, parts))
