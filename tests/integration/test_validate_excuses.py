@@ -118,7 +118,7 @@ def test_an_event_that_nobody_can_read_is_one_finding_until_somebody_settles_it(
     assert findings(hours) == {("unwritable_event", "p", "", 2)}
     (line,) = failed.error_lines
     assert "1 finding in 1 of 1 bucket (1 unwritable_event)" in line
-    assert "p: the event with sequence nr 2" in line
+    assert "p: sequence nr 2: the event cannot be written" in line
     assert "no payload" in line
     which = ("--check", "unwritable_event", "--persistence-id", "p", "--number", "2")
     assert f"`spark_apps/reconcile.py settle {' '.join(which)} --reason ...`" in line
