@@ -91,12 +91,14 @@ COLUMNS = {
     "expected_timestamp": "string",
     "expected_time_bucket": "bigint",
     "expected_number": "bigint",
+    "cause": "string",
 }
 """A difference. The first half is what is stored (null where nothing is), the second what should
 be.
 
 number is the tag pid sequence nr; timestamp a timeuuid, of progress its offset. tag is "" in a
-difference of tag_scanning as a whole. Nothing expected: the row must go.
+difference of tag_scanning as a whole. Nothing expected: the row must go. cause is why an event
+cannot be written.
 """
 
 
@@ -170,7 +172,10 @@ def _detail(kind: Column) -> Column:
     differs = (
         F.when(kind.isin(*OF_PROGRESS), of_progress)
         .when(kind == checks.SCANNING_AHEAD, of_scanning)
-        .when(kind == checks.UNWRITABLE_EVENT, F.lit("the event cannot be written"))
+        .when(
+            kind == checks.UNWRITABLE_EVENT,
+            F.concat(F.lit("the event cannot be written: "), "cause"),
+        )
         .otherwise(of_row)
     )
     return F.concat(F.format_string("sequence nr %d: ", sequence_nr), differs)

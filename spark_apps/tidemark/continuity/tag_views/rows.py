@@ -91,6 +91,7 @@ def unwritable_findings(
         sequence_nr=F.col("sequence_nr"),
         timestamp=F.col("timestamp"),
         expected_time_bucket=F.col("time_bucket"),
+        cause=F.col("cause"),
     )
 
 
@@ -120,6 +121,7 @@ def _classified(exploded: DataFrame) -> DataFrame:
             F.when(is_row | F.col("event.is_required"), F.col("event.expected_number")).alias(
                 "expected_number"
             ),
+            F.lit(None).cast("string").alias("cause"),
         )
         .where(F.col("kind").isNotNull())
         .select(*kinds.COLUMNS)
