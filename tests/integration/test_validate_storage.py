@@ -22,6 +22,7 @@ def test_time_to_live_against_those_who_have_yet_to_read(projections: Projection
     journal = projections.journal
     projections.define(TOTALS, TOTALS_TABLE)
     projections.insert(*(event("a", n, n - 0.9, "red", kind="in", amount=1) for n in (1, 2, 3)))
+    assert journal.run("tag_write", *window(0, 3)).status == 0
     projections.validated(0)
     assert projections.run(0, 1).status == 0
 

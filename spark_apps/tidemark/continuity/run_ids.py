@@ -10,7 +10,6 @@ from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
 from tidemark.continuity.reading.id_scope import IdScope
-from tidemark.continuity.reading.inspection import kept_frames
 from tidemark.continuity.reading.of_ids import Judged, inspect
 from tidemark.errors import InvalidInput
 from tidemark.journal.ids_by_key import unknown_ids, without_snapshots
@@ -35,25 +34,24 @@ def run_ids(run: RunContext, scope: IdScope, *, dry_run: bool) -> Outcome:
     if dry_run:
         return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
     judged = Judged.of(run.settings, plan.owed_by_tag_write(run))
-    with kept_frames() as keep:
-        inspection = inspect(run, scope, judged, keep)
-        is_open = F.col("reason").isNull()
-        by_check = finding.counts(inspection.findings.where(is_open))
-        settled = finding.counts(inspection.findings.where(~is_open))
-        warned = finding.counts(inspection.warnings)
-        everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
-        made = [check.name for check in CHECKS]
-        store.replace(
-            run,
-            everything,
-            CHECKS,
-            F.col("check_name").isin(*made) & scope.holds(F.col("persistence_id")),
-            # A lost tail without a time is found in another time bucket by each run.
-            is_judged=lambda row: (
-                row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL
-            ),
-        )
-        findings = run_findings.read(inspection, by_check, warned, settled)
+    inspection = inspect(run, scope, judged)
+    is_open = F.col("reason").isNull()
+    by_check = finding.counts(inspection.findings.where(is_open))
+    settled = finding.counts(inspection.findings.where(~is_open))
+    warned = finding.counts(inspection.warnings)
+    everything = inspection.findings.unionByName(inspection.warnings, allowMissingColumns=True)
+    made = [check.name for check in CHECKS]
+    store.replace(
+        run,
+        everything,
+        CHECKS,
+        F.col("check_name").isin(*made) & scope.holds(F.col("persistence_id")),
+        # A lost tail without a time is found in another time bucket by each run.
+        is_judged=lambda row: (
+            row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL
+        ),
+    )
+    findings = run_findings.read(inspection, by_check, warned, settled)
     looked_at = {bucket for counts in inspection.read_counts.values() for bucket in counts}
     places = len(looked_at | findings.bad_buckets())
     error = run_findings.failure(run, findings, places, None) if by_check else None

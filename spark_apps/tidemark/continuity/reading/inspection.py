@@ -180,21 +180,21 @@ def inspect(
 
 def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     """Check the planned and passed time buckets against the whole history."""
-    run, planned, keep, owed = asked.run, asked.planned, asked.keep, asked.owed
+    run, planned, owed = asked.run, asked.planned, asked.owed
     spark, settings = run.spark, run.settings
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
     bounds = Bounds.of_buckets(run, buckets, owed)
-    progress = keep(frames.write_progress(spark, settings))
-    scanning = keep(frames.scanning(spark, settings))
+    progress = once(frames.write_progress(spark, settings))
+    scanning = once(frames.scanning(spark, settings))
     taken = None
     if snapshots.has_snapshots(run.control, settings):
-        taken = keep(snapshots.index(spark, settings))
+        taken = once(snapshots.index(spark, settings))
         taken.count()
     progress.count()
     scanning.count()
-    index = keep(journal_keys.index(run, asked.tag_rules))
-    rows = keep(frames.tag_view_keys(spark, settings))
+    index = once(journal_keys.index(run, asked.tag_rules))
+    rows = once(frames.tag_view_keys(spark, settings))
     counts = _counts(index, rows, buckets)
     run.say("comparing messages, tag views and tag_write_progress")
     keys = Keys(
@@ -202,7 +202,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         rows,
         progress,
         scanning,
-        deleted=keep(frames.deleted(spark, settings)),
+        deleted=once(frames.deleted(spark, settings)),
         listed=journal_keys.listed(spark, settings, run.control),
     )
     compared = compare(keys.settled(once), bounds.with_removed(run), once)
@@ -217,10 +217,10 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         moved = last.join(known, on=known.columns, how="left_anti")
     warned = warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned)
     lagging = finding.within(found.where(warns), planned)
-    warned = keep(warned.unionByName(lagging, allowMissingColumns=True))
-    findings = keep(finding.weighed(found.where(~warns), _settlements(run)))
+    warned = once(warned.unionByName(lagging, allowMissingColumns=True))
+    findings = once(finding.weighed(found.where(~warns), _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    of_whole = keep(whole.find(run, index, keys.deleted, taken, rows))
+    of_whole = once(whole.find(run, index, keys.deleted, taken, rows))
     warned = warned.unionByName(of_whole, allowMissingColumns=True)
     return Inspection(
         ValidationScope.ALL,

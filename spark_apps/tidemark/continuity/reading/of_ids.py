@@ -18,7 +18,6 @@ from tidemark.continuity.reading.id_scope import IdScope, source_of
 from tidemark.continuity.reading.inspection import (
     READ_COUNTS,
     Inspection,
-    Keep,
     without_late,
     without_late_rows,
 )
@@ -68,7 +67,7 @@ class Judged:
         return time_bucket < self.before and time_bucket not in self.owed.buckets
 
 
-def inspect(run: RunContext, scope: IdScope, judged: Judged, keep: Keep) -> Inspection:
+def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
     """Compare the keys of a scope, read in the order of `journal_keys`.
 
     Raises:
@@ -80,14 +79,14 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged, keep: Keep) -> Insp
     source = source_of(run, scope, tag_rules)
     bounds = Bounds.of_buckets(run, [judged.newest], owed)
     run.say(f"reading the keys of {scope}")
-    progress = keep(source.progress())
-    scanning = keep(source.scanning())
+    progress = once(source.progress())
+    scanning = once(source.scanning())
     snapshots = source.snapshots()
-    for frame in (progress, scanning, *([] if snapshots is None else [keep(snapshots)])):
+    for frame in (progress, scanning, *([] if snapshots is None else [once(snapshots)])):
         frame.count()
-    index = keep(source.index())
+    index = once(source.index())
     index.count()
-    rows = keep(source.rows(index, progress))
+    rows = once(source.rows(index, progress))
     placed = frames.placed(progress, settings.bucket_size)
     buckets = _time_buckets(index, rows, placed, judged)
     run.say("comparing messages, tag views and tag_write_progress")
@@ -96,7 +95,7 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged, keep: Keep) -> Insp
         rows,
         progress,
         scanning,
-        deleted=keep(source.deleted()),
+        deleted=once(source.deleted()),
         listed=source.listed(),
     )
     bounds = replace(bounds, buckets=buckets).with_removed(run)
@@ -116,8 +115,8 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged, keep: Keep) -> Insp
         None,
         "",
         CHECKS,
-        keep(finding.weighed(found.where(~warns), settlements)),
-        keep(warned),
+        once(finding.weighed(found.where(~warns), settlements)),
+        once(warned),
         {
             name: finding.rows_by_bucket(frame, buckets)
             for name, frame in zip(READ_COUNTS, (index, rows), strict=True)

@@ -61,7 +61,7 @@ def compare(keys: Keys, bounds: Bounds, keep: Keep, *, of_ids: bool = True) -> C
             )
         )
     )
-    right = _as_repaired(keys, differences, bounds)
+    right = _as_repaired(keys, differences, bounds, keep)
     absent = keep(tag_sequence.absent_events(keys.index, right.rows, bounds.removed, bounds.owed))
     numbers = number_findings(
         right, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
@@ -120,15 +120,15 @@ def _differences(
     return reduce(DataFrame.unionByName, parts)
 
 
-def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds) -> JournalKeys:
+def _as_repaired(keys: Keys, differences: DataFrame, bounds: Bounds, keep: Keep) -> JournalKeys:
     """Return the keys as they will be once the differences are put right."""
     size = bounds.bucket_size
     placed = frames.placed(keys.progress, size)
     held, scanning = keys.rows, keys.scanning
     if not differences.isEmpty():
-        held = mended.rows(held, differences)
-        placed = mended.progress(placed, differences, size)
-        scanning = mended.scanning(scanning, differences)
+        held = keep(mended.rows(held, differences))
+        placed = keep(mended.progress(placed, differences, size))
+        scanning = keep(mended.scanning(scanning, differences))
     return JournalKeys(
         keys.index,
         keys.index,
