@@ -221,8 +221,14 @@ def test_purge_keeps_to_the_setting_unless_its_form_says_otherwise(
     task = module["dag"].get_task("plan")
     task.window = None
     report = tmp_path / "report.json"
-    form = {"dry_run": True, "below_retention": False, "give_up": [], "policies": []}
-    arguments = task._arguments({**form, "retention_days": days}, "run", report)
+    form: dict[str, Any] = {
+        "dry_run": True,
+        "below_retention": False,
+        "give_up": [],
+        "policies": [],
+    }
+    form |= {"retention_days": days, "save_to": None}
+    arguments = task._arguments(form, "run", report)
     assert arguments == ["--run-id", "run", "--report", str(report), *expected]
 
 

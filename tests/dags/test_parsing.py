@@ -140,6 +140,8 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             **usual,
             "scope": [None, ["null", "string"]],
             "layers": [[], ["null", "array"]],
+            "persistence_ids": [[], ["null", "array"]],
+            "slices": [None, ["null", "string"]],
         },
         "project": {
             **usual,
@@ -197,6 +199,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "persistence_ids": [[], ["null", "array"]],
             "tags": [[], ["null", "array"]],
             "all": [False, "boolean"],
+            "found": [False, "boolean"],
             "to": [None, ["null", "string"]],
             "table": [None, ["null", "string"]],
             "drop_old": [None, ["null", "string"]],
