@@ -38,3 +38,15 @@ def optional_text(fields: Mapping[str, Json], name: str, where: str) -> str | No
     if value is not None and not isinstance(value, str):
         raise Malformed(f"{where}.{name} is {render(value)[:40]} and no text")
     return value
+
+
+def utf8(value: bytes, where: str) -> str:
+    """Return the text of bytes.
+
+    Raises:
+        Malformed: they are none.
+    """
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Malformed(f"{where} is not UTF-8") from error

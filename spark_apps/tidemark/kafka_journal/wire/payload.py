@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from tidemark.kafka_journal.wire import duration, json_text
 from tidemark.kafka_journal.wire.action import PayloadType
 from tidemark.kafka_journal.wire.duration import Duration
-from tidemark.kafka_journal.wire.fields import MAX_SEQ_NR, Malformed, integer
+from tidemark.kafka_journal.wire.fields import MAX_SEQ_NR, Malformed, integer, utf8
 from tidemark.kafka_journal.wire.json_text import Json
 
 _WITH_METADATA = 1
@@ -149,7 +149,7 @@ def _binary_event(value: bytes, where: str) -> Event:
     seq_nr = reader.long()
     if not 1 <= seq_nr <= MAX_SEQ_NR:
         raise Malformed(f"{where}.seqNr is {seq_nr} and no seq nr")
-    tags = frozenset(_utf8(tag, f"{where}.tags") for tag in _all_sized(reader.sized()))
+    tags = frozenset(utf8(tag, f"{where}.tags") for tag in _all_sized(reader.sized()))
     kind = reader.byte()
     payload = reader.sized()
     match kind:
@@ -161,7 +161,7 @@ def _binary_event(value: bytes, where: str) -> Event:
             text = json_text.render(_json(payload, f"{where}.payload"))
             return Event(seq_nr, tags, "json", text)
         case 3:
-            return Event(seq_nr, tags, "text", _utf8(payload, f"{where}.payload"))
+            return Event(seq_nr, tags, "text", utf8(payload, f"{where}.payload"))
     raise Malformed(f"{where} has the payload type {kind}")
 
 
@@ -207,18 +207,11 @@ class _Reader:
 
 def _json(value: bytes, where: str) -> Json:
     try:
-        return json_text.parse(_utf8(value, where))
+        return json_text.parse(utf8(value, where))
     except Malformed:
         raise
     except ValueError as error:
         raise Malformed(f"{where} is not JSON: {error}") from error
-
-
-def _utf8(value: bytes, where: str) -> str:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Malformed(f"{where} is not UTF-8") from error
 
 
 def _object(value: Json, where: str) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tidemark.kafka_journal.wire import action, json_text, payload
 from tidemark.kafka_journal.wire.action import Action, ActionType
-from tidemark.kafka_journal.wire.fields import Malformed
+from tidemark.kafka_journal.wire.fields import utf8
 from tidemark.kafka_journal.wire.json_text import Json
 from tidemark.kafka_journal.wire.payload import Payload
 
@@ -67,21 +67,14 @@ def decode(record: Record) -> Decoded | None:
     found = action.parse(values[0])
     if found is None:
         return None
-    key = _utf8(record.key, "the key")
+    key = utf8(record.key, "the key")
     if found.type is not ActionType.APPEND:
         return Decoded(key, found)
     if record.value is None or found.payload_type is None:
         return None
     own = {
-        name: _utf8(value or b"", f"the header {name}")
+        name: utf8(value or b"", f"the header {name}")
         for name, value in record.headers
         if name != action.HEADER
     }
     return Decoded(key, found, payload.parse(record.value, found.payload_type), own)
-
-
-def _utf8(value: bytes, where: str) -> str:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Malformed(f"{where} is not UTF-8") from error
