@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
 from tests.integration.support import Journal, Result
 from tests.integration.test_validate import (
     MESSAGES,
+    PROGRESS,
     TAG_VIEWS,
     bucket,
     days,
@@ -21,6 +23,8 @@ from tests.integration.test_validate import (
     validate,
 )
 from tidemark.cassandra import connector
+from tidemark.cassandra.schema import SCHEMA_DIR, create_tables
+from tidemark.continuity.reading import of_ids as read_of_ids
 from tidemark.partitioning.keys import slice_of
 
 pytestmark = pytest.mark.usefixtures("production")
@@ -118,6 +122,36 @@ def test_rows_are_looked_for_wherever_lost_first_events_may_have_had_them(days: 
     days.insert(TAG_VIEWS, [{**row, "timebucket": bucket(2)}])
     assert of_ids(days, "one").status == 3
     assert findings(days) == {("wrong_time_bucket", "one", "t", 3, None, bucket(1))}
+
+
+def test_a_snapshot_taken_meanwhile_is_not_accused(
+    days: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snapshots are read before messages: what they are of is in messages then."""
+    create_tables(days.control, SCHEMA_DIR / "pekko_snapshot.cql", days.keyspace)
+    days.environment = {**days.environment, "TIDEMARK_SNAPSHOT_KEYSPACE": days.keyspace}
+    taken = {"persistence_id": "one", "sequence_nr": 7, "timestamp": 1, "snapshot_data": b"s"}
+    judged_in = read_of_ids._time_buckets
+
+    def goes_on(*frames: Any) -> list[int]:
+        days.insert("snapshots", [{**taken, "ser_id": 1, "ser_manifest": ""}])
+        return judged_in(*frames)
+
+    monkeypatch.setattr(read_of_ids, "_time_buckets", goes_on)
+    looked = of_ids(days, "one")
+
+    assert looked.status == 0, looked.stderr
+    assert "snapshot_beyond_events" not in looked.stdout
+
+
+def test_progress_without_an_offset_does_not_break_the_look(days: Journal) -> None:
+    progress = {"persistence_id": "one", "tag": "u", "sequence_nr": 1, "tag_pid_sequence_nr": 1}
+    days.insert(PROGRESS, [progress])
+
+    looked = of_ids(days, "one")
+
+    assert looked.status == 0, looked.stderr
+    assert looked.report["counts"]["messages_checked"] == 6
 
 
 @pytest.mark.parametrize(

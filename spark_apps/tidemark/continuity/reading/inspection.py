@@ -205,10 +205,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         deleted=once(frames.deleted(spark, settings)),
         listed=journal_keys.listed(spark, settings, run.control),
     )
-    compared = compare(keys.settled(once), bounds.with_removed(run), once)
-    found = without_late_rows(run, once(compared.findings), index)
-    if passed and owed.since is not None:
-        found = without_late(found, scanning, passed)
+    found = compared_findings(run, keys, bounds, passed)
     warns = F.col("check_name").isin(*WARNING)
     moved = None
     if tables.has_time_index(run.control, settings):
@@ -232,6 +229,25 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         moved,
         whole=WHOLE,
     )
+
+
+@shaped(returns=shapes.FINDINGS)
+def compared_findings(
+    run: RunContext, keys: Keys, bounds: Bounds, passed: Collection[int]
+) -> DataFrame:
+    """Return what a comparison finds and nobody has just put right.
+
+    Args:
+        run: the context of the run.
+        keys: all keys, read in the order of `journal_keys`.
+        bounds: from before the first read.
+        passed: the time buckets (epoch ms) of the bounds that had passed before.
+    """
+    compared = compare(keys.settled(once), bounds.with_removed(run), once)
+    found = _without_late_rows(run, once(compared.findings), keys.index)
+    if passed and bounds.owed.since is not None:
+        return _without_late(found, keys.scanning, passed)
+    return found
 
 
 def _settlements(run: RunContext) -> DataFrame:
@@ -268,7 +284,7 @@ def _with_user_checks(
 
 
 @shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)
-def without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
+def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
     """Drop extra rows whose events messages has when it is asked once more, and had not before.
 
     Rows are read after messages: an event and its row may have come between the two.
@@ -285,7 +301,7 @@ def without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> Da
 
 
 @shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)
-def without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
+def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
     """Drop findings of untagged events that reached passed buckets after tag-write's last run.
 
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.

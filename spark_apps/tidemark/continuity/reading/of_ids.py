@@ -18,11 +18,9 @@ from tidemark.continuity.reading.id_scope import IdScope, source_of
 from tidemark.continuity.reading.inspection import (
     READ_COUNTS,
     Inspection,
-    without_late,
-    without_late_rows,
+    compared_findings,
 )
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.compare import compare
 from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.continuity.whole import find as whole
 from tidemark.journal import frames
@@ -81,8 +79,9 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
     run.say(f"reading the keys of {scope}")
     progress = once(source.progress())
     scanning = once(source.scanning())
-    snapshots = source.snapshots()
-    for frame in (progress, scanning, *([] if snapshots is None else [once(snapshots)])):
+    stored = source.snapshots()
+    snapshots = None if stored is None else once(stored)
+    for frame in (progress, scanning, *([] if snapshots is None else [snapshots])):
         frame.count()
     index = once(source.index())
     index.count()
@@ -98,12 +97,9 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
         deleted=once(source.deleted()),
         listed=source.listed(),
     )
-    bounds = replace(bounds, buckets=buckets).with_removed(run)
-    compared = compare(all_keys.settled(once), bounds, once)
-    found = without_late_rows(run, once(compared.findings), index)
-    if owed.since is not None:
-        passed = plan.passed(plan.ledger(run), [], owed.buckets)
-        found = without_late(found, scanning, [bucket for bucket in buckets if bucket in passed])
+    passed = plan.passed(plan.ledger(run), [], owed.buckets)
+    late = [bucket for bucket in buckets if bucket in passed]
+    found = compared_findings(run, all_keys, replace(bounds, buckets=buckets), late)
     warns = F.col("check_name").isin(*WARNING)
     out_of_order = finding.of_buckets([sequence.out_of_order(index)], buckets)
     of_whole = whole.find(run, index, all_keys.deleted, snapshots)
@@ -135,4 +131,6 @@ def _time_buckets(
     """
     named = progress.select("progress_bucket")
     places = index.select("time_bucket").union(rows.select("time_bucket")).union(named).distinct()
+    # Progress that names no event lies in none.
+    places = places.where(F.col("time_bucket").isNotNull())
     return sorted(bucket for (bucket,) in places.collect() if bucket in judged) or [judged.newest]
