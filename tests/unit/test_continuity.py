@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.unit.conftest import Examples
 from tests.unit.continuity_model import (
     Event,
     Found,
@@ -315,23 +315,20 @@ def damaged(draw: st.DrawFn, history: History) -> History:
     )
 
 
-@settings(
-    max_examples=3,
-    deadline=None,
-    # An example is a Spark job of seconds however many histories it has, and the first example has
-    # only empty ones. So the examples are few and large; the assertion names the history.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(
-    st.lists(whole().flatmap(damaged), min_size=90, max_size=90),
-    st.sampled_from([frozenset(), PURGED]),
-    st.sampled_from([frozenset(), OWED]),
+@pytest.mark.parametrize(
+    ("removed", "owed"),
+    [
+        (PURGED, OWED),
+        pytest.param(frozenset(), frozenset(), marks=pytest.mark.soak),
+        pytest.param(PURGED, frozenset(), marks=pytest.mark.soak),
+        pytest.param(frozenset(), OWED, marks=pytest.mark.soak),
+    ],
 )
 def test_agrees_with_the_model_by_loops(
-    spark: SparkSession, histories: list[History], removed: frozenset[int], owed: frozenset[int]
+    spark: SparkSession, examples: Examples, removed: frozenset[int], owed: frozenset[int]
 ) -> None:
-    by_id = {f"id-{place}": history for place, history in enumerate(histories)}
+    drawn = examples(whole().flatmap(damaged), 150)
+    by_id = {f"id-{place}": history for place, history in enumerate(drawn)}
 
     findings = found_by_spark(spark, by_id, Removed(removed), Owed(owed), DAYS)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from hypothesis import HealthCheck, Phase, given, settings
+import pytest
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.unit.conftest import Examples
 from tests.unit.reconciliation_model import (
     BOUNDS,
     HOUR,
@@ -232,20 +233,16 @@ def life(draw: st.DrawFn) -> tuple[History, History]:
     return was, replace(now, scanned_to=scanned, is_listed=draw(st.booleans()))
 
 
-@settings(
-    max_examples=2,
-    deadline=None,
-    # An example is a dozen Spark jobs however many histories it has, and the first example has only
-    # empty ones. So the examples are few and large; the assertion names the history.
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+@pytest.mark.parametrize(
+    "removed", [PURGED, pytest.param(frozenset(), marks=pytest.mark.soak)], ids=["purged", "all"]
 )
-@given(st.data(), st.sampled_from([frozenset(), PURGED]))
 def test_whatever_the_comparison_finds_in_new_buckets_is_suspected(
-    spark: SparkSession, data: st.DataObject, removed: frozenset[int]
+    spark: SparkSession, examples: Examples, removed: frozenset[int]
 ) -> None:
-    drawn = data.draw(st.lists(life(), min_size=120, max_size=120))
+    drawn = examples(life(), 150)
     lives = {f"id-{place}": (was, purged(now, removed)) for place, (was, now) in enumerate(drawn)}
+    # Under a tag that neither progress nor a new event knows, only a look at everything finds rows.
+    lives["knows tag c"] = (History.whole((3, "c")),) * 2
     found = findings_of(spark, {pid: now for pid, (_, now) in lives.items()}, bounds_of(removed))
     expected = {finding["persistence_id"] for finding in found}
 

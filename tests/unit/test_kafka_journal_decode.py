@@ -5,10 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.unit.conftest import Examples
 from tests.unit.test_kafka_journal_wire import FIXTURES, RECORDS, STAMP, record_of
 from tidemark.kafka_journal.wire import decode, usual
 from tidemark.kafka_journal.wire.record import Record
@@ -137,17 +137,14 @@ ACTIONS = st.sampled_from(
 KEYS = st.sampled_from([b"id", b"id", b"\xff", None])
 
 
-@settings(max_examples=3)
-@given(
-    st.lists(
-        st.builds(lambda *fields: fields, KEYS, ACTIONS, HEADERS, binary_values()), min_size=100
-    )
-)
-def test_spark_reads_what_python_reads(spark: SparkSession, drawn: list[Any]) -> None:
+RECORD = st.builds(lambda *fields: fields, KEYS, ACTIONS, HEADERS, binary_values())
+
+
+def test_spark_reads_what_python_reads(spark: SparkSession, examples: Examples) -> None:
     """The rule has two forms: one by Spark's functions, and one that has the last word."""
     records = [
         Record(key, STAMP, [("journal.action", action), *headers], value)
-        for key, action, headers, value in drawn
+        for key, action, headers, value in examples(RECORD, 300)
     ]
     frame = spark.createDataFrame(rows_of(records), RECORD_DDL)
     told = frame.select("offset", usual.content(CONTENT).alias("usual"))

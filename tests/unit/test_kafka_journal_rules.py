@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.unit.conftest import Examples
 from tests.unit.key_vectors import EVENT_SEGMENTS, HEAD_SEGMENTS
-from tests.unit.test_partitioning_columns import examples
 from tidemark.inspection.kafka_journal import checks
 from tidemark.inspection.kafka_journal.rules import journal_findings
 from tidemark.partitioning import columns, keys
@@ -108,7 +108,9 @@ def model(stored: Stored) -> dict[str, set[int]]:
     }
 
 
-def test_findings_are_those_of_a_model_of_the_reader(spark: SparkSession) -> None:
+def test_findings_are_those_of_a_model_of_the_reader(
+    spark: SparkSession, examples: Examples
+) -> None:
     journals = dict(enumerate(examples(JOURNALS, 300)))
     assert len(set(journals.values())) > 100
     heads = [

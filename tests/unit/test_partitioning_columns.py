@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from tests.unit.conftest import Examples
 from tests.unit.key_vectors import PARTITIONS, TIME_BUCKETS, TIMEUUIDS, slice_vectors
 from tidemark.partitioning import columns, keys
 from tidemark.partitioning.keys import BucketSize
 
 ColumnFunction = Callable[[Column], Column]
-Value = TypeVar("Value")
-
-
-def examples(strategy: st.SearchStrategy[Value], count: int = 500) -> list[Value]:
-    """Return values made up by hypothesis, gathered so that one Spark job tests the property."""
-    gathered: list[Value] = []
-
-    @settings(max_examples=count, database=None)
-    @given(strategy)
-    def gather(value: Value) -> None:
-        gathered.append(value)
-
-    gather()
-    return gathered
 
 
 def evaluate(
@@ -57,7 +43,9 @@ def test_all_slice_vectors_agree(spark: SparkSession) -> None:
     assert computed == [tuple(vector[1:]) for vector in vectors]
 
 
-def test_ids_of_every_script_agree_with_the_python_form(spark: SparkSession) -> None:
+def test_ids_of_every_script_agree_with_the_python_form(
+    spark: SparkSession, examples: Examples
+) -> None:
     # Lone surrogates are left out, because Spark's strings are UTF-8, which has none.
     alphabet = st.one_of(
         st.characters(codec="utf-8"), st.characters(min_codepoint=0x10000), st.just("|")
@@ -70,7 +58,7 @@ def test_ids_of_every_script_agree_with_the_python_form(spark: SparkSession) -> 
 
 
 @pytest.mark.parametrize("size", BucketSize)
-def test_time_bucket(spark: SparkSession, size: BucketSize) -> None:
+def test_time_bucket(spark: SparkSession, examples: Examples, size: BucketSize) -> None:
     cases = [(epoch_ms, bucket) for epoch_ms, of_size, bucket in TIME_BUCKETS if of_size is size]
     times = examples(st.integers(keys.MIN_EPOCH_MS, keys.MAX_EPOCH_MS))
     expected = cases + [(time, keys.time_bucket(time, size)) for time in times]
@@ -90,7 +78,9 @@ def test_timeuuid_to_time(spark: SparkSession) -> None:
     assert computed == [(ticks, epoch_ms) for _, ticks, epoch_ms in TIMEUUIDS]
 
 
-def test_timeuuid_there_and_back_agrees_with_the_python_form(spark: SparkSession) -> None:
+def test_timeuuid_there_and_back_agrees_with_the_python_form(
+    spark: SparkSession, examples: Examples
+) -> None:
     clock_sequence, node = 0x2A5, 0x01_00_00_00_00_01
     ends = [0, 1, keys.UUID_EPOCH_TICKS - 1, keys.UUID_EPOCH_TICKS, keys.MAX_TICKS]
     all_ticks = ends + examples(st.integers(0, keys.MAX_TICKS))
@@ -110,7 +100,7 @@ def test_timeuuid_there_and_back_agrees_with_the_python_form(spark: SparkSession
     assert computed == [(text, UUID(text).time, keys.timeuuid_epoch_ms(text)) for text in texts]
 
 
-def test_epoch_ms_to_its_first_tick_and_timeuuid(spark: SparkSession) -> None:
+def test_epoch_ms_to_its_first_tick_and_timeuuid(spark: SparkSession, examples: Examples) -> None:
     times = [
         keys.MIN_EPOCH_MS,
         keys.MAX_EPOCH_MS,
@@ -130,7 +120,7 @@ def test_what_is_not_a_timeuuid_fails_the_job(spark: SparkSession, text: str) ->
         evaluate(spark, "string", [text], columns.timeuuid_ticks)
 
 
-def test_partition_nr(spark: SparkSession) -> None:
+def test_partition_nr(spark: SparkSession, examples: Examples) -> None:
     numbers = [number for number, _ in PARTITIONS] + examples(st.integers(1, 2**63 - 1))
     computed = evaluate(
         spark,

@@ -18,6 +18,7 @@ _OF_OTHERS = frozenset(
             "PURGE_APPROVAL_ABOVE",
             "PURGE_APPROVAL_HOURS",
             "CASSANDRA_PORT",
+            "KAFKA_PORT",
             "EMBEDDED_PROCESS",
         ),
         *("AIRFLOW_HOSTS", "AIRFLOW_PORT", "AIRFLOW_OWNER", "AIRFLOW_NOTIFIER"),
