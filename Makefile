@@ -11,7 +11,7 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo install test unit soak up cql airflow down status bench jars lint fmt typing schemas lock clean
+.PHONY: help demo install test unit long soak up cql airflow down status bench jars lint fmt typing schemas lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,18 +20,18 @@ demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole 
 	@$(PY) -m embedded demo
 
 # Two workers for two cores, and one for the tests that mostly wait (tests/conftest.py).
-test: lint typing  ## lint, type-check and run every test on servers of its own
+test: lint typing  ## lint, type-check and run the tests on servers of their own
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 $(PYTEST_ARGS)
 
 unit: $(VENV)  ## run the tests that need no server, in about two minutes
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 tests/unit $(PYTEST_ARGS)
 
-soak: $(VENV)  ## kill applications at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
-	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 \
-	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 \
-	  tests/faults tests/live tests/integration/test_flights_year.py tests/integration/test_project_checks.py \
-	  tests/unit/test_projection_histories.py tests/unit/test_flights.py \
-	  $(PYTEST_ARGS)
+long: $(VENV)  ## run what `make test` leaves out because a test near to it is run there
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --long -m long $(PYTEST_ARGS)
+
+soak: $(VENV)  ## run all, kill at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 \
+	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 $(PYTEST_ARGS)
 
 up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
 	@$(PY) -m embedded up

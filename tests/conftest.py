@@ -27,19 +27,21 @@ _STATE = Path(
     os.environ.get("TIDEMARK_STATE") or Path(__file__).parents[1] / ".tidemark" / "test"
 ).resolve()
 
+ONE_COMPILER = "-XX:TieredStopAtLevel=1"
+"""With a handful of rows in a short run, optimizing costs more than it saves. After ten minutes of
+tests it had saved a third of the CPU, so the JVM of a test process has both compilers."""
 JVM_OPTIONS = (
     "-XX:-UseParallelGC",
     "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
+    ONE_COMPILER,
     # The default with both compilers. With the 48 MB of a single compiler, code is thrown out and
     # compiled again.
     "-XX:ReservedCodeCacheSize=240m",
     "-XX:MetaspaceSize=256m",
     "-Xmn256m",
 )
-"""Options of every JVM: with a handful of rows in many short runs, compiling costs more than it
-saves. Applications in processes of their own (to be killed, or started by Airflow) run with these
-options too, and otherwise as in production."""
+"""Options of every JVM. Applications in processes of their own (to be killed, or run by Airflow) have
+them too, and otherwise the options of production."""
 SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -69,7 +71,7 @@ ROOMS = (*SHARING, "faults", "live", "integration", "unit")
 """Directories in the order in which they are begun: the slowest must not begin last."""
 WAITING = (*SHARING, "tests/live/test_real_time.py")
 """Groups that mostly wait: for Airflow's scheduler, for Pekko's readers, for the next minute."""
-LONG = (
+BEGUN_FIRST = (
     "tests/unit/test_reconciliation.py",
     "tests/unit/test_continuity.py",
     "tests/unit/test_continuity_incremental.py",
@@ -81,7 +83,8 @@ LONG = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that `make soak` sets."""
-    parser.addoption("--soak", action="store_true", help="also run the tests marked soak")
+    parser.addoption("--long", action="store_true", help="also run the tests marked long")
+    parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
 
 
@@ -128,9 +131,11 @@ def _room(nodeid: str) -> str:
 
 
 def _place(item: pytest.Item) -> tuple[int, int]:
-    """Return what tests are sorted by: ROOMS, and in each of them LONG."""
+    """Return what tests are sorted by: ROOMS, and in each of them BEGUN_FIRST."""
     file = item.nodeid.partition("::")[0]
-    return ROOMS.index(_room(item.nodeid)), LONG.index(file) if file in LONG else len(LONG)
+    return ROOMS.index(_room(item.nodeid)), BEGUN_FIRST.index(file) if file in BEGUN_FIRST else len(
+        BEGUN_FIRST
+    )
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
@@ -141,11 +146,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave tests marked soak to `make soak`; a sample of each such test has no mark."""
+    """Leave tests marked long or soak to `make long` and `make soak`; samples have no mark."""
     items.sort(key=_place)
     if config.getoption("soak"):
         return
-    left_out = [item for item in items if item.get_closest_marker("soak")]
+    marks = {"soak"} if config.getoption("long") else {"soak", "long"}
+    left_out = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
@@ -253,6 +259,8 @@ def spark(
         for name, value in spark_environment.items():
             if not name.startswith("TIDEMARK_"):
                 patched.setenv(name, value)
+        for_applications = spark_environment["SPARK_SUBMIT_OPTS"]
+        patched.setenv("SPARK_SUBMIT_OPTS", for_applications.replace(ONE_COMPILER, ""))
         session = (
             SparkSession.builder.master("local[2]")
             .appName("tidemark-tests")
@@ -269,6 +277,7 @@ def spark(
             .config(map={**SMALL, "spark.default.parallelism": "1"})
             .getOrCreate()
         )
+        patched.setenv("SPARK_SUBMIT_OPTS", for_applications)
         session.sparkContext.setLogLevel("OFF")
         assert check_every_call(patched) > 30
         # For a bare name the gateway tries every imported package, and each miss goes through all

@@ -102,6 +102,7 @@ def _known(client: httpx.Client) -> set[str]:
     return {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
 
 
+@pytest.mark.long
 def test_each_dag_starts_when_the_one_before_has_produced_something(chain: Chain) -> None:
     commands = CommandLines()
     watching = commands.watch()

@@ -168,9 +168,9 @@ def test_dags_test_gives_the_interval_before_its_date(doors: Doors) -> None:
 @pytest.mark.parametrize(
     ("dag_id", "month", "backwards"),
     [
-        ("tag_write", "2024-05", False),
+        pytest.param("tag_write", "2024-05", False, marks=pytest.mark.long),
         ("tag_write", "2024-06", True),
-        ("validate", "2024-05", False),
+        pytest.param("validate", "2024-05", False, marks=pytest.mark.long),
         ("purge", "2024-06", True),
     ],
 )
@@ -236,6 +236,7 @@ def test_form_refuses_a_value_of_another_type(
         rest.trigger(doors.client, dag_id, conf=conf)
 
 
+@pytest.mark.long
 def test_runs_that_are_started_at_once_work_one_after_the_other(doors: Doors) -> None:
     """Two runs of a DAG, and a run of each other DAG that works on the same tables."""
     conf = {"window_start": "2024-08-01", "window_end": "2024-08-02", **DRY}

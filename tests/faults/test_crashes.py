@@ -49,9 +49,7 @@ CASES = sampled(
     [(application, where) for application, places in BOUNDARIES.items() for where in places],
     {
         ("tag_write", Seam.TAG_VIEWS_WRITTEN),
-        ("tag_write", Seam.SCANNING_WRITTEN),
         ("project", Seam.OFFSETS_WRITTEN),
-        ("purge", Seam.PARTITIONS_DELETED),
     },
 )
 
@@ -109,7 +107,7 @@ def test_killed_after_a_write_and_run_again(
             ("export", Seam.EXPORTED_BUCKET_REPLACED),
             ("export", Seam.EXPORTED_BATCHES_REMOVED),
         ],
-        {("fold", Seam.NEWEST_WRITTEN)},
+        set(),
     ),
 )
 def test_an_example_killed_after_a_write_and_run_again(

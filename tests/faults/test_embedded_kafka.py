@@ -36,6 +36,7 @@ def test_start_tells_the_last_log_lines_of_a_broker_that_cannot_use_its_data(
     assert processes.all_recorded(tmp_path.parent) == {}
 
 
+@pytest.mark.long
 def test_a_second_start_keeps_what_was_published_and_stop_leaves_nothing(tmp_path: Path) -> None:
     broker = Kafka(tmp_path)
     try:

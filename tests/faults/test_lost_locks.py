@@ -147,6 +147,7 @@ def test_before_each_write_a_run_asks_whether_it_still_holds_its_locks(
     assert is_checked_before_each(trace), trace
 
 
+@pytest.mark.long
 def test_before_each_write_project_asks_whether_it_still_holds_its_locks(
     make_journal: Callable[..., Journal], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

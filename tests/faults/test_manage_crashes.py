@@ -38,8 +38,6 @@ CASES = sampled(
     CHANGES,
     {
         ("clear", Seam.PIECES_RESTATED),
-        ("clear", Seam.OFFSETS_FORGOTTEN),
-        ("back", Seam.SKIPS_CUT),
     },
 )
 SKIPS = sampled(

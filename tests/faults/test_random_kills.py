@@ -31,7 +31,12 @@ COMMANDS = {
     ("name", "before", "last"),
     [
         ("tag_write", (), ("tag_write", *WINDOW)),
-        ("project", ("tag_write", "validate"), ("project", *WINDOW)),
+        pytest.param(
+            "project",
+            ("tag_write", "validate"),
+            ("project", *WINDOW),
+            marks=pytest.mark.long,
+        ),
         pytest.param("rebuild", ("tag_write",), COMMANDS["rebuild"], marks=pytest.mark.soak),
     ],
     ids=COMMANDS,

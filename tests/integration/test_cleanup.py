@@ -283,7 +283,9 @@ def test_locks_exclude_tag_write_and_other_deletes(journal: Journal) -> None:
     "commands",
     [
         [("all", "--never-use-again", *ids(PIDS[:2]))],
-        [("before-snapshot", "--keep", "1", "--events", "--all")],
+        pytest.param(
+            [("before-snapshot", "--keep", "1", "--events", "--all")], marks=pytest.mark.long
+        ),
         pytest.param(
             [
                 ("events-to", "--to", "5", *ids(PIDS)),
@@ -325,6 +327,7 @@ def test_what_was_saved_comes_back(
     assert 0 < row["ttl"] <= 5000
 
 
+@pytest.mark.long
 def test_a_row_is_hidden_at_its_old_write_time(journal: Journal, tmp_path: Path) -> None:
     """Why a restore does not keep it: whatever is older than the delete stays deleted."""
     key = ("a|1", 0, 1, message("a|1", 1, 1, set())["timestamp"])
@@ -344,6 +347,7 @@ def test_a_row_is_hidden_at_its_old_write_time(journal: Journal, tmp_path: Path)
     assert after["at"] > before["at"]
 
 
+@pytest.mark.long
 def test_a_copy_that_the_journal_has_left_behind_is_refused(
     journal: Journal, tmp_path: Path
 ) -> None:

@@ -220,6 +220,7 @@ def test_nothing_healthy_is_accused(look: Look) -> None:
     assert any("two events, two origins: offset" in detail for detail in details)
 
 
+@pytest.mark.long
 def test_layer_that_blocks_stops_the_line_until_it_is_mended(look: Look) -> None:
     journal = look.journal
     assert look.result.report["pieces"]["failed"] == 2

@@ -125,6 +125,7 @@ def _words(text: str) -> str:
     return "".join(text.split())
 
 
+@pytest.mark.long
 def test_running_projections(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("running-projections", "projections"):
@@ -152,6 +153,7 @@ def _release_daily(shell: Shell) -> None:
         shell.done(f"project.py --projection daily {' '.join(WINDOW)}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shell", ["Hour"], indirect=True)
 def test_tag_views(shell: Shell) -> None:
     for name in ("README", "cluster", "reconcile", "tagging", "troubleshooting"):

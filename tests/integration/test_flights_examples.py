@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.integration.flights import WINDOW, FlightsJournal
 from tests.integration.flights_read_models import assert_examples
 from tests.integration.support import Journal
@@ -12,6 +14,7 @@ from tests.integration.support import Journal
 FLIGHTS = 300
 
 
+@pytest.mark.long
 def test_the_examples_hold_what_loops_over_the_flights_find(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:

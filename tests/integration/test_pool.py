@@ -56,7 +56,13 @@ def test_journal_with_a_changed_schema_is_dropped(pool: Pool, change: str) -> No
     assert not pool.control.has_keyspace(used.own)
 
 
-@pytest.mark.parametrize("application", APPLICATIONS)
+@pytest.mark.parametrize(
+    "application",
+    [
+        "tag_write",
+        *(pytest.param(one, marks=pytest.mark.long) for one in APPLICATIONS if one != "tag_write"),
+    ],
+)
 def test_first_run_of_an_application_makes_all_tables(
     make_journal: Callable[..., Journal], application: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

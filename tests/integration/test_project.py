@@ -61,6 +61,7 @@ def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
         assert projections.journal.own_rows(name) == before
 
 
+@pytest.mark.long
 def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
     projections: Projections,
 ) -> None:
@@ -91,6 +92,7 @@ def test_bucket_is_replaced_as_a_whole_even_if_the_clock_went_back(
     assert all(row["at"] > far + 4 for row in written)
 
 
+@pytest.mark.long
 def test_a_projection_by_tags_may_look_back_at_nothing(projections: Projections) -> None:
     projections.define(TOTALS.replace("mode:", "look-back: 0\nmode:"), TOTALS_TABLE)
     projections.insert(*SOME_EVENTS)

@@ -145,6 +145,7 @@ def waits_for(projections: Projections) -> set[tuple[int, str, str, int, int]]:
     }
 
 
+@pytest.mark.long
 def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> None:
     """3, 4 and 5 of c|1 were written by a clock that was ahead; hours 1 and 2 get no run."""
     before = [red("c|1", 1, 0.1), red("c|1", 2, 0.2)]
@@ -223,6 +224,7 @@ def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     assert projections.journal.rows("every") == totals([late, *kept])
 
 
+@pytest.mark.long
 def test_projection_that_starts_behind_purged_tag_views_begins_with_what_is_there(
     projections: Projections,
 ) -> None:

@@ -89,7 +89,8 @@ def skewed() -> list[Event]:
     ]
 
 
-@pytest.mark.parametrize("progress", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.long
+@pytest.mark.parametrize("progress", [False, True])
 def test_batches_of_a_bucket_make_what_one_batch_makes(
     make_journal: Callable[..., Journal], tmp_path: Path, progress: bool
 ) -> None:
@@ -152,6 +153,7 @@ POISON = event("q|1", 1, 2.5, "red", kind="in", amount=-1, odd="x")
 GOOD = event("q|1", 1, 2.5, "red", kind="in", amount=1)
 
 
+@pytest.mark.long
 def test_of_six_buckets_only_the_one_at_fault_fails_and_what_follows_it_waits(
     projections: Projections,
 ) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.fold_books import FOLD, POISON_AT, TABLE, books, define, fold
 from tests.integration.projections import (
     HOUR_MS,
@@ -79,6 +81,7 @@ def test_each_event_is_folded_once_and_in_order(projections: Projections) -> Non
     assert books(projections)["a|1"] == (4, 103, [1, 2, 3, 4])
 
 
+@pytest.mark.long
 def test_a_changed_fold_begins_with_the_first_event_of_what_it_touches(
     projections: Projections,
 ) -> None:

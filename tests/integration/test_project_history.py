@@ -70,6 +70,7 @@ def test_first_run_over_the_last_hour_has_every_row(projections: Projections) ->
     assert projections.run(5, 6).report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_history_is_taken_in_oldest_first_over_as_many_runs_as_needed(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:

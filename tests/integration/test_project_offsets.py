@@ -138,6 +138,7 @@ def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_
     ]
 
 
+@pytest.mark.long
 def test_skip_heals_a_gap_and_keeps_a_poison_event_out_of_every_result(
     projections: Projections,
 ) -> None:

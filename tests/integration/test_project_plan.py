@@ -111,6 +111,7 @@ def test_red_time_bucket_that_was_processed_before_is_said(projections: Projecti
     assert "validate has failed" not in projections.run(0, 1).stdout
 
 
+@pytest.mark.long
 def test_runs_of_a_few_pieces_come_to_the_end_and_a_failed_one_keeps_its_own_bounds(
     projections: Projections,
 ) -> None:

@@ -153,6 +153,7 @@ def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) 
         assert projections.run(0, 3, *options).report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_slow_slice_is_taken_over_by_other_ranges(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +199,7 @@ def stopping_after(times: int, function: Callable[..., None]) -> Callable[..., N
     return call
 
 
+@pytest.mark.long
 def test_interrupted_ranges_late_events_and_gaps(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,6 +159,7 @@ def test_an_id_begins_with_its_newest_snapshot_before_the_window_ends(
     assert frontiers(snapshots, "states")["a|7"] == (9, 8)
 
 
+@pytest.mark.long
 def test_a_fold_begins_with_the_snapshot_whatever_became_of_the_run_before(
     snapshots: Projections,
 ) -> None:

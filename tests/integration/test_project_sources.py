@@ -387,6 +387,7 @@ def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projec
     assert again.report["counts"] == counts(events_read=2, rows_written=1, duplicate=2)
 
 
+@pytest.mark.long
 def test_by_the_index_on_their_time_only_the_planned_messages_are_read(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

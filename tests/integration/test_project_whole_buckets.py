@@ -68,6 +68,7 @@ def keys(*events: Event) -> list[tuple[str, int]]:
     return sorted((event.persistence_id, event.sequence_nr) for event in events)
 
 
+@pytest.mark.long
 def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     projections: Projections, tmp_path: Path
 ) -> None:

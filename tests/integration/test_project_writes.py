@@ -81,10 +81,10 @@ class Robbed:
     ("name", "sql", "is_all"),
     [
         ("totals", TOTALS, True),
-        ("files", FILES, True),
         # The steps after the result are the same for all modes.
+        pytest.param("files", FILES, True, marks=pytest.mark.long),
         ("latest", LATEST, False),
-        ("log", LOG, False),
+        pytest.param("log", LOG, False, marks=pytest.mark.long),
     ],
 )
 def test_nothing_is_written_after_the_lock_is_lost(

@@ -85,6 +85,7 @@ def ids(journal: Journal, name: str, projection: str = "") -> set[str]:
     }
 
 
+@pytest.mark.long
 def test_tails_and_offsets_of_ids_that_are_nowhere_go(journal: Journal) -> None:
     def remember(pid: str, tag: str, at: datetime) -> None:
         key = {"journal_keyspace": journal.keyspace, "persistence_id": pid, "sequence_nr": 3}

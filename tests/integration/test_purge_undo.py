@@ -187,6 +187,7 @@ def test_a_journal_that_has_gone_on_is_refused(journal: Journal, tmp_path: Path)
     assert state(journal) == before
 
 
+@pytest.mark.long
 def test_into_another_keyspace_rows_keep_their_write_times(
     journal: Journal, make: Callable[[], Journal], tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_into_another_keyspace_rows_keep_their_write_times(
     assert again.report["state"] == "nothing-to-do", again.stdout
 
 
+@pytest.mark.long
 def test_rows_that_their_delete_hides_are_refused_with_their_number(
     journal: Journal, tmp_path: Path
 ) -> None:

@@ -214,6 +214,7 @@ def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> Non
     }
 
 
+@pytest.mark.long
 def test_scope_limits_what_is_checked_and_repaired(written: Journal) -> None:
     lose(written, "row lost")
     double(written, "row doubled")
@@ -287,6 +288,7 @@ def test_what_the_real_plugin_wrote_and_deleted_is_clean(journal: Journal) -> No
     assert written["tag_write_progress"] == before["tag_write_progress"]
 
 
+@pytest.mark.long
 def test_event_without_a_payload_is_quarantined_and_takes_no_number(journal: Journal) -> None:
     events = [message("p", number, number * 0.1, {"red"}) for number in (1, 2, 3)]
     broken = message("p", 4, 0.4, {"red"}, event=None)

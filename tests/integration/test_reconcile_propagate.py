@@ -54,6 +54,7 @@ def test_rows_of_deleted_events_go_and_everything_else_stays(written: Journal) -
     assert (again.status, again.report["state"]) == (0, "nothing-to-do")
 
 
+@pytest.mark.long
 def test_validate_and_check_take_the_new_front_for_whole(written: Journal) -> None:
     propagated(written, "--all")
     for arguments in (("validate", *window(0, 7)), ("reconcile", "check")):

@@ -242,6 +242,7 @@ def test_the_other_applications_go_on_with_the_new_table(written: Journal) -> No
     assert "bucket size Day is not that of the existing tag views" in wrong.error_lines[0]
 
 
+@pytest.mark.long
 def test_what_the_old_ledger_left_open_is_not_forgotten(journal: Journal, tmp_path: Path) -> None:
     """Every application of the chain runs before and after the switch: an Hour is not its Day."""
     (tmp_path / "latest.sql").write_text(LATEST.format(keyspace=journal.keyspace))

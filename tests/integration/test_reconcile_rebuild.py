@@ -19,6 +19,7 @@ SCOPES = {
     "time buckets": window(1, 3),
     "time buckets of one tag": (*window(1, 3), "--tag", "red"),
 }
+SAMPLE = ("everything", "one id of one tag")
 
 
 @pytest.fixture
@@ -52,7 +53,10 @@ def damage(journal: Journal) -> None:
     journal.insert("tag_views", [{**doubled, "tag_pid_sequence_nr": 99}])
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize(
+    "scope",
+    [pytest.param(scope, marks=() if scope in SAMPLE else pytest.mark.long) for scope in SCOPES],
+)
 def test_a_damaged_scope_comes_back_as_it_was(written: Journal, scope: str) -> None:
     before = written.tag_tables()
     damage(written)

@@ -209,6 +209,7 @@ def test_a_head_that_another_one_hides_stays(topic: Topic) -> None:
     assert "it has another head, which is the one that readers find" in topic.plan().lines[0]
 
 
+@pytest.mark.long
 def test_readers_of_the_topic_hold_journals_back(topic: Topic) -> None:
     projections = Projections(topic.journal, topic.directory)
     projections.define(LOG, LOG_TABLE)

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
+
 from tests.integration.projections import LATEST, LATEST_TABLE, Projections
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import START, message, window
@@ -96,6 +98,7 @@ def test_the_chain_goes_on_while_the_newest_buckets_are_in_reach(
     assert numbers == {nr: nr for nr in range(1, 18)}
 
 
+@pytest.mark.long
 def test_validate_makes_good_what_nobody_ran_and_waits_for_what_tag_write_missed(
     journal: Journal, tmp_path: Path
 ) -> None:
@@ -121,6 +124,7 @@ def test_validate_makes_good_what_nobody_ran_and_waits_for_what_tag_write_missed
     assert set(states(journal, "validate", 3_600_000)) == set(range(6))
 
 
+@pytest.mark.long
 def test_held_ids_stay_red_until_they_are_mended(journal: Journal) -> None:
     """An event turns up before numbered events of its id, while there is nothing new to do."""
     first = [message("held", nr, 0.1 * nr, {"t"}) for nr in (1, 3, 4)]

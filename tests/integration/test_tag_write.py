@@ -168,6 +168,7 @@ def test_run_twice_changes_nothing(journal: Journal) -> None:
     assert journal.tag_tables() == before
 
 
+@pytest.mark.long
 def test_windows_in_any_order_give_the_same_tables(make_journal: Callable[..., Journal]) -> None:
     """Backfills run backwards too: numbers must not depend on the rows written before."""
     forwards, backwards = make_journal(), make_journal()

@@ -211,6 +211,7 @@ def test_data_docs_say_what_is_broken_where_since_when_and_what_mends_it(
     assert start_page.count('<span class="state failed">failed</span>') == 2
 
 
+@pytest.mark.long
 def test_what_only_warns_passes_and_is_told(
     days: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +255,7 @@ def write_out_of_order(journal: Journal, *, day: int) -> None:
     journal.insert("all_persistence_ids", [{"persistence_id": "late"}])
 
 
+@pytest.mark.long
 def test_lost_rows_and_events_stop_what_is_downstream_until_they_are_back(days: Journal) -> None:
     lose_tag_row(days, "one", 3)
     delete(days, MESSAGES, persistence_id="two", partition_nr=0, sequence_nr=6)
@@ -335,6 +337,7 @@ def test_a_lost_event_blocks_until_an_operator_has_settled_it(
     assert days.own_rows("finding")[0]["state"] == "open"
 
 
+@pytest.mark.long
 def test_an_event_where_no_reader_looks_is_found_by_validate_and_check(days: Journal) -> None:
     key = {"persistence_id": "two", "sequence_nr": 6}
     [event] = [row for row in days.rows(MESSAGES) if row.items() >= key.items()]
@@ -355,6 +358,7 @@ def test_an_event_where_no_reader_looks_is_found_by_validate_and_check(days: Jou
     assert validate(days).status == 0
 
 
+@pytest.mark.long
 def test_a_second_look_replaces_the_findings_of_a_bucket(days: Journal) -> None:
     lose_tag_row(days, "one", 3)
     assert "untagged_event" in validate(days).stderr

@@ -46,6 +46,7 @@ def findings(journal: Journal) -> set[tuple[str, str, str, int]]:
     return {tuple(row[name] for name in names) for row in rows}
 
 
+@pytest.mark.long
 def test_rows_that_expired_by_tidemarks_own_time_to_live_are_no_findings(hours: Journal) -> None:
     hours.insert("messages", [message("p", n, n - 0.5, {"t"}) for n in (1, 2)])
     ttl = {"EVENTS_BY_TAG_TIME_TO_LIVE": A_DAY}

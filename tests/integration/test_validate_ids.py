@@ -105,6 +105,7 @@ def test_named_ids_are_read_by_key(days: Journal, monkeypatch: pytest.MonkeyPatc
     assert scanned <= {"finding"}
 
 
+@pytest.mark.long
 def test_rows_are_looked_for_wherever_lost_first_events_may_have_had_them(days: Journal) -> None:
     for number in (1, 2, 3):
         delete(days, MESSAGES, persistence_id="one", partition_nr=0, sequence_nr=number)
@@ -171,6 +172,7 @@ def test_a_scope_that_is_none_is_refused_in_one_line(
     assert expected in line
 
 
+@pytest.mark.long
 def test_what_tag_write_owes_is_left_alone(days: Journal) -> None:
     first, second = (f"2024-03-0{day}" for day in (1, 2))
     assert days.run("tag_write", "--window-start", first, "--window-end", second).status == 0

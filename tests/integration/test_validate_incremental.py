@@ -57,6 +57,7 @@ def days(
     return journal
 
 
+@pytest.mark.long
 def test_a_settled_tail_does_not_have_everything_read_in_each_run(days: Journal) -> None:
     days.insert(SCANNING, [{"persistence_id": "lost", "sequence_nr": 3}])
     days.insert("all_persistence_ids", [{"persistence_id": "lost"}])
@@ -99,6 +100,7 @@ def test_what_is_whole_passes_by_what_is_new(days: Journal) -> None:
     }
 
 
+@pytest.mark.long
 def test_what_warns_in_a_new_bucket_is_told_by_what_is_new(
     days: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +117,7 @@ def test_what_warns_in_a_new_bucket_is_told_by_what_is_new(
     }
 
 
+@pytest.mark.long
 def test_the_last_event_in_a_wrong_partition_is_found_by_what_is_new(days: Journal) -> None:
     [event] = [
         row
@@ -159,7 +162,7 @@ def test_what_is_damaged_in_a_new_bucket_is_found(days: Journal) -> None:
     assert states(days) == {0: "done", 1: "done", 2: "failed"}
 
 
-@pytest.mark.parametrize("lost", ["event", "row"])
+@pytest.mark.parametrize("lost", [pytest.param("event", marks=pytest.mark.long), "row"])
 def test_what_lies_just_before_the_new_must_be_there(days: Journal, lost: str) -> None:
     if lost == "event":
         delete(days, MESSAGES, persistence_id="one", partition_nr=0, sequence_nr=4)
@@ -173,6 +176,7 @@ def test_what_lies_just_before_the_new_must_be_there(days: Journal, lost: str) -
     assert (failed.status, findings(days)) == (3, {expected})
 
 
+@pytest.mark.long
 def test_what_was_purged_before_the_new_is_no_doubt(days: Journal) -> None:
     purge = Pieces.of(days.control, days.settings(), "purge")
     started = purge.start(purge.plan([bucket(0), bucket(1)]), owner="o", run_id="r")
@@ -205,6 +209,7 @@ def test_a_look_at_everything_opens_what_had_passed(days: Journal) -> None:
     assert states(days) == {0: "done", 1: "done", 2: "done"}
 
 
+@pytest.mark.long
 def test_a_look_at_everything_leaves_to_tag_write_what_came_late(days: Journal) -> None:
     """The event is in a passed time bucket, and no run of tag-write has seen it yet."""
     assert NEWS in validate(days, 2, DAYS).stdout
@@ -222,6 +227,7 @@ def test_a_look_at_everything_leaves_to_tag_write_what_came_late(days: Journal) 
     assert {finding[:2] for finding in findings(days)} == {("untagged_event", "two")}
 
 
+@pytest.mark.long
 def test_without_an_index_everything_is_looked_at(
     days: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

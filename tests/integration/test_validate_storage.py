@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.integration.projections import (
     START_MS,
     TOTALS,
@@ -18,6 +20,7 @@ from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 HOUR_MS = 3_600_000
 
 
+@pytest.mark.long
 def test_time_to_live_against_those_who_have_yet_to_read(projections: Projections) -> None:
     journal = projections.journal
     projections.define(TOTALS, TOTALS_TABLE)

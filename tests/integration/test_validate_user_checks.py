@@ -84,6 +84,7 @@ def test_a_check_blocks_until_it_holds_or_is_settled(
     assert states(days) == dict.fromkeys(range(3), "done")
 
 
+@pytest.mark.long
 def test_a_check_that_warns_passes_and_is_told(days: Journal, checks: Path, tmp_path: Path) -> None:
     (checks / "few.sql").write_text(FEW.replace("{check}", "{warn: events < 2}"))
 
@@ -145,6 +146,7 @@ def test_an_expectation_blocks_until_its_findings_are_settled(
     assert states(days) == dict.fromkeys(range(3), "done")
 
 
+@pytest.mark.long
 def test_an_expectation_that_warns_passes_and_is_told(days: Journal, checks: Path) -> None:
     warns = EXPECTED.replace("expectations:", "expectations:\n  warn:")
     (checks / "expected.sql").write_text(warns)
@@ -159,6 +161,7 @@ def test_an_expectation_that_warns_passes_and_is_told(days: Journal, checks: Pat
     assert "warning: expected_events: one: expect_column_values_to_be_between" in result.stdout
 
 
+@pytest.mark.long
 def test_a_check_is_made_of_what_is_new(
     make_journal: Callable[..., Journal], checks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def look(days: Journal) -> Callable[..., Result]:
     return validated
 
 
+@pytest.mark.long
 def test_partitions_are_known_by_what_is_new_and_all_of_them_by_a_look_at_everything(
     days: Journal, look: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.integration.support import Journal, wait_until
 from tests.interop.client import Client, plugin_settings
 from tests.interop.support import QUICK
@@ -26,6 +28,7 @@ def wait_for_time(moment: datetime) -> None:
     wait_until(f"{moment:%H:%M:%S}", lambda: datetime.now(UTC) >= moment, 300)
 
 
+@pytest.mark.long
 def test_two_intervals_of_real_applications(
     make_journal: Callable[..., Journal], pekko: Client, tmp_path: Path
 ) -> None:

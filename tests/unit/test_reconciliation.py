@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import strategies as st
@@ -257,53 +257,11 @@ def _found(finding: Finding) -> Found:
     return (finding["check_name"], finding["tag"], *numbers)
 
 
-@pytest.fixture(scope="module")
-def all_cases(spark: SparkSession) -> tuple[list[Finding], list[Finding]]:
-    """Return the findings of all cases, each a persistence id, before and after repair."""
-    journal: Journal = {name: history for name, (history, _) in CASES.items()}
-    findings = findings_of(spark, journal)
-    after, _ = repaired(spark, journal, findings)
-    return findings, findings_of(spark, after)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_damage_is_found_and_repaired(
-    all_cases: tuple[list[Finding], list[Finding]], case: str
-) -> None:
-    before, after = all_cases
-    assert seen(before, case) == CASES[case][1]
-    assert seen(after, case) == {found for found in CASES[case][1] if is_left(found)}
-
-
-def is_left(found: Found) -> bool:
-    """Return whether no repair puts it right."""
-    return found[0] in (*OF_CONTINUITY, "unwritable_event") or (
-        found[0] == "untagged_event" and found[4] is None
-    )
-
-
-def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) -> None:
-    journal = {"p": replace(WHOLE, rows=frozenset())}
-    purged = frozenset({A3.time_bucket})
-    bounds = replace(BOUNDS, emptied_buckets=purged, removed=Removed(purged))
-    assert seen(findings_of(spark, journal, bounds), "p") == {
-        ("untagged_event", "a", 1, None, 1),
-        ("untagged_event", "a", 2, None, 2),
-        ("untagged_event", "b", 2, None, 1),
-        ("untagged_event", "b", 5, None, 2),
-    }
-    expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
-    assert seen(findings_of(spark, journal, expired), "p") == {
-        ("untagged_event", "a", 4, None, 3),
-        ("untagged_event", "b", 5, None, 2),
-    }
-
-
-def test_row_of_a_lost_payload_stays_and_keeps_its_number(spark: SparkSession) -> None:
+def lost_payloads() -> Journal:
     whole = History.whole((1, "a"), (2, "ab"), (3, "a"))
     emptied = {event._replace(cause="no payload") for event in whole.events if event.number == 2}
     others = {event for event in whole.events if event.number != 2}
-    journal = {
+    return {
         "with its rows": replace(whole, events=frozenset(others | emptied)),
         "with one of them": replace(
             whole.without_rows(whole.row("b", 1)).with_progress("b", None),
@@ -311,23 +269,15 @@ def test_row_of_a_lost_payload_stays_and_keeps_its_number(spark: SparkSession) -
         ),
     }
 
-    found = findings_of(spark, journal)
 
-    assert {(row["persistence_id"], row["check_name"], row["sequence_nr"]) for row in found} == {
-        ("with its rows", "null_payload", 2),
-        ("with one of them", "null_payload", 2),
-    }
-    assert repaired(spark, journal, found) == (journal, 0)
-
-
-def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> None:
+def lost_events() -> Journal:
     whole = History.whole((1, "a"), (2, "ab"), (3, ""), (4, "a"), (5, ""))
 
     def without(history: History, *numbers: int) -> History:
         left = frozenset(event for event in history.events if event.number not in numbers)
         return replace(history, events=left)
 
-    journal = {
+    return {
         "middle": without(whole, 2),
         "first": without(whole, 1),
         "the last of its tag": without(whole, 4),
@@ -350,8 +300,63 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(spark: SparkSession) -> 
         "deleted": whole.deleted(2),
     }
 
-    found = findings_of(spark, journal)
 
+class Compared(NamedTuple):
+    """Findings before and after repair, and the journal after it."""
+
+    before: list[Finding]
+    after: list[Finding]
+    repaired: Journal
+
+
+@pytest.fixture(scope="module")
+def all_cases(spark: SparkSession) -> Compared:
+    """Return what is found of all cases, each a persistence id, in one comparison."""
+    cases: Journal = {name: history for name, (history, _) in CASES.items()}
+    journal = cases | lost_payloads() | lost_events()
+    before = findings_of(spark, journal)
+    after, _ = repaired(spark, journal, before)
+    return Compared(before, findings_of(spark, after), after)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_damage_is_found_and_repaired(all_cases: Compared, case: str) -> None:
+    assert seen(all_cases.before, case) == CASES[case][1]
+    assert seen(all_cases.after, case) == {found for found in CASES[case][1] if is_left(found)}
+
+
+def is_left(found: Found) -> bool:
+    """Return whether no repair puts it right."""
+    return found[0] in (*OF_CONTINUITY, "unwritable_event") or (
+        found[0] == "untagged_event" and found[4] is None
+    )
+
+
+def test_rows_that_were_removed_on_purpose_are_not_missing(spark: SparkSession) -> None:
+    journal = {"p": replace(WHOLE, rows=frozenset())}
+    purged = frozenset({A3.time_bucket})
+    bounds = replace(BOUNDS, emptied_buckets=purged, removed=Removed(purged))
+    assert seen(findings_of(spark, journal, bounds), "p") == {
+        ("untagged_event", "a", 1, None, 1),
+        ("untagged_event", "a", 2, None, 2),
+        ("untagged_event", "b", 2, None, 1),
+        ("untagged_event", "b", 5, None, 2),
+    }
+
+
+def test_row_of_a_lost_payload_stays_and_keeps_its_number(all_cases: Compared) -> None:
+    journal = lost_payloads()
+    found = [row for row in all_cases.before if row["persistence_id"] in journal]
+    assert {(row["persistence_id"], row["check_name"], row["sequence_nr"]) for row in found} == {
+        ("with its rows", "null_payload", 2),
+        ("with one of them", "null_payload", 2),
+    }
+    assert {pid: all_cases.repaired[pid] for pid in journal} == journal
+
+
+def test_row_of_a_lost_event_stays_and_keeps_its_number(all_cases: Compared) -> None:
+    journal = lost_events()
+    found = [row for row in all_cases.before if row["persistence_id"] in journal]
     kinds = {
         (row["persistence_id"], row["check_name"], row["tag"], row["sequence_nr"] or row["number"])
         for row in found
@@ -378,10 +383,12 @@ def test_rows_that_need_not_be_there_are_told_apart_from_the_findings(spark: Spa
     keys = keys_of(spark, {"p": replace(WHOLE, rows=frozenset())})
     expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
     compared = compare(keys, expired, once)
-    assert (compared.findings.count(), count_exempt(compared.absent, keys.deleted, expired)) == (
-        2,
-        3,
-    )
+    findings = [row.asDict() for row in compared.findings.collect()]
+    assert seen(findings, "p") == {
+        ("untagged_event", "a", 4, None, 3),
+        ("untagged_event", "b", 5, None, 2),
+    }
+    assert count_exempt(compared.absent, keys.deleted, expired) == 3
 
 
 def test_window_limits_what_is_told(spark: SparkSession) -> None:
@@ -482,7 +489,7 @@ WINDOW = Window(from_millis(HOURS[2]), from_millis(HOURS[4]))
     ("removed", "window"),
     [
         (REMOVED, None),
-        (Removed(), WINDOW),
+        pytest.param(Removed(), WINDOW, marks=pytest.mark.long),
         pytest.param(Removed(), None, marks=pytest.mark.soak),
         pytest.param(REMOVED, WINDOW, marks=pytest.mark.soak),
         pytest.param(Removed(expired_before=HOURS[2]), None, marks=pytest.mark.soak),
