@@ -40,8 +40,8 @@ JVM_OPTIONS = (
     "-XX:MetaspaceSize=256m",
     "-Xmn256m",
 )
-"""Options of every JVM. Applications in processes of their own (to be killed, or run by Airflow) have
-them too, and otherwise the options of production."""
+"""Options of every JVM. Applications in processes of their own (to be killed, or of Airflow) have
+them too, and otherwise those of production."""
 SMALL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
