@@ -102,15 +102,24 @@ def _known(client: httpx.Client) -> set[str]:
     return {dag["dag_id"] for dag in rest.call(client, "GET", "dags")["dags"]}
 
 
-@pytest.mark.long
-def test_each_dag_starts_when_the_one_before_has_produced_something(chain: Chain) -> None:
+@dataclass(frozen=True)
+class FirstRuns:
+    """A first run of `tag_write`, what state those that it led to ended in, and all processes."""
+
+    run_id: str
+    states: dict[str, str | None]
+    command_lines: set[str]
+
+
+@pytest.fixture(scope="module")
+def first_runs(chain: Chain) -> FirstRuns:
     commands = CommandLines()
     watching = commands.watch()
     run_id = chain.trigger("tag_write")
     assert rest.task_state(chain.client, "tag_write", run_id, "tag_write") == "success", (
         rest.task_log(chain.client, "tag_write", run_id, "tag_write")
     )
-    states = {}
+    states: dict[str, str | None] = {}
     for dag_id in DAGS[1:]:
         [run] = rest.wait_for_runs(chain.client, dag_id, "asset_triggered", 1, DEADLINE_S)
         states[dag_id] = rest.task_state(chain.client, dag_id, run["dag_run_id"], dag_id)
@@ -123,9 +132,14 @@ def test_each_dag_starts_when_the_one_before_has_produced_something(chain: Chain
         assert (window["start"], window["end"]) == tuple(WINDOW.values())
     commands.end()
     watching.join()
+    return FirstRuns(run_id, states, commands.seen)
 
+
+def test_each_dag_starts_when_the_one_before_has_produced_something(
+    chain: Chain, first_runs: FirstRuns
+) -> None:
     # purge, started by an asset, is a dry run: nothing is deleted, the plan is in its log.
-    assert states == {"validate": "success", "project": "success", "purge": "skipped"}
+    assert first_runs.states == {"validate": "success", "project": "success", "purge": "skipped"}
     journal, events = chain.loaded.journal, chain.loaded.events
     assert len(journal.rows("tag_views")) == len(flights.expected_tag_rows(events))
     assert len(journal.rows("daily_punctuality")) == len(flights.expected_punctuality(events))
@@ -133,13 +147,14 @@ def test_each_dag_starts_when_the_one_before_has_produced_something(chain: Chain
     [audited] = journal.own_rows("audit")
     assert audited["dry_run"] is True
 
-    assert any("spark_apps/tag_write.py" in line for line in commands.seen)
-    assert not any(chain.password in line for line in commands.seen)
-    log = rest.task_log(chain.client, "tag_write", run_id, "tag_write")
+    assert any("spark_apps/tag_write.py" in line for line in first_runs.command_lines)
+    assert not any(chain.password in line for line in first_runs.command_lines)
+    log = rest.task_log(chain.client, "tag_write", first_runs.run_id, "tag_write")
     assert "tag rows written" in log
     assert chain.password not in log
 
 
+@pytest.mark.usefixtures("first_runs")
 def test_nothing_new_starts_nothing_downstream(chain: Chain) -> None:
     before = chain.by_asset("validate")
     run_id = chain.trigger("tag_write")
@@ -147,6 +162,8 @@ def test_nothing_new_starts_nothing_downstream(chain: Chain) -> None:
     assert chain.by_asset("validate") == before
 
 
+@pytest.mark.long
+@pytest.mark.usefixtures("first_runs")
 def test_failed_check_stops_what_is_downstream_and_its_buttons_lead_to_green(
     chain: Chain, tmp_path: Path
 ) -> None:
