@@ -174,6 +174,7 @@ def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> N
 
 # R2dbcTimestampOffsetProjectionSpec: "skip", "store offset of skipped last"; the next event of that
 # persistence id is no gap. In every mode.
+@pytest.mark.long
 def test_a_skipped_event_counts_as_consumed(projections: Projections) -> None:
     define(projections, table=TABLE)
     projections.define(LATEST, LATEST_TABLE, "latest.sql")

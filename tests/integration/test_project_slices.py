@@ -91,6 +91,7 @@ def total(results: Iterable[Result]) -> dict[str, int]:
     return added
 
 
+@pytest.mark.long
 def test_all_events_arrive_once_over_4_8_and_2_ranges(projections: Projections) -> None:
     """ChangeSliceRangesSpec 1: 20 ids with 10 events each, and 20 more while nothing runs.
 
@@ -199,7 +200,6 @@ def stopping_after(times: int, function: Callable[..., None]) -> Callable[..., N
     return call
 
 
-@pytest.mark.long
 def test_interrupted_ranges_late_events_and_gaps(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -190,6 +190,7 @@ def test_what_was_purged_before_the_new_is_no_doubt(days: Journal) -> None:
     assert NEWS in purged.stdout
 
 
+@pytest.mark.long
 def test_a_look_at_everything_opens_what_had_passed(days: Journal) -> None:
     assert NEWS in validate(days, 2, DAYS).stdout
     lose_tag_row(days, "one", 1)

@@ -7,6 +7,8 @@ from tests.integration.projections import (
     LATEST,
     LATEST_TABLE,
     START_MS,
+    TOTALS,
+    TOTALS_TABLE,
     Projections,
     event,
 )
@@ -57,3 +59,36 @@ def test_offsets_and_waits_are_named_by_projection(projections: Projections) -> 
         "1 finding (1 projection_offset_ahead); first: projection_offset_ahead: a projection"
         in line
     )
+
+
+def test_a_time_bucket_with_another_number_of_rows_than_were_written_is_told(
+    projections: Projections,
+) -> None:
+    journal = projections.journal
+    projections.define(TOTALS, TOTALS_TABLE)
+    projections.insert(
+        *(event("a", 2 * hour + n, hour + 0.1 * n, "red", kind=kind, amount=1)
+          for hour in range(3) for n, kind in ((1, "in"), (2, "out")))
+    )  # fmt: skip
+    projections.validated(0, 1, 2)
+    assert projections.run(0, 3).status == 0
+    [lost, added] = (START_MS + hour * HOUR_MS for hour in (0, 2))
+    journal.control.execute(
+        f"DELETE FROM {journal.keyspace}.totals WHERE time_bucket = ? AND kind = ?", (lost, "in")
+    )
+    journal.insert("totals", [{"time_bucket": added, "kind": "other", "n": 1, "total": 1}])
+
+    def found() -> set[tuple[str, str, int]]:
+        result = journal.run(
+            "validate",
+            *window(0, 3),
+            *("--layer", "projections"),
+            PROJECTIONS_DIR=str(projections.directory),
+        )
+        assert result.status == 0, result.stderr
+        rows = journal.own_rows("finding")
+        return {(row["check_name"], row["tag"], row["number"]) for row in rows}
+
+    assert found() == {("projection_rows_differ", "totals", bucket) for bucket in (lost, added)}
+    assert projections.run(0, 3, "--force").status == 0
+    assert found() == set()
