@@ -1,0 +1,1 @@
+"""Replicating topics of kafka-journal into its tables."""

@@ -1,0 +1,270 @@
+"""What the actions on a journal make of it, one after the other, however they are cut into runs.
+
+kafka-journal's replicator first thins out the actions of a poll, so what it leaves in a head
+depends on where its polls end: it keeps the larger of two deletes with that one's offset, and the
+origin of the first append that it has kept. Here each action does what it does alone. What a
+reader sees is the same, and a run that is killed and cut differently afterwards ends as one that
+was left alone.
+
+Source: com.evolution.kafka.journal.eventual.cassandra.ReplicatedCassandra (11.0.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
+from tidemark.kafka_journal.wire.action import ActionType
+from tidemark.partitioning import columns
+from tidemark.replication.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEADS, LIFE
+from tidemark.spark.shapes import shaped
+
+_STATE = f"struct<head:{HEAD},lives:array<{LIFE}>,deletions:array<{DELETION}>>"
+_JOURNAL = ("topic", "id")
+_FIELDS = (
+    *("offset", "first_offset", "partition", "action", "to", "first_nr", "last_nr"),
+    *("expire_after", "expire_on", "origin", "segment", "record_id"),
+)
+"""Of a change. The first sorts."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What all actions of a run have in common.
+
+    Attributes:
+        at: the time of the run.
+        zone: the time zone of the dates on which journals expire.
+        segment_size: number of events in a segment of journal whose head is made now.
+    """
+
+    at: datetime
+    zone: str
+    segment_size: int
+
+
+@shaped(actions=ACTIONS, heads=HEADS, returns=FOLDED)
+def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
+    """Fold the actions on each journal into its head.
+
+    Args:
+        actions: what there is behind the pointers; all actions on a journal have one partition.
+        heads: the heads of these journals, as far as there are any.
+        batch: what the actions have in common.
+
+    Returns:
+        One row for each journal with an action that its head has not seen yet.
+    """
+    stored = actions.join(heads.withColumnRenamed("head", "before"), list(_JOURNAL), "left")
+    seen = F.col("before")["offset"]
+    is_purge = F.col("action") == ActionType.PURGE.value
+    unseen = stored.where(
+        seen.isNull() | (F.col("offset") > seen) | (is_purge & (F.col("offset") == seen))
+    )
+    changes = (
+        _changes(unseen, batch)
+        .groupBy(*_JOURNAL)
+        .agg(
+            F.first("before").alias("before"),
+            F.sort_array(F.collect_list(F.struct(*_FIELDS))).alias("changes"),
+        )
+    )
+    begin = F.struct(
+        F.col("before").alias("head"),
+        F.when(F.col("before").isNull(), F.array())
+        .otherwise(F.array(_life(F.lit(-1), F.col("before"))))
+        .alias("lives"),
+        F.array().alias("deletions"),
+    ).cast(_STATE)
+    end = F.aggregate("changes", begin, lambda state, change: _next(state, change, batch))
+    told = changes.select(*_JOURNAL, "before", end.alias("end"))
+    parts = [F.col("end")[name].alias(name) for name in ("head", "lives", "deletions")]
+    return told.select(*_JOURNAL, "before", *parts)
+
+
+def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
+    """Return the actions with the appends between two others as one."""
+    in_order = Window.partitionBy(*_JOURNAL).orderBy("offset")
+    is_append = F.col("action") == ActionType.APPEND.value
+    runs = actions.withColumn("run", F.sum(F.when(is_append, 0).otherwise(1)).over(in_order))
+    last = [
+        F.max_by(name, "offset").alias(name)
+        for name in ("partition", "to", "last_nr", "expire_after")
+    ]
+    first = [F.min_by(name, "offset").alias(name) for name in ("first_nr", "origin")]
+    whole = runs.groupBy(*_JOURNAL, "run", "action").agg(
+        F.min("offset").alias("first_offset"),
+        F.max("offset").alias("offset"),
+        *last,
+        *first,
+        F.first("before").alias("before"),
+    )
+    later = F.timestamp_micros(
+        F.unix_micros(F.lit(batch.at)) + (F.col("expire_after") / 1000).cast("bigint")
+    )
+    named = F.concat_ws("\0", "topic", "partition", "id", "first_offset")
+    return whole.withColumns(
+        {
+            "expire_on": F.to_date(F.from_utc_timestamp(later, batch.zone)),
+            "segment": columns.head_segment(F.col("id"), SEGMENTS),
+            "record_id": _uuid(named),
+        }
+    )
+
+
+def _next(state: Column, change: Column, batch: Batch) -> Column:
+    """Return the state behind a change."""
+    action = change["action"]
+    return (
+        F.when(action == ActionType.APPEND.value, _appended(state, change, batch))
+        .when(action == ActionType.DELETE.value, _deleted(state, change, batch))
+        .otherwise(_purged(state, change))
+    )
+
+
+def _appended(state: Column, change: Column, batch: Batch) -> Column:
+    head = state["head"]
+    is_new = head.isNull()
+    before_first = F.when(change["first_nr"] > 1, change["first_nr"] - 1)
+    after = _head(
+        segment=F.coalesce(head["segment"], change["segment"]),
+        partition=change["partition"],
+        offset=change["offset"],
+        segment_size=F.coalesce(head["segment_size"], F.lit(batch.segment_size)),
+        seq_nr=change["last_nr"],
+        delete_to=F.when(is_new, before_first).otherwise(head["delete_to"]),
+        expire_after=change["expire_after"],
+        expire_on=change["expire_on"],
+        record_id=F.when(is_new, change["record_id"]).otherwise(head["record_id"]),
+        origin=F.when(is_new, change["origin"]).otherwise(head["origin"]),
+        is_new=is_new | head["is_new"],
+    )
+    return _state(after, _lives(state, after, is_new, change["first_offset"]), state["deletions"])
+
+
+def _deleted(state: Column, change: Column, batch: Batch) -> Column:
+    """Return the state behind a delete, which makes a head where there is none.
+
+    Of a head that there is, `delete_to` may go down, and `seq_nr` up to an old `delete_to`.
+    """
+    head, to = state["head"], change["to"]
+    is_new = head.isNull()
+    old_to = F.coalesce(head["delete_to"], F.lit(0).cast("bigint"))
+    seq_nr = F.greatest(head["seq_nr"], old_to)
+    after = _head(
+        segment=F.coalesce(head["segment"], change["segment"]),
+        partition=F.coalesce(head["partition"], change["partition"]),
+        offset=change["offset"],
+        segment_size=F.coalesce(head["segment_size"], F.lit(batch.segment_size)),
+        seq_nr=F.when(is_new, to).otherwise(seq_nr),
+        delete_to=F.when(is_new, to).otherwise(F.least(to, seq_nr)),
+        expire_after=head["expire_after"],
+        expire_on=head["expire_on"],
+        record_id=head["record_id"],
+        origin=F.when(is_new, change["origin"]).otherwise(head["origin"]),
+        is_new=is_new | head["is_new"],
+    )
+    up_to = F.least(to, head["seq_nr"])
+    size = _size(head)
+    deletion = _deletion(
+        change["offset"],
+        columns.journal_segment(old_to + 1, size),
+        columns.journal_segment(up_to, size),
+        F.when(up_to < head["seq_nr"], up_to),
+        is_purge=False,
+    )
+    deletions = F.when(
+        ~is_new & (old_to + 1 <= up_to), F.concat(state["deletions"], F.array(deletion))
+    ).otherwise(state["deletions"])
+    return _state(after, _lives(state, after, is_new, change["first_offset"]), deletions)
+
+
+def _purged(state: Column, change: Column) -> Column:
+    """Return the state behind a purge, which does nothing where there is no head.
+
+    What a purge or delete may have left by a crash lies near `delete_to`, so the segments beside
+    those of the events go as well.
+    """
+    head = state["head"]
+    seq_nr, to, size = head["seq_nr"], head["delete_to"], _size(head)
+    low = F.when(to.isNull(), F.lit(1)).otherwise(F.least(seq_nr, to))
+    high = F.greatest(seq_nr, to)
+    first = columns.journal_segment(F.greatest(low, F.lit(1)), size)
+    last = columns.journal_segment(F.greatest(high, F.lit(1)), size)
+    deletion = _deletion(
+        change["offset"],
+        F.greatest(first - 1, F.lit(0).cast("bigint")),
+        last + 1,
+        F.lit(None),
+        is_purge=True,
+    )
+    gone = _state(F.lit(None), state["lives"], F.concat(state["deletions"], F.array(deletion)))
+    return F.when(head.isNull(), state).otherwise(gone)
+
+
+def _lives(state: Column, head: Column, is_new: Column, offset: Column) -> Column:
+    begun = F.concat(state["lives"], F.array(_life(offset, head)))
+    return F.when(is_new, begun).otherwise(state["lives"])
+
+
+def _life(offset: Column, head: Column) -> Column:
+    return F.struct(
+        offset.cast("bigint").alias("offset"),
+        _size(head).alias("segment_size"),
+        head["record_id"].alias("record_id"),
+    ).cast(LIFE)
+
+
+def _size(head: Column) -> Column:
+    """Return the segment size of a head as readers take it."""
+    return F.when(head["segment_size"] >= 2, head["segment_size"]).otherwise(DEFAULT_SEGMENT_SIZE)
+
+
+def _head(**fields: Column) -> Column:
+    return F.struct(*(value.alias(name) for name, value in fields.items())).cast(HEAD)
+
+
+def _deletion(
+    offset: Column, first: Column, last: Column, up_to: Column, *, is_purge: bool
+) -> Column:
+    return F.struct(
+        offset.alias("offset"),
+        first.alias("first"),
+        last.alias("last"),
+        up_to.cast("bigint").alias("up_to"),
+        F.lit(is_purge).alias("is_purge"),
+    ).cast(DELETION)
+
+
+def _state(head: Column, lives: Column, deletions: Column) -> Column:
+    return F.struct(
+        head.cast(HEAD).alias("head"), lives.alias("lives"), deletions.alias("deletions")
+    ).cast(_STATE)
+
+
+def _uuid(name: Column) -> Column:
+    """Return the text of a UUID of version 3 that follows from a name.
+
+    kafka-journal draws one at random. A task of Spark that is repeated, and a run after a crash,
+    have to come to the same.
+    """
+    digits = F.md5(name.cast("binary"))
+    variant = F.element_at(
+        F.array(*map(F.lit, "89ab")), F.conv(F.substring(digits, 17, 1), 16, 10).cast("int") % 4 + 1
+    )
+    return F.concat(
+        F.substring(digits, 1, 8),
+        F.lit("-"),
+        F.substring(digits, 9, 4),
+        F.lit("-3"),
+        F.substring(digits, 14, 3),
+        F.lit("-"),
+        variant,
+        F.substring(digits, 18, 3),
+        F.lit("-"),
+        F.substring(digits, 21, 12),
+    )

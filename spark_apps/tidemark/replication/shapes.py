@@ -1,0 +1,42 @@
+"""The frames of a replication: what records do, and what comes of it."""
+
+from __future__ import annotations
+
+from tidemark.spark.shapes import Shape
+
+JOURNAL: Shape = {"topic": "string", "id": "string"}
+"""The key of a journal."""
+ACTIONS: Shape = {
+    **JOURNAL,
+    "partition": "int",
+    "offset": "bigint",
+    "action": "string",
+    "to": "bigint",
+    "first_nr": "bigint",
+    "last_nr": "bigint",
+    "expire_after": "bigint",
+    "origin": "string",
+}
+"""Appends with the seq nrs of their first and last event and their expiry in nanoseconds, deletes
+with the seq nr that they delete up to, and purges; each with its Kafka offset."""
+HEAD = (
+    "struct<segment:bigint,partition:int,offset:bigint,segment_size:int,seq_nr:bigint,"
+    "delete_to:bigint,expire_after:bigint,expire_on:date,record_id:string,origin:string,"
+    "is_new:boolean>"
+)
+"""A row of metajournal. `is_new`: the row was not there before the actions."""
+DELETION = "struct<offset:bigint,first:bigint,last:bigint,up_to:bigint,is_purge:boolean>"
+"""Whole segments `first` to `last` of journal; with `up_to`, of the last one only up to this seq
+nr. Whatever actions of a lower offset have written is deleted."""
+LIFE = "struct<offset:bigint,segment_size:int,record_id:string>"
+"""How events of this offset and higher ones are written, until the next life begins."""
+HEADS: Shape = {**JOURNAL, "head": HEAD}
+FOLDED: Shape = {
+    **JOURNAL,
+    "before": HEAD,
+    "head": HEAD,
+    "lives": f"array<{LIFE}>",
+    "deletions": f"array<{DELETION}>",
+}
+"""What the actions make of a journal: its head `before` and after them, either null if there is
+none."""

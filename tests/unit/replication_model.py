@@ -1,0 +1,95 @@
+"""A model of kafka-journal's replicator by loops: one action at a time, in the order of Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+
+class Action(NamedTuple):
+    """An action; of an append `numbers` has the seq nrs of its events."""
+
+    offset: int
+    kind: str
+    numbers: tuple[int, ...] = ()
+    to: int | None = None
+    days: int | None = None
+    origin: str | None = None
+
+
+@dataclass(frozen=True)
+class Head:
+    """A row of metajournal, without what does not depend on the actions."""
+
+    offset: int
+    size: int
+    seq_nr: int
+    delete_to: int | None
+    days: int | None
+    origin: str | None
+    record: int | None
+    """Offset of the append that made it."""
+
+
+@dataclass
+class Stored:
+    """A journal: its head, and the offset and the head's record of each event's row by
+    (segment, seq nr, offset)."""
+
+    head: Head | None = None
+    rows: dict[tuple[int, int, int], int | None] = field(default_factory=dict)
+
+    def copy(self) -> Stored:
+        """Return a copy that changes alone."""
+        return Stored(self.head, dict(self.rows))
+
+    def apply(self, actions: Sequence[Action], size: int) -> None:
+        """Apply actions; heads that are made have this segment size."""
+        for action in actions:
+            getattr(self, f"_{action.kind}")(action, size)
+
+    def _append(self, action: Action, size: int) -> None:
+        head = self.head
+        if head is None:
+            first = action.numbers[0]
+            below = first - 1 if first > 1 else None
+            head = Head(*(action.offset, size, 0, below, None, action.origin), record=action.offset)
+        elif action.offset <= head.offset:
+            return
+        for number in action.numbers:
+            self.rows[((number - 1) // head.size, number, action.offset)] = head.record
+        self.head = replace(head, offset=action.offset, seq_nr=action.numbers[-1], days=action.days)
+
+    def _delete(self, action: Action, size: int) -> None:
+        head, to = self.head, action.to
+        assert to is not None
+        if head is None:
+            self.head = Head(action.offset, size, to, to, None, action.origin, None)
+            return
+        if action.offset <= head.offset:
+            return
+        seq_nr = max(head.seq_nr, head.delete_to or 0)
+        self.head = replace(head, offset=action.offset, seq_nr=seq_nr, delete_to=min(to, seq_nr))
+        first, last = (head.delete_to or 0) + 1, min(to, head.seq_nr)
+        if first > last:
+            return
+        segments = [(number - 1) // head.size for number in (first, last)]
+        for segment, number, offset in list(self.rows):
+            is_whole = segment < segments[1] or last >= head.seq_nr
+            if segments[0] <= segment <= segments[1] and (is_whole or number <= last):
+                del self.rows[segment, number, offset]
+
+    def _purge(self, action: Action, size: int) -> None:
+        head = self.head
+        if head is None or action.offset < head.offset:
+            return
+        to = head.delete_to
+        low, high = (1, head.seq_nr) if to is None else sorted((to, head.seq_nr))
+        segments = ((low - 1) // head.size - 1, (high - 1) // head.size + 1)
+        self.rows = {
+            key: record
+            for key, record in self.rows.items()
+            if not segments[0] <= key[0] <= segments[1]
+        }
+        self.head = None

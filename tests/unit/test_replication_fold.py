@@ -1,0 +1,254 @@
+"""What the actions on journals make of them, by Spark and by a model with loops."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from hashlib import md5
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import strategies as st
+from pyspark.sql import Row, SparkSession
+
+from tests.unit.conftest import Examples
+from tests.unit.replication_model import Action, Stored
+from tidemark.kafka_journal.tables import SEGMENTS
+from tidemark.partitioning.keys import head_segment
+from tidemark.replication.fold import Batch, folded
+from tidemark.spark.local_rows import local_rows
+
+DAY = 86_400 * 10**9
+AT = datetime(2024, 3, 1, 23, 30, tzinfo=UTC)
+ZONE = "Europe/Berlin"
+TODAY = date(2024, 3, 2)
+SIZES = (2, 3)
+ACTIONS = (
+    "topic string, id string, partition int, offset bigint, action string, to bigint,"
+    " first_nr bigint, last_nr bigint, expire_after bigint, origin string"
+)
+HEADS = (
+    "topic string, id string, segment bigint, partition int, offset bigint, segment_size int,"
+    " seq_nr bigint, delete_to bigint, expire_after bigint, expire_on date, record_id string,"
+    " origin string"
+)
+Key = tuple[int, int, int]
+"""(segment, seq nr, offset) of a row of journal."""
+
+
+def fold(
+    spark: SparkSession, stored: dict[str, Stored], actions: dict[str, Sequence[Action]], size: int
+) -> dict[str, Row]:
+    """Fold the actions on each journal into its stored head; return those that have changed."""
+    records = [
+        ("t", name, 3, a.offset, a.kind, a.to, *_ends(a.numbers), a.days and a.days * DAY, a.origin)
+        for name, of_id in actions.items()
+        for a in of_id
+    ]
+    heads = [
+        (
+            *("t", name, 77, 3, head.offset, head.size, head.seq_nr, head.delete_to),
+            head.days and head.days * DAY,
+            head.days and TODAY + timedelta(days=head.days),
+            None if head.record is None else record_id(name, head.record),
+            head.origin,
+        )
+        for name, one in stored.items()
+        if (head := one.head) is not None
+    ]
+    fields = ", ".join(f"'{name}', {name}" for name in _names(HEADS)[2:])
+    frame = local_rows(spark, heads, HEADS).selectExpr(
+        "topic", "id", f"named_struct({fields}, 'is_new', false) AS head"
+    )
+    found = folded(local_rows(spark, records, ACTIONS), frame, Batch(AT, ZONE, size)).collect()
+    result = {row["id"]: row for row in found}
+    assert len(result) == len(found)
+    return result
+
+
+def record_id(name: str, offset: int) -> str:
+    """Return the UUID of a head, from the name of its first record."""
+    digest = bytearray(md5("\0".join(["t", "3", name, str(offset)]).encode()).digest())
+    digest[6] = digest[6] & 0x0F | 0x30
+    digest[8] = digest[8] & 0x3F | 0x80
+    return str(UUID(bytes=bytes(digest)))
+
+
+def left(name: str, before: Stored, actions: Sequence[Action], row: Row | None) -> dict[str, Any]:
+    """Return what is stored after the writes that a folded journal asks for."""
+    rows: dict[Key, str | None] = {
+        key: None if record is None else record_id(name, record)
+        for key, record in before.rows.items()
+    }
+    if row is None:
+        head = _head(before, name)
+        return {"head": head, "rows": rows}
+    seen = -1 if before.head is None else before.head.offset
+    for action in actions:
+        if action.kind == "append" and action.offset > seen:
+            life = [one for one in row["lives"] if one["offset"] <= action.offset][-1]
+            for number in action.numbers:
+                segment = (number - 1) // life["segment_size"]
+                rows[segment, number, action.offset] = life["record_id"]
+    kept = {
+        (segment, number, offset): record
+        for (segment, number, offset), record in rows.items()
+        if not any(
+            offset <= d["offset"]
+            and d["first"] <= segment <= d["last"]
+            and (d["up_to"] is None or segment < d["last"] or number <= d["up_to"])
+            for d in row["deletions"]
+        )
+    }
+    return {"head": row["head"] and row["head"].asDict(), "rows": kept}
+
+
+def _head(stored: Stored, name: str) -> dict[str, Any] | None:
+    """Return the head of a journal of the model as a row of metajournal."""
+    head = stored.head
+    if head is None:
+        return None
+    return {
+        "partition": 3,
+        "offset": head.offset,
+        "segment_size": head.size,
+        "seq_nr": head.seq_nr,
+        "delete_to": head.delete_to,
+        "expire_after": head.days and head.days * DAY,
+        "expire_on": head.days and TODAY + timedelta(days=head.days),
+        "record_id": None if head.record is None else record_id(name, head.record),
+        "origin": head.origin,
+    }
+
+
+def _ends(numbers: Sequence[int]) -> tuple[int | None, int | None]:
+    return (numbers[0], numbers[-1]) if numbers else (None, None)
+
+
+def _names(schema: str) -> list[str]:
+    return [column.split()[0] for column in schema.split(",")]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Action], int, set[int]]:
+    """Draw the actions on a journal in the order of Kafka, where a run before has ended, and the
+    numbers of rows that a crash has left."""
+    number, actions = 0, []
+    for offset in range(draw(st.integers(1, 9))):
+        kind = draw(st.sampled_from(["append"] * 4 + ["delete"] * 3 + ["purge"]))
+        origin = draw(st.sampled_from(["here", "there", None]))
+        if kind == "append":
+            # Writers leave numbers out, and another begins anew.
+            first = max(1, number + draw(st.sampled_from([1, 1, 1, 2, 5, -2])))
+            number = first + draw(st.integers(0, 3))
+            numbers = tuple(range(first, number + 1))
+            days = draw(st.sampled_from([None, None, 1, 2]))
+            actions.append(Action(offset * 2, kind, numbers, days=days, origin=origin))
+        else:
+            to = draw(st.integers(1, max(number, 1) + 3)) if kind == "delete" else None
+            actions.append(Action(offset * 2, kind, to=to, origin=origin))
+    left_over = draw(st.sets(st.integers(1, 20), max_size=3))
+    return actions, draw(st.integers(0, len(actions))), left_over
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_actions_end_as_one_after_the_other_wherever_runs_end(
+    spark: SparkSession, examples: Examples, size: int
+) -> None:
+    drawn = {f"id {place}": history for place, history in enumerate(examples(histories(), 400))}
+    before, replayed, expected = {}, {}, {}
+    for name, (actions, cut, left_over) in drawn.items():
+        before[name] = Stored(rows={((nr - 1) // 2, nr, -1): None for nr in left_over})
+        before[name].apply(actions[:cut], 2)
+        # A run that has died behind its heads leaves the pointer where it was.
+        replayed[name] = actions if before[name].head is not None else actions[cut:]
+        expected[name] = before[name].copy()
+        expected[name].apply(actions[cut:], size)
+    found = fold(spark, before, replayed, size)
+    for name, history in drawn.items():
+        result = left(name, before[name], replayed[name], found.get(name))
+        if result["head"] is not None:
+            head = {key: result["head"][key] for key in _head_names()}
+            result["head"] = head
+        rows = {
+            key: None if record is None else record_id(name, record)
+            for key, record in expected[name].rows.items()
+        }
+        told = {"head": _head(expected[name], name), "rows": rows}
+        assert (history, before[name], result) == (history, before[name], told)
+
+
+def _head_names() -> list[str]:
+    return [name for name in _names(HEADS)[2:] if name != "segment"]
+
+
+def test_heads_are_found_where_they_were_and_made_where_readers_look_first(
+    spark: SparkSession,
+) -> None:
+    old = Stored()
+    old.apply([Action(0, "append", (1,))], 2)
+    append = [Action(2, "append", (2,))]
+    found = fold(spark, {"old": old}, {"old": append, "new": append}, 2)
+    assert {
+        name: (row["head"]["segment"], row["head"]["is_new"]) for name, row in found.items()
+    } == {
+        "old": (77, False),
+        "new": (head_segment("new", SEGMENTS), True),
+    }
+
+
+def test_repeat_purge_for_same_offset(spark: SparkSession) -> None:
+    stored = Stored()
+    stored.apply([Action(4, "append", (1,))], 2)
+    found = fold(spark, {"id": stored}, {"id": [Action(4, "purge")]}, 2)
+    assert left("id", stored, [], found["id"]) == {"head": None, "rows": {}}
+
+
+def test_a_reader_sees_what_the_batches_of_the_replicator_leave(spark: SparkSession) -> None:
+    """The batches are those of BatchSpec.
+
+    What two deletes of a journal without a head leave depends on where upstream's polls end: it
+    makes one of them if they come together, and the second changes the first one's head if not.
+    """
+    file = Path(__file__).parent / "data" / "kafka_journal_batch_cases.json"
+    cases = {str(place): case for place, case in enumerate(json.loads(file.read_text())["cases"])}
+    actions = {
+        name: [_action(one) for one in case["actions"] if one["action"] != "mark"]
+        for name, case in cases.items()
+    }
+    found = fold(spark, {}, actions, 2)
+    alike = 0
+    for name, case in cases.items():
+        by_offset = {action.offset: action for action in actions[name]}
+        batched, polled = Stored(), Stored()
+        for batch in case["batches"]:
+            offsets = batch.get("records", [batch["offset"]])
+            batched.apply([by_offset[offset] for offset in offsets], 2)
+        polled.apply(actions[name], 2)
+        is_only_deletes = len(actions[name]) > 1 and {a.kind for a in actions[name]} == {"delete"}
+        alike += not is_only_deletes
+        expected = polled if is_only_deletes else batched
+        result = left(name, Stored(), actions[name], found.get(name))
+        assert (case, _readable(result["head"], result["rows"])) == (
+            case,
+            _readable(_head(expected, name), expected.rows),
+        )
+    assert (len(cases), alike) == (30, 27)
+
+
+def _action(written: Mapping[str, Any]) -> Action:
+    kind = written["action"]
+    numbers = tuple(range(written["from"], written["to"] + 1)) if kind == "append" else ()
+    return Action(written["offset"], kind, numbers, to=None if numbers else written.get("to"))
+
+
+def _readable(head: dict[str, Any] | None, rows: Mapping[Key, Any]) -> tuple[Any, ...]:
+    """Return what a reader takes of a head, and the numbers of the events that it finds."""
+    if head is None:
+        return (None, [])
+    deleted_to = head["delete_to"] or 0
+    numbers = sorted(number for _, number, _ in rows if number > deleted_to)
+    return ((head["seq_nr"], head["delete_to"]), numbers)
