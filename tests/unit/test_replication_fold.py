@@ -40,7 +40,10 @@ Key = tuple[int, int, int]
 
 
 def fold(
-    spark: SparkSession, stored: dict[str, Stored], actions: dict[str, Sequence[Action]], size: int
+    spark: SparkSession,
+    stored: Mapping[str, Stored],
+    actions: Mapping[str, Sequence[Action]],
+    size: int,
 ) -> dict[str, Row]:
     """Fold the actions on each journal into its stored head; return those that have changed."""
     records = [
