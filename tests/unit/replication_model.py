@@ -23,13 +23,18 @@ class Head:
     """A row of metajournal, without what does not depend on the actions."""
 
     offset: int
-    size: int
+    size: int | None
     seq_nr: int
     delete_to: int | None
     days: int | None
     origin: str | None
     record: int | None
     """Offset of the append that made it."""
+
+    def segment(self, number: int) -> int:
+        """Return the segment of an event; a head of the model's own has a size."""
+        assert self.size is not None
+        return (number - 1) // self.size
 
 
 @dataclass
@@ -58,7 +63,7 @@ class Stored:
         elif action.offset <= head.offset:
             return
         for number in action.numbers:
-            self.rows[((number - 1) // head.size, number, action.offset)] = head.record
+            self.rows[(head.segment(number), number, action.offset)] = head.record
         self.head = replace(head, offset=action.offset, seq_nr=action.numbers[-1], days=action.days)
 
     def _delete(self, action: Action, size: int) -> None:
@@ -74,7 +79,7 @@ class Stored:
         first, last = (head.delete_to or 0) + 1, min(to, head.seq_nr)
         if first > last:
             return
-        segments = [(number - 1) // head.size for number in (first, last)]
+        segments = [head.segment(number) for number in (first, last)]
         for segment, number, offset in list(self.rows):
             is_whole = segment < segments[1] or last >= head.seq_nr
             if segments[0] <= segment <= segments[1] and (is_whole or number <= last):
@@ -86,7 +91,7 @@ class Stored:
             return
         to = head.delete_to
         low, high = (1, head.seq_nr) if to is None else sorted((to, head.seq_nr))
-        segments = ((low - 1) // head.size - 1, (high - 1) // head.size + 1)
+        segments = (head.segment(low) - 1, head.segment(high) + 1)
         self.rows = {
             key: record
             for key, record in self.rows.items()

@@ -14,6 +14,7 @@ from tests.unit.conftest import Examples
 from tests.unit.key_vectors import EVENT_SEGMENTS, HEAD_SEGMENTS
 from tidemark.inspection.kafka_journal import checks
 from tidemark.inspection.kafka_journal.rules import journal_findings
+from tidemark.kafka_journal import segment_size
 from tidemark.partitioning import columns, keys
 
 HEADS = (
@@ -50,6 +51,14 @@ def test_segments_agree_in_both_forms(spark: SparkSession) -> None:
         columns.journal_segment(F.col("seq_nr"), F.col("size")).alias("segment"), "expected"
     ).collect()
     assert [row["segment"] for row in of_events] == [row["expected"] for row in of_events]
+
+
+def test_sizes_of_segments_agree_in_both_forms(spark: SparkSession) -> None:
+    vectors = [(None, 10_000), (-1, 10_000), (0, 10_000), (1, 10_000), (2, 2), (2**31 - 1,) * 2]
+    assert [segment_size.of_value(stored) for stored, _ in vectors] == [size for _, size in vectors]
+    frame = spark.createDataFrame(vectors, "stored int, size int")
+    rows = frame.select(segment_size.of_column(F.col("stored")).alias("found"), "size").collect()
+    assert [row["found"] for row in rows] == [row["size"] for row in rows]
 
 
 class Stored(NamedTuple):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from tests.unit.conftest import Examples
-from tests.unit.replication_model import Action, Stored
+from tests.unit.replication_model import Action, Head, Stored
 from tidemark.kafka_journal.tables import SEGMENTS
 from tidemark.partitioning.keys import head_segment
 from tidemark.replication.fold import Batch, folded
@@ -35,6 +35,9 @@ HEADS = (
     " seq_nr bigint, delete_to bigint, expire_after bigint, expire_on date, record_id string,"
     " origin string"
 )
+FIELDS = [column.split()[0] for column in HEADS.split(",")][2:]
+HEAD_NAMES = [name for name in FIELDS if name != "segment"]
+"""What the model knows of a head."""
 Key = tuple[int, int, int]
 """(segment, seq nr, offset) of a row of journal."""
 
@@ -62,7 +65,7 @@ def fold(
         for name, one in stored.items()
         if (head := one.head) is not None
     ]
-    fields = ", ".join(f"'{name}', {name}" for name in _names(HEADS)[2:])
+    fields = ", ".join(f"'{name}', {name}" for name in FIELDS)
     frame = local_rows(spark, heads, HEADS).selectExpr(
         "topic", "id", f"named_struct({fields}, 'is_new', false) AS head"
     )
@@ -87,8 +90,7 @@ def left(name: str, before: Stored, actions: Sequence[Action], row: Row | None) 
         for key, record in before.rows.items()
     }
     if row is None:
-        head = _head(before, name)
-        return {"head": head, "rows": rows}
+        return {"head": _head(before, name), "rows": rows}
     seen = -1 if before.head is None else before.head.offset
     for action in actions:
         if action.kind == "append" and action.offset > seen:
@@ -106,7 +108,8 @@ def left(name: str, before: Stored, actions: Sequence[Action], row: Row | None) 
             for d in row["deletions"]
         )
     }
-    return {"head": row["head"] and row["head"].asDict(), "rows": kept}
+    head = row["head"]
+    return {"head": head and {name: head[name] for name in HEAD_NAMES}, "rows": kept}
 
 
 def _head(stored: Stored, name: str) -> dict[str, Any] | None:
@@ -129,10 +132,6 @@ def _head(stored: Stored, name: str) -> dict[str, Any] | None:
 
 def _ends(numbers: Sequence[int]) -> tuple[int | None, int | None]:
     return (numbers[0], numbers[-1]) if numbers else (None, None)
-
-
-def _names(schema: str) -> list[str]:
-    return [column.split()[0] for column in schema.split(",")]
 
 
 @st.composite
@@ -173,19 +172,12 @@ def test_actions_end_as_one_after_the_other_wherever_runs_end(
     found = fold(spark, before, replayed, size)
     for name, history in drawn.items():
         result = left(name, before[name], replayed[name], found.get(name))
-        if result["head"] is not None:
-            head = {key: result["head"][key] for key in _head_names()}
-            result["head"] = head
         rows = {
             key: None if record is None else record_id(name, record)
             for key, record in expected[name].rows.items()
         }
         told = {"head": _head(expected[name], name), "rows": rows}
         assert (history, before[name], result) == (history, before[name], told)
-
-
-def _head_names() -> list[str]:
-    return [name for name in _names(HEADS)[2:] if name != "segment"]
 
 
 def test_heads_are_found_where_they_were_and_made_where_readers_look_first(
@@ -201,6 +193,19 @@ def test_heads_are_found_where_they_were_and_made_where_readers_look_first(
         "old": (77, False),
         "new": (head_segment("new", SEGMENTS), True),
     }
+
+
+@pytest.mark.parametrize("size", [None, 1])
+def test_a_head_without_a_segment_size_keeps_none_and_is_read_with_the_default(
+    spark: SparkSession, size: int | None
+) -> None:
+    head = Head(0, size, seq_nr=2, delete_to=None, days=None, origin=None, record=0)
+    actions = [Action(2, "append", (3,)), Action(4, "delete", to=1)]
+    row = fold(spark, {"id": Stored(head)}, {"id": actions}, 3)["id"]
+    assert row["head"]["segment_size"] == size
+    assert [life["segment_size"] for life in row["lives"]] == [10_000]
+    [deletion] = row["deletions"]
+    assert (deletion["first"], deletion["last"], deletion["up_to"]) == (0, 0, 1)
 
 
 def test_repeat_purge_for_same_offset(spark: SparkSession) -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables, table
-from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, METAJOURNAL
+from tidemark.kafka_journal import segment_size
+from tidemark.kafka_journal.tables import JOURNAL_KEY, METAJOURNAL
 from tidemark.settings import Settings
 from tidemark.spark.shapes import Shape, shaped
 
@@ -30,7 +31,6 @@ POINTER = TableShape(
     columns={"topic": "text", "partition": "int", "offset": "bigint"},
     partition_key=("topic", "partition"),
 )
-JOURNAL_KEY: Shape = {"topic": "string", "id": "string"}
 EXPIRED: Shape = {
     **JOURNAL_KEY,
     "head_segment": "bigint",
@@ -105,12 +105,11 @@ def expired_heads(
     is_over = F.col("expire_on") <= F.lit(last)
     if topics:
         is_over = is_over & F.col("topic").isin(*topics)
-    size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
     return heads.where(is_over).select(
         "topic",
         "id",
         F.col("segment").alias("head_segment"),
-        F.coalesce(size, F.lit(DEFAULT_SEGMENT_SIZE)).alias("segment_size"),
+        segment_size.of_column(F.col("segment_size")).alias("segment_size"),
         "partition",
         "offset",
         "seq_nr",

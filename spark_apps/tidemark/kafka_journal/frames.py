@@ -7,7 +7,8 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.journal import shapes
-from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
+from tidemark.kafka_journal import segment_size
+from tidemark.kafka_journal.tables import SEGMENTS
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
@@ -61,12 +62,10 @@ def heads(spark: SparkSession, settings: Settings, topic: str) -> DataFrame:
         "delete_to",
         "seq_nr",
     )
-    # Upstream's reader ignores smaller sizes, too (docs/real-systems.md, "Tables").
-    size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
     return stored.select(
         F.col("id").alias("persistence_id"),
         "topic",
-        F.coalesce(size, F.lit(DEFAULT_SEGMENT_SIZE)).alias("segment_size"),
+        segment_size.of_column(F.col("segment_size")).alias("segment_size"),
         F.coalesce("delete_to", F.lit(0)).cast("bigint").alias("deleted_to"),
         F.coalesce("seq_nr", F.lit(0)).cast("bigint").alias("written_to"),
     )

@@ -11,13 +11,14 @@ from dataclasses import replace
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import TableShape, require_tables
 from tidemark.settings import Settings
+from tidemark.spark.shapes import Shape
 
 SEGMENTS = 10_000
 """Number of segments of metajournal for a topic."""
 OLD_SEGMENTS = 100
 """Number of those of older releases: a head that was written there stays there."""
-DEFAULT_SEGMENT_SIZE = 10_000
-"""Number of events in a segment of journal whose head has no segment size, or one below 2."""
+JOURNAL_KEY: Shape = {"topic": "string", "id": "string"}
+"""The key of a journal, in frames."""
 
 JOURNAL = TableShape(
     columns={

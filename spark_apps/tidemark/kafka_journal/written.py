@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE
+from tidemark.kafka_journal import segment_size
 from tidemark.settings import Settings
 from tidemark.spark.shapes import Shape, shaped
 
@@ -90,11 +90,9 @@ def _journal(settings: Settings) -> tuple[str, str]:
 
 
 def _heads(stored: DataFrame) -> DataFrame:
-    # Upstream's reader ignores smaller sizes, too (docs/real-systems.md, "Tables").
-    size = F.when(F.col("segment_size") >= 2, F.col("segment_size"))
     return stored.withColumnRenamed("id", "persistence_id").withColumns(
         {
-            "segment_size": F.coalesce(size, F.lit(DEFAULT_SEGMENT_SIZE)),
+            "segment_size": segment_size.of_column(F.col("segment_size")),
             "seq_nr": F.coalesce("seq_nr", F.lit(0)).cast("bigint"),
             "delete_to": F.coalesce("delete_to", F.lit(0)).cast("bigint"),
         }

@@ -1,10 +1,11 @@
 """What the actions on a journal make of it, one after the other, however they are cut into runs.
 
-kafka-journal's replicator first thins out the actions of a poll, so what it leaves in a head
-depends on where its polls end: it keeps the larger of two deletes with that one's offset, and the
-origin of the first append that it has kept. Here each action does what it does alone. What a
-reader sees is the same, and a run that is killed and cut differently afterwards ends as one that
-was left alone.
+kafka-journal's replicator first thins out the actions of a poll, so what it leaves depends on where
+its polls end: of two deletes in a row it does the larger, and a new head has the origin of the
+first append that was kept. Here each action does what it does alone, as if each were a poll of its
+own. So a run that is killed and cut differently afterwards ends as one that was left alone. A
+reader sees what any polls would leave, but for deletes in a row of a journal without a head: there
+the second may lower what the first has set, as in upstream when they come in two polls.
 
 Source: com.evolution.kafka.journal.eventual.cassandra.ReplicatedCassandra (11.0.0).
 """
@@ -17,19 +18,24 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE, SEGMENTS
+from tidemark.kafka_journal import segment_size
+from tidemark.kafka_journal.tables import JOURNAL_KEY, SEGMENTS
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.partitioning import columns
 from tidemark.replication.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEADS, LIFE
 from tidemark.spark.shapes import shaped
 
 _STATE = f"struct<head:{HEAD},lives:array<{LIFE}>,deletions:array<{DELETION}>>"
-_JOURNAL = ("topic", "id")
+_JOURNAL = tuple(JOURNAL_KEY)
 _FIELDS = (
     *("offset", "first_offset", "partition", "action", "to", "first_nr", "last_nr"),
     *("expire_after", "expire_on", "origin", "segment", "record_id"),
 )
 """Of a change. The first sorts."""
+_HEAD = (
+    *("segment", "partition", "offset", "segment_size", "seq_nr", "delete_to"),
+    *("expire_after", "expire_on", "record_id", "origin", "is_new"),
+)
 
 
 @dataclass(frozen=True)
@@ -103,9 +109,8 @@ def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
         *first,
         F.first("before").alias("before"),
     )
-    later = F.timestamp_micros(
-        F.unix_micros(F.lit(batch.at)) + (F.col("expire_after") / 1000).cast("bigint")
-    )
+    micros = F.call_function("div", F.col("expire_after"), F.lit(1000))
+    later = F.timestamp_micros(F.unix_micros(F.lit(batch.at)) + micros)
     named = F.concat_ws("\0", "topic", "partition", "id", "first_offset")
     return whole.withColumns(
         {
@@ -127,23 +132,21 @@ def _next(state: Column, change: Column, batch: Batch) -> Column:
 
 
 def _appended(state: Column, change: Column, batch: Batch) -> Column:
-    head = state["head"]
-    is_new = head.isNull()
-    before_first = F.when(change["first_nr"] > 1, change["first_nr"] - 1)
-    after = _head(
-        segment=F.coalesce(head["segment"], change["segment"]),
+    new = _new_head(
+        change,
+        batch,
+        delete_to=F.when(change["first_nr"] > 1, change["first_nr"] - 1),
+        record_id=change["record_id"],
+    )
+    after = _with(
+        F.coalesce(state["head"], new),
         partition=change["partition"],
         offset=change["offset"],
-        segment_size=F.coalesce(head["segment_size"], F.lit(batch.segment_size)),
         seq_nr=change["last_nr"],
-        delete_to=F.when(is_new, before_first).otherwise(head["delete_to"]),
         expire_after=change["expire_after"],
         expire_on=change["expire_on"],
-        record_id=F.when(is_new, change["record_id"]).otherwise(head["record_id"]),
-        origin=F.when(is_new, change["origin"]).otherwise(head["origin"]),
-        is_new=is_new | head["is_new"],
     )
-    return _state(after, _lives(state, after, is_new, change["first_offset"]), state["deletions"])
+    return _state(after, _lives(state, after, change), state["deletions"])
 
 
 def _deleted(state: Column, change: Column, batch: Batch) -> Column:
@@ -152,24 +155,12 @@ def _deleted(state: Column, change: Column, batch: Batch) -> Column:
     Of a head that there is, `delete_to` may go down, and `seq_nr` up to an old `delete_to`.
     """
     head, to = state["head"], change["to"]
-    is_new = head.isNull()
     old_to = F.coalesce(head["delete_to"], F.lit(0).cast("bigint"))
     seq_nr = F.greatest(head["seq_nr"], old_to)
-    after = _head(
-        segment=F.coalesce(head["segment"], change["segment"]),
-        partition=F.coalesce(head["partition"], change["partition"]),
-        offset=change["offset"],
-        segment_size=F.coalesce(head["segment_size"], F.lit(batch.segment_size)),
-        seq_nr=F.when(is_new, to).otherwise(seq_nr),
-        delete_to=F.when(is_new, to).otherwise(F.least(to, seq_nr)),
-        expire_after=head["expire_after"],
-        expire_on=head["expire_on"],
-        record_id=head["record_id"],
-        origin=F.when(is_new, change["origin"]).otherwise(head["origin"]),
-        is_new=is_new | head["is_new"],
-    )
+    held = _with(head, offset=change["offset"], seq_nr=seq_nr, delete_to=F.least(to, seq_nr))
+    after = F.coalesce(held, _new_head(change, batch, seq_nr=to, delete_to=to))
     up_to = F.least(to, head["seq_nr"])
-    size = _size(head)
+    size = segment_size.of_column(head["segment_size"])
     deletion = _deletion(
         change["offset"],
         columns.journal_segment(old_to + 1, size),
@@ -178,9 +169,10 @@ def _deleted(state: Column, change: Column, batch: Batch) -> Column:
         is_purge=False,
     )
     deletions = F.when(
-        ~is_new & (old_to + 1 <= up_to), F.concat(state["deletions"], F.array(deletion))
+        head.isNotNull() & (old_to + 1 <= up_to),
+        F.concat(state["deletions"], F.array(deletion)),
     ).otherwise(state["deletions"])
-    return _state(after, _lives(state, after, is_new, change["first_offset"]), deletions)
+    return _state(after, _lives(state, after, change), deletions)
 
 
 def _purged(state: Column, change: Column) -> Column:
@@ -190,7 +182,8 @@ def _purged(state: Column, change: Column) -> Column:
     those of the events go as well.
     """
     head = state["head"]
-    seq_nr, to, size = head["seq_nr"], head["delete_to"], _size(head)
+    seq_nr, to = head["seq_nr"], head["delete_to"]
+    size = segment_size.of_column(head["segment_size"])
     low = F.when(to.isNull(), F.lit(1)).otherwise(F.least(seq_nr, to))
     high = F.greatest(seq_nr, to)
     first = columns.journal_segment(F.greatest(low, F.lit(1)), size)
@@ -206,26 +199,35 @@ def _purged(state: Column, change: Column) -> Column:
     return F.when(head.isNull(), state).otherwise(gone)
 
 
-def _lives(state: Column, head: Column, is_new: Column, offset: Column) -> Column:
-    begun = F.concat(state["lives"], F.array(_life(offset, head)))
-    return F.when(is_new, begun).otherwise(state["lives"])
+def _lives(state: Column, head: Column, change: Column) -> Column:
+    begun = F.concat(state["lives"], F.array(_life(change["first_offset"], head)))
+    return F.when(state["head"].isNull(), begun).otherwise(state["lives"])
 
 
 def _life(offset: Column, head: Column) -> Column:
     return F.struct(
         offset.cast("bigint").alias("offset"),
-        _size(head).alias("segment_size"),
+        segment_size.of_column(head["segment_size"]).alias("segment_size"),
         head["record_id"].alias("record_id"),
     ).cast(LIFE)
 
 
-def _size(head: Column) -> Column:
-    """Return the segment size of a head as readers take it."""
-    return F.when(head["segment_size"] >= 2, head["segment_size"]).otherwise(DEFAULT_SEGMENT_SIZE)
+def _new_head(change: Column, batch: Batch, **fields: Column) -> Column:
+    """Return the head that a change makes; fields that are not named are null."""
+    fields = {
+        **{name: change[name] for name in ("segment", "partition", "offset", "origin")},
+        "segment_size": F.lit(batch.segment_size),
+        "is_new": F.lit(True),
+        **fields,
+    }
+    return F.struct(*(fields.get(name, F.lit(None)).alias(name) for name in _HEAD)).cast(HEAD)
 
 
-def _head(**fields: Column) -> Column:
-    return F.struct(*(value.alias(name) for name, value in fields.items())).cast(HEAD)
+def _with(head: Column, **fields: Column) -> Column:
+    """Return a head with other fields, null if it is."""
+    for name, value in fields.items():
+        head = head.withField(name, value)
+    return head
 
 
 def _deletion(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.spark.shapes import Shape
 
-JOURNAL: Shape = {"topic": "string", "id": "string"}
-"""The key of a journal."""
 ACTIONS: Shape = {
-    **JOURNAL,
+    **JOURNAL_KEY,
     "partition": "int",
     "offset": "bigint",
     "action": "string",
@@ -30,9 +29,9 @@ DELETION = "struct<offset:bigint,first:bigint,last:bigint,up_to:bigint,is_purge:
 nr. Whatever actions of a lower offset have written is deleted."""
 LIFE = "struct<offset:bigint,segment_size:int,record_id:string>"
 """How events of this offset and higher ones are written, until the next life begins."""
-HEADS: Shape = {**JOURNAL, "head": HEAD}
+HEADS: Shape = {**JOURNAL_KEY, "head": HEAD}
 FOLDED: Shape = {
-    **JOURNAL,
+    **JOURNAL_KEY,
     "before": HEAD,
     "head": HEAD,
     "lives": f"array<{LIFE}>",

@@ -14,7 +14,7 @@ from datetime import UTC
 
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
-from tidemark.kafka_journal.tables import DEFAULT_SEGMENT_SIZE
+from tidemark.kafka_journal import segment_size
 from tidemark.retention.kafka_journal.journals import Head, Journal
 from tidemark.settings import Settings
 from tidemark.window import to_millis
@@ -170,12 +170,11 @@ def _segments(doomed: Sequence[Doomed]) -> Iterator[tuple[int, str, str, int]]:
 
 
 def _head(row: Row) -> tuple[Head, int]:
-    size = row["segment_size"] or 0
     head = Head(
         row["topic"],
         row["id"],
         row["segment"],
-        size if size >= 2 else DEFAULT_SEGMENT_SIZE,
+        segment_size.of_value(row["segment_size"]),
         row["partition"],
         row["offset"],
         row["seq_nr"] or 0,

@@ -1,0 +1,20 @@
+"""The number of events in a segment of journal, as readers take it from a head."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+DEFAULT = 10_000
+"""Of a head that has none, or one below 2: upstream's reader ignores those, too
+(docs/real-systems.md, "Tables")."""
+
+
+def of_value(stored: int | None) -> int:
+    """Return the size that a head with this one has."""
+    return stored if stored is not None and stored >= 2 else DEFAULT
+
+
+def of_column(stored: Column) -> Column:
+    """Return the same of a column (int)."""
+    return F.when(stored >= 2, stored).otherwise(DEFAULT)
