@@ -82,7 +82,7 @@ BEGUN_FIRST = (
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that `make soak` sets."""
+    """Add the options that `make long` and `make soak` set."""
     parser.addoption("--long", action="store_true", help="also run the tests marked long")
     parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
@@ -133,9 +133,8 @@ def _room(nodeid: str) -> str:
 def _place(item: pytest.Item) -> tuple[int, int]:
     """Return what tests are sorted by: ROOMS, and in each of them BEGUN_FIRST."""
     file = item.nodeid.partition("::")[0]
-    return ROOMS.index(_room(item.nodeid)), BEGUN_FIRST.index(file) if file in BEGUN_FIRST else len(
-        BEGUN_FIRST
-    )
+    place = BEGUN_FIRST.index(file) if file in BEGUN_FIRST else len(BEGUN_FIRST)
+    return ROOMS.index(_room(item.nodeid)), place
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
