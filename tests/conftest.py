@@ -269,6 +269,7 @@ def spark(
             .config("spark.cassandra.connection.keepAliveMS", "10000")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", "2g")
+            .config("spark.locality.wait", "0s")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))

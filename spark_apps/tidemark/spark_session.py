@@ -41,15 +41,19 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         master = given.get("spark.master") or "local"
         conf = {} if given.contains("spark.ui.enabled") else ui(settings, master)
     else:
+        master = settings.spark_master
         require_java()
-        if is_local(settings.spark_master):
+        if is_local(master):
             # The first python3 on the PATH need not have what the decoders in Python import.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {
             **submission(settings),
-            **ui(settings, settings.spark_master),
+            **ui(settings, master),
             "spark.jars": ",".join(_jars(settings)),
         }
+    if is_local(master):
+        # There is no better place to wait for, and nothing that ends a wait once no task runs.
+        conf["spark.locality.wait"] = "0s"
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
@@ -13,6 +14,7 @@ from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import compare
 from tidemark.continuity.tag_views.expected import REMOVED
 from tidemark.continuity.tag_views.keys import Keys, once
+from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.reconciliation.repair.run import ACTIONS
@@ -182,9 +184,68 @@ def keys_of(spark: SparkSession, journal: Journal) -> Keys:
     )
 
 
+def moved(row: Row, hours: int) -> Row:
+    """Return the row in another time bucket."""
+    return row._replace(time_bucket=row.time_bucket + hours * HOUR)
+
+
+TAGS = st.sampled_from(["", "a", "b", "ab", "abc"])
+EVENTS = st.lists(st.tuples(st.integers(0, 6), TAGS), min_size=1, max_size=8)
+
+
+@st.composite
+def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
+    """Draw a history, and a copy with lost, invented, renumbered, moved rows, wrong progress."""
+    undamaged = History.whole(*draw(EVENTS))
+    deleted_to = draw(st.sampled_from([0, 0, 1, 2]))
+    if 0 < deleted_to < len(undamaged.events):
+        undamaged = undamaged.deleted(deleted_to)
+    rows = sorted(undamaged.rows)
+    damaged = undamaged
+    for row in rows:
+        change = draw(st.sampled_from(["none"] * 4 + ["lose", "double", "renumber", "move", "tag"]))
+        other = {
+            "double": row._replace(number=row.number + draw(st.integers(1, 3))),
+            "renumber": row._replace(number=row.number + draw(st.integers(1, 3))),
+            "move": moved(row, draw(st.sampled_from([-1, 1, 24]))),
+            "tag": row._replace(tag="x"),
+        }.get(change)
+        if change in ("lose", "renumber", "move"):
+            damaged = damaged.without_rows(row)
+        if other is not None:
+            damaged = damaged.with_rows(other)
+    for tag, progress in undamaged.progress.items():
+        change = draw(st.sampled_from(["none", "none", "lose", "number", "sequence_nr"]))
+        if change == "lose":
+            damaged = damaged.with_progress(tag, None)
+        elif change != "none":
+            off = getattr(progress, change) + draw(st.sampled_from([-1, 1, 3]))
+            damaged = damaged.with_progress(tag, progress._replace(**{change: max(off, 1)}))
+    scanned_to = draw(st.sampled_from([undamaged.scanned_to, None, 1, 12]))
+    return undamaged, replace(damaged, scanned_to=scanned_to)
+
+
+@st.composite
+def broken_history(draw: st.DrawFn) -> History:
+    """Draw a history whose messages are damaged, and perhaps all that is made of them as well."""
+    history = draw(st.sampled_from(draw(damaged_history())))
+    lost = draw(st.sets(st.integers(1, 8), max_size=2))
+    events = {event for event in history.events if event.number not in lost}
+    copied = draw(st.sets(st.sampled_from(sorted(events)), max_size=1)) if events else set()
+    return replace(
+        history,
+        events=frozenset(events | {event._replace(hour=event.hour + 0.5) for event in copied}),
+        deleted_to=draw(st.sampled_from([history.deleted_to, None, 1, 3])),
+        is_listed=draw(st.booleans()),
+        misplaced=draw(st.frozensets(st.integers(1, 8), max_size=1)),
+    )
+
+
 def findings_of(spark: SparkSession, journal: Journal, bounds: Bounds = BOUNDS) -> list[Finding]:
     """Return the findings of a comparison: of `check` unless the bounds have buckets."""
-    compared = compare(keys_of(spark, journal), bounds, once)
+    read = keys_of(spark, journal)
+    doubts = Doubts.of(read, bounds.target_partition_size, once)
+    compared = compare(read, doubts, bounds, once)
     rows = [row.asDict() for row in compared.findings.collect()]
     return rows
 

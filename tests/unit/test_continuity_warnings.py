@@ -81,7 +81,7 @@ def test_partition_with_more_rows_than_is_advised(
         f"{rows} rows (0.0 MB of payload, estimated) in one {size} partition,"
         f" at most {most} are advised; {advice}"
     )
-    assert rows_of(partition_size.large_partitions(frame, size, 1)) == (
+    assert rows_of(partition_size.large_partitions(partition_size.sizes(frame), size, 1)) == (
         {("tag_partition_too_large", "", "red", rows, most, 60, detail)} if advice else set()
     )
 
@@ -102,6 +102,7 @@ def test_partition_with_more_bytes_than_are_advised(
     spark: SparkSession, rows: int, row_bytes: int, expected: str | None
 ) -> None:
     frame = spark.createDataFrame([("p", n, "", "red", n, 0, 0) for n in range(rows)], TAG_ROWS)
-    found = rows_of(partition_size.large_partitions(frame, BucketSize.HOUR, row_bytes))
+    sizes = partition_size.sizes(frame)
+    found = rows_of(partition_size.large_partitions(sizes, BucketSize.HOUR, row_bytes))
     advice = "are advised; bucket size Minute would fit"
     assert [row[-1] for row in found] == ([f"{expected} {advice}"] if expected else [])

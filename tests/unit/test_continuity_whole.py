@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tidemark.continuity.findings.partition_size import sizes
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.whole import bucket_fit
 from tidemark.continuity.whole.bucket_fit import too_fine
@@ -62,12 +63,12 @@ def test_new_events_tell_how_full_their_partitions_are(
     assert {tuple(row) for row in reached(new, deleted, 4).collect()} == expected
 
 
-def rows(spark: SparkSession, *places: tuple[str, int, int]) -> DataFrame:
-    """Return so many rows (tag, time bucket, number)."""
+def partitions(spark: SparkSession, *places: tuple[str, int, int]) -> DataFrame:
+    """Return the partitions of so many rows (tag, time bucket, number)."""
     listed = [
         (f"p{n}", n, "", tag, n, 0, bucket) for tag, bucket, number in places for n in range(number)
     ]
-    return local_rows(spark, listed, TAG_ROWS)
+    return sizes(local_rows(spark, listed, TAG_ROWS))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_size_too_fine_for_a_tag_over_a_long_time(
     places: list[tuple[str, int, int]],
     expected: set[tuple[object, ...]],
 ) -> None:
-    assert told(too_fine(rows(spark, *places), size, 100)) == expected
+    assert told(too_fine(partitions(spark, *places), size, 100)) == expected
 
 
 def test_size_that_rows_or_bytes_need_is_no_finding(
@@ -98,18 +99,18 @@ def test_size_that_rows_or_bytes_need_is_no_finding(
     monkeypatch.setitem(bucket_fit.ROWS_A_DAY, BucketSize.HOUR, 10)
     # 48 Hours with 19 rows are fewer than ten a day, with 20 they are not.
     few = [("t", 0, 18), ("t", 47 * HOUR, 1)]
-    assert told(too_fine(rows(spark, *few), BucketSize.HOUR, 100)) == {("", "t", 48, 2)}
+    assert told(too_fine(partitions(spark, *few), BucketSize.HOUR, 100)) == {("", "t", 48, 2)}
     enough = [("t", 0, 19), ("t", 47 * HOUR, 1)]
-    assert told(too_fine(rows(spark, *enough), BucketSize.HOUR, 100)) == set()
+    assert told(too_fine(partitions(spark, *enough), BucketSize.HOUR, 100)) == set()
     # 18 rows of 6 MiB are too large for the partition of a Day.
-    assert told(too_fine(rows(spark, *few), BucketSize.HOUR, 6 * MIB)) == set()
+    assert told(too_fine(partitions(spark, *few), BucketSize.HOUR, 6 * MIB)) == set()
 
 
 def test_the_coarsest_size_whose_busiest_partition_is_not_too_large(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bucket_fit, "BUCKETS_ADVISED", 1)
-    frame = rows(spark, *(("t", hour * HOUR + 7 * MINUTE, 2) for hour in range(20)))
+    frame = partitions(spark, *(("t", hour * HOUR + 7 * MINUTE, 2) for hour in range(20)))
     [day] = too_fine(frame, BucketSize.MINUTE, MIB).collect()
     [hour] = too_fine(frame, BucketSize.MINUTE, 4 * MIB).collect()
     assert (day["number"], day["expected"]) == (19 * 60 + 1, 1)

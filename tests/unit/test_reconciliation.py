@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.unit.conftest import Examples
@@ -22,13 +21,17 @@ from tests.unit.reconciliation_model import (
     Progress,
     Row,
     bounds_of_buckets,
+    broken_history,
+    damaged_history,
     findings_of,
     keys_of,
+    moved,
     repaired,
 )
 from tidemark.continuity.tag_views.compare import compare, count_exempt
 from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.tag_views.kinds import OF_CONTINUITY
+from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.ledger.purged import Removed
 from tidemark.partitioning.keys import BucketSize
 from tidemark.window import Window, from_millis
@@ -44,10 +47,6 @@ HEADLESS = WHOLE.deleted(to=2)
 """Events 3, 4, 5 are left: a has number 3 on 4, b has 2 on 5."""
 YOUNG = Event(6, (NOW_MS + 1 - START_MS) / HOUR, "ab")
 FRESH = Event(6, (NOW_MS - 10_000 - START_MS) / HOUR, "a")
-
-
-def moved(row: Row, hours: int) -> Row:
-    return row._replace(time_bucket=row.time_bucket + hours * HOUR)
 
 
 CASES: dict[str, tuple[History, set[Found]]] = {
@@ -381,7 +380,8 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(
 def test_rows_that_need_not_be_there_are_told_apart_from_the_findings(spark: SparkSession) -> None:
     keys = keys_of(spark, {"p": replace(WHOLE, rows=frozenset())})
     expired = replace(BOUNDS, removed=Removed(expired_before=A3.time_bucket))
-    compared = compare(keys, expired, once)
+    doubts = Doubts.of(keys, expired.target_partition_size, once)
+    compared = compare(keys, doubts, expired, once)
     findings = [row.asDict() for row in compared.findings.collect()]
     assert seen(findings, "p") == {
         ("untagged_event", "a", 4, None, 3),
@@ -404,42 +404,6 @@ def test_window_limits_what_is_told(spark: SparkSession) -> None:
     }
 
 
-TAGS = st.sampled_from(["", "a", "b", "ab", "abc"])
-EVENTS = st.lists(st.tuples(st.integers(0, 6), TAGS), min_size=1, max_size=8)
-
-
-@st.composite
-def damaged_history(draw: st.DrawFn) -> tuple[History, History]:
-    """Draw a history, and a copy with lost, invented, renumbered, moved rows, wrong progress."""
-    undamaged = History.whole(*draw(EVENTS))
-    deleted_to = draw(st.sampled_from([0, 0, 1, 2]))
-    if 0 < deleted_to < len(undamaged.events):
-        undamaged = undamaged.deleted(deleted_to)
-    rows = sorted(undamaged.rows)
-    damaged = undamaged
-    for row in rows:
-        change = draw(st.sampled_from(["none"] * 4 + ["lose", "double", "renumber", "move", "tag"]))
-        other = {
-            "double": row._replace(number=row.number + draw(st.integers(1, 3))),
-            "renumber": row._replace(number=row.number + draw(st.integers(1, 3))),
-            "move": moved(row, draw(st.sampled_from([-1, 1, 24]))),
-            "tag": row._replace(tag="x"),
-        }.get(change)
-        if change in ("lose", "renumber", "move"):
-            damaged = damaged.without_rows(row)
-        if other is not None:
-            damaged = damaged.with_rows(other)
-    for tag, progress in undamaged.progress.items():
-        change = draw(st.sampled_from(["none", "none", "lose", "number", "sequence_nr"]))
-        if change == "lose":
-            damaged = damaged.with_progress(tag, None)
-        elif change != "none":
-            off = getattr(progress, change) + draw(st.sampled_from([-1, 1, 3]))
-            damaged = damaged.with_progress(tag, progress._replace(**{change: max(off, 1)}))
-    scanned_to = draw(st.sampled_from([undamaged.scanned_to, None, 1, 12]))
-    return undamaged, replace(damaged, scanned_to=scanned_to)
-
-
 def test_repair_is_the_smallest_change_that_makes_check_clean(
     spark: SparkSession, examples: Examples
 ) -> None:
@@ -459,22 +423,6 @@ def test_repair_is_the_smallest_change_that_makes_check_clean(
         if whole.deleted_to is None:
             assert (pid, after[pid].rows) == (pid, whole.rows)
             assert (pid, after[pid].progress) == (pid, whole.progress)
-
-
-@st.composite
-def broken_history(draw: st.DrawFn) -> History:
-    """Draw a history whose messages are damaged, and perhaps all that is made of them as well."""
-    history = draw(st.sampled_from(draw(damaged_history())))
-    lost = draw(st.sets(st.integers(1, 8), max_size=2))
-    events = {event for event in history.events if event.number not in lost}
-    copied = draw(st.sets(st.sampled_from(sorted(events)), max_size=1)) if events else set()
-    return replace(
-        history,
-        events=frozenset(events | {event._replace(hour=event.hour + 0.5) for event in copied}),
-        deleted_to=draw(st.sampled_from([history.deleted_to, None, 1, 3])),
-        is_listed=draw(st.booleans()),
-        misplaced=draw(st.frozensets(st.integers(1, 8), max_size=1)),
-    )
 
 
 HOURS = [START_MS + hour * HOUR for hour in range(8)]

@@ -63,6 +63,8 @@ WITH_OR_WITHOUT_PAYLOAD: Shape = {
     "time_bucket": "bigint",
     "has_payload": "boolean",
 }
+VIEW_SIZES: Shape = {**PLACED, "tag": "string", "rows": "bigint"}
+"""Partitions of the tag views with the number of their rows."""
 ABSENT: Shape = {
     **MESSAGE_KEYS,
     "tag": "string",

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.continuity.tag_views.keys import Keys
+from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.partitioning import keys
 from tidemark.reconciliation.findings.read import at_once, read_keys
 from tidemark.reconciliation.findings.scope import Scope, require_known
@@ -31,7 +31,7 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     require_known(run, scope)
     run.say("reading messages, tag views and progress")
     read, _ = read_keys(run, scope)
-    tags, number = at_once(by_tag(read))
+    tags, number = at_once(by_tag(read.settled(once)))
     [totals] = tags.agg(
         F.count_if(F.col("events") == 0).alias("tags_without_events"),
         F.coalesce(F.sum("ids_without_progress"), F.lit(0)).alias("ids_without_progress"),

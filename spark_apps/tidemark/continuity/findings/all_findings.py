@@ -17,7 +17,6 @@ from tidemark.continuity.findings import (
     sequence,
     tag_sequence,
 )
-from tidemark.journal.shapes import TAG_ROWS
 from tidemark.ledger.purged import Removed
 from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
@@ -89,18 +88,21 @@ def event_findings(
     return reduce(DataFrame.unionByName, parts)
 
 
-@shaped(index=shapes.NUMBERED_EVENTS, rows=TAG_ROWS, returns=shapes.FINDINGS)
+@shaped(index=shapes.NUMBERED_EVENTS, partitions=shapes.VIEW_SIZES, returns=shapes.FINDINGS)
 def warnings(
     index: DataFrame,
-    rows: DataFrame,
+    partitions: DataFrame,
     size: BucketSize,
     row_bytes: float,
     buckets: Sequence[int],
 ) -> DataFrame:
     """Return the findings in the time buckets of the checks that warn, one for each KEY.
 
-    `index` has the events of the buckets and those before them, `rows` all rows of the buckets,
-    of `row_bytes` on average.
+    `index` has the events of the buckets and those before them, as far as any is out of order,
+    `partitions` all rows of the buckets, of `row_bytes` on average.
     """
-    parts = [sequence.out_of_order(index), partition_size.large_partitions(rows, size, row_bytes)]
+    parts = [
+        sequence.out_of_order(index),
+        partition_size.large_partitions(partitions, size, row_bytes),
+    ]
     return finding.of_buckets(parts, buckets)

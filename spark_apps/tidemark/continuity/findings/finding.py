@@ -146,11 +146,12 @@ def counts(findings: DataFrame) -> dict[tuple[int, str], int]:
     return {(row["time_bucket"], row["check_name"]): row["findings"] for row in rows}
 
 
+@shaped(rows=shapes.PLACED)
 def rows_by_bucket(rows: DataFrame, buckets: Iterable[int]) -> dict[int, int]:
     """Count the rows in each of the time buckets, without zeros.
 
-    Columns in: time_bucket (bigint).
+    With a column `rows`, each row counts for as many.
     """
-    counted = rows.groupBy("time_bucket").agg(F.count("*").alias("rows")).collect()
-    wanted = set(buckets)
-    return {row["time_bucket"]: row["rows"] for row in counted if row["time_bucket"] in wanted}
+    number = F.sum("rows") if "rows" in rows.columns else F.count("*")
+    counted = within(rows.groupBy("time_bucket").agg(number.alias("number")), buckets).collect()
+    return {row["time_bucket"]: row["number"] for row in counted}

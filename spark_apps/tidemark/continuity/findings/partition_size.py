@@ -30,20 +30,25 @@ def advised(size: BucketSize, row_bytes: float) -> int:
     return min(rows, int(BYTES_ADVISED / max(row_bytes, 1)))
 
 
-@shaped(rows=TAG_ROWS, returns=shapes.FINDINGS)
-def large_partitions(rows: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
+@shaped(rows=TAG_ROWS, returns=shapes.VIEW_SIZES)
+def sizes(rows: DataFrame) -> DataFrame:
+    """Count the rows of each partition of the tag views."""
+    return rows.groupBy("tag", "time_bucket").agg(F.count(F.lit(1)).alias("rows"))
+
+
+@shaped(partitions=shapes.VIEW_SIZES, returns=shapes.FINDINGS)
+def large_partitions(partitions: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
     """Return one finding for each partition with more rows than `advised`.
 
     It concerns no persistence id. Its number is the rows there are, expected the most there should
     be.
 
     Args:
-        rows: all rows of each of their partitions.
+        partitions: with all of their rows.
         size: the bucket size.
         row_bytes: the mean bytes of payload in a row, sampled (`cassandra.row_sizes`); the bytes
             of a partition are an estimate by it.
     """
-    counted = rows.groupBy("tag", "time_bucket").agg(F.count("*").alias("rows"))
     number, most = F.col("rows"), advised(size, row_bytes)
     finest_first = sorted(
         (other for other in BucketSize if other.milliseconds < size.milliseconds),
@@ -64,6 +69,6 @@ def large_partitions(rows: DataFrame, size: BucketSize, row_bytes: float) -> Dat
         ),
         fits,
     )
-    placed = counted.withColumn("persistence_id", F.lit(""))
+    placed = partitions.withColumn("persistence_id", F.lit(""))
     rule = FindingRule(checks.TAG_PARTITION_TOO_LARGE, number > most, number, F.lit(most), detail)
     return findings_of(placed, [rule])

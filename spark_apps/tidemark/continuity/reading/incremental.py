@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
-from tidemark.continuity.findings import finding, tag_sequence
+from tidemark.continuity.findings import finding, partition_size, tag_sequence
 from tidemark.continuity.findings.all_findings import warnings
 from tidemark.continuity.findings.checks import (
     SCANNING_AHEAD,
@@ -138,9 +138,9 @@ def inspect(
     )
     row_bytes = journal_keys.row_bytes(run)
     filled = message_partitions.reached(new, part.deleted, settings.target_partition_size)
-    warned = warnings(around, rows, settings.bucket_size, row_bytes, buckets).unionByName(
-        message_partitions.large_partitions(filled, row_bytes), allowMissingColumns=True
-    )
+    warned = warnings(
+        around, partition_size.sizes(rows), settings.bucket_size, row_bytes, buckets
+    ).unionByName(message_partitions.large_partitions(filled, row_bytes), allowMissingColumns=True)
     warned = warned.localCheckpoint()
     return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
 

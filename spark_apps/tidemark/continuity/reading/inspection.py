@@ -24,11 +24,13 @@ from tidemark.continuity.findings.checks import (
     Check,
     Severity,
 )
+from tidemark.continuity.findings.partition_size import sizes
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import compare
 from tidemark.continuity.tag_views.keys import Keys, once
+from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
 from tidemark.continuity.whole import find as whole
@@ -195,7 +197,9 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     scanning.count()
     index = once(journal_keys.index(run, asked.tag_rules))
     rows = once(frames.tag_view_keys(spark, settings))
-    counts = _counts(index, rows, buckets)
+    events_read = finding.rows_by_bucket(index, buckets)
+    partitions = once(sizes(rows))
+    rows_read = finding.rows_by_bucket(partitions, buckets)
     run.say("comparing messages, tag views and tag_write_progress")
     keys = Keys(
         journal_keys.of_readable(index),
@@ -205,19 +209,22 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         deleted=once(frames.deleted(spark, settings)),
         listed=journal_keys.listed(spark, settings, run.control),
     )
-    found = compared_findings(run, keys, bounds, passed)
+    doubts = Doubts.of(keys, settings.target_partition_size, once)
+    found = compared_findings(run, keys, doubts, bounds, passed)
     warns = F.col("check_name").isin(*WARNING)
     moved = None
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
-        last = tails.last_rows(rows, buckets[-1])
+        last = tails.of_journal(rows, progress, doubts, buckets[-1], settings.bucket_size)
         moved = last.join(known, on=known.columns, how="left_anti")
-    warned = warnings(index, rows, settings.bucket_size, journal_keys.row_bytes(run), planned)
+    out_of_order = doubts.events_out_of_order(index)
+    row_bytes = journal_keys.row_bytes(run)
+    warned = warnings(out_of_order, partitions, settings.bucket_size, row_bytes, planned)
     lagging = finding.within(found.where(warns), planned)
     warned = once(warned.unionByName(lagging, allowMissingColumns=True))
     findings = once(finding.weighed(found.where(~warns), _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    of_whole = once(whole.find(run, index, keys.deleted, taken, rows))
+    of_whole = once(whole.find(run, index, keys.deleted, taken, partitions))
     warned = warned.unionByName(of_whole, allowMissingColumns=True)
     return Inspection(
         ValidationScope.ALL,
@@ -225,7 +232,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         asked.checks,
         findings,
         warned,
-        counts,
+        dict(zip(READ_COUNTS, (events_read, rows_read), strict=True)),
         moved,
         whole=WHOLE,
     )
@@ -233,18 +240,21 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
 
 @shaped(returns=shapes.FINDINGS)
 def compared_findings(
-    run: RunContext, keys: Keys, bounds: Bounds, passed: Collection[int]
+    run: RunContext, keys: Keys, doubts: Doubts, bounds: Bounds, passed: Collection[int]
 ) -> DataFrame:
     """Return what a comparison finds and nobody has just put right.
 
     Args:
         run: the context of the run.
         keys: all keys, read in the order of `journal_keys`.
+        doubts: of them.
         bounds: from before the first read.
         passed: the time buckets (epoch ms) of the bounds that had passed before.
     """
-    compared = compare(keys.settled(once), bounds.with_removed(run), once)
-    found = _without_late_rows(run, once(compared.findings), keys.index)
+    compared = compare(keys, doubts, bounds.with_removed(run), once)
+    if not doubts.differing:
+        return compared.findings
+    found = _without_late_rows(run, once(compared.findings), compared.keys.index)
     if passed and bounds.owed.since is not None:
         return _without_late(found, keys.scanning, passed)
     return found

@@ -22,6 +22,7 @@ from tidemark.continuity.reading.inspection import (
 )
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.keys import Keys, once
+from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.continuity.whole import find as whole
 from tidemark.journal import frames
 from tidemark.journal.shapes import MESSAGES, PLACED_PROGRESS, TAG_ROWS
@@ -99,7 +100,8 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
     )
     passed = plan.passed(plan.ledger(run), [], owed.buckets)
     late = [bucket for bucket in buckets if bucket in passed]
-    found = compared_findings(run, all_keys, replace(bounds, buckets=buckets), late)
+    doubts = Doubts.of(all_keys, settings.target_partition_size, once)
+    found = compared_findings(run, all_keys, doubts, replace(bounds, buckets=buckets), late)
     warns = F.col("check_name").isin(*WARNING)
     out_of_order = finding.of_buckets([sequence.out_of_order(index)], buckets)
     of_whole = whole.find(run, index, all_keys.deleted, snapshots)

@@ -10,7 +10,10 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.continuity import shapes
-from tidemark.journal.shapes import TAG_ROWS
+from tidemark.continuity.tag_views.sums import Doubts
+from tidemark.journal.shapes import TAG_ROWS, WRITE_PROGRESS
+from tidemark.partitioning import columns
+from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -55,6 +58,34 @@ def last_rows(rows: DataFrame, last_bucket: int) -> DataFrame:
     highest = F.max_by(F.struct(*_ROW), F.struct("tag_pid_sequence_nr", "ticks")).alias("row")
     up_to = rows.where(F.col("time_bucket") <= last_bucket)
     return up_to.groupBy(*_SERIES).agg(highest).select(*_SERIES, "row.*")
+
+
+@shaped(rows=TAG_ROWS, progress=WRITE_PROGRESS, returns=shapes.TAILS)
+def of_journal(
+    rows: DataFrame, progress: DataFrame, doubts: Doubts, last_bucket: int, size: BucketSize
+) -> DataFrame:
+    """Return what `last_rows` returns, for all rows of a journal.
+
+    Where no persistence id differs, progress names the last row of each series.
+
+    Args:
+        rows: all rows.
+        progress: the whole table.
+        doubts: of them.
+        last_bucket: epoch ms; rows behind it do not count.
+        size: the bucket size.
+    """
+    is_behind = columns.timeuuid_epoch_ms(F.col("progress_offset")) >= (
+        last_bucket + size.milliseconds
+    )
+    if doubts.differing or not progress.where(is_behind).isEmpty():
+        return last_rows(rows, last_bucket)
+    return progress.select(
+        *_SERIES,
+        F.col("progress_sequence_nr").alias("sequence_nr"),
+        F.col("progress_number").alias("tag_pid_sequence_nr"),
+        F.col("progress_offset").alias("timestamp"),
+    )
 
 
 @shaped(tails=shapes.TAILS)

@@ -7,7 +7,7 @@ repair changes. So each fact is told once, and what is left after a repair has b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -20,10 +20,12 @@ from tidemark.continuity.tag_views import kinds, mended, progress, rows
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.expected import REMOVED, expected_rows
 from tidemark.continuity.tag_views.keys import Keep, KeptRows, Keys
+from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.journal import frames
 from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import DELETED
 from tidemark.partitioning import columns
+from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
 
@@ -32,27 +34,35 @@ class Compared:
     """The result of a comparison.
 
     Attributes:
+        keys: those that were compared, `settled`.
         findings: of shape FINDINGS and EVIDENCE.
         kept: the rows without an event that are no findings.
         absent: the (event, tag) pairs without a row, but for those that are findings; of shape
             ABSENT.
     """
 
+    keys: Keys
     findings: DataFrame
     kept: KeptRows
     absent: DataFrame
 
 
-def compare(keys: Keys, bounds: Bounds, keep: Keep, *, of_ids: bool = True) -> Compared:
+def compare(
+    read: Keys, doubts: Doubts, bounds: Bounds, keep: Keep, *, of_ids: bool = True
+) -> Compared:
     """Compare, within the bounds.
 
     Args:
-        keys: the keys in messages and tag views; all of the persistence ids that are compared.
+        read: the keys in messages and tag views; all of the persistence ids that are compared.
+        doubts: of them.
         bounds: the events and rows to compare.
         keep: function that keeps a frame in memory that is used more than once.
         of_ids: also compare what belongs to a persistence id and not to a tag: tag_scanning, and
             the sequence nrs.
     """
+    if not doubts.differing:
+        return _nothing(read)
+    keys = doubts.keys_that_differ(read, keep).settled(keep)
     kept = KeptRows.of(keys, keep)
     differences = keep(
         bounds.reported(
@@ -71,7 +81,16 @@ def compare(keys: Keys, bounds: Bounds, keep: Keep, *, of_ids: bool = True) -> C
     # Progress that names no event has no time bucket; the comparison has accused it.
     placed = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))
     shape = [*FINDINGS, *EVIDENCE]
-    return Compared(differences.unionByName(placed.select(*shape)), kept, absent)
+    return Compared(keys, differences.unionByName(placed.select(*shape)), kept, absent)
+
+
+def _nothing(read: Keys) -> Compared:
+    """Return the result of comparing no persistence id."""
+    keys = Keys(**{field.name: getattr(read, field.name).limit(0) for field in fields(Keys)})
+    spark, shapes = read.index.sparkSession, ({**FINDINGS, **EVIDENCE}, ABSENT)
+    schemas = [", ".join(f"{name} {kind}" for name, kind in shape.items()) for shape in shapes]
+    findings, absent = (local_rows(spark, [], schema) for schema in schemas)
+    return Compared(keys, findings, KeptRows(keys.rows, keys.rows), absent)
 
 
 @shaped(absent=ABSENT, deleted=DELETED)

@@ -12,7 +12,6 @@ from tidemark.continuity.findings import checks
 from tidemark.continuity.findings.finding import FindingRule, findings_of
 from tidemark.continuity.findings.partition_size import advised
 from tidemark.continuity.no_time_bucket import nowhere
-from tidemark.journal.shapes import TAG_ROWS
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.shapes import shaped
@@ -29,24 +28,23 @@ empty or not, one after the other. That is 14 months of Hours, and a week of Min
 _DAY_MS = BucketSize.DAY.milliseconds
 
 
-@shaped(rows=TAG_ROWS, returns=shapes.FINDINGS)
-def too_fine(rows: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
+@shaped(partitions=shapes.VIEW_SIZES, returns=shapes.FINDINGS)
+def too_fine(partitions: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
     """Return a finding for each tag whose rows a coarser bucket size would hold as well.
 
     It concerns no persistence id. Its number is the time buckets from the first row to the last,
     expected those of the size that would fit.
 
     Args:
-        rows: all rows of the tag views.
+        partitions: all of the tag views.
         size: the bucket size.
         row_bytes: the mean bytes of payload in a row (`partition_size.advised`).
     """
-    by_bucket = rows.groupBy("tag", "time_bucket").agg(F.count(F.lit(1)).alias("rows"))
     coarser = sorted(
         (other for other in BucketSize if other.milliseconds > size.milliseconds),
         key=lambda other: other.milliseconds,
     )
-    spans = by_bucket.groupBy("tag").agg(
+    spans = partitions.groupBy("tag").agg(
         F.sum("rows").alias("rows"),
         F.min("time_bucket").alias("first"),
         F.max("time_bucket").alias("last"),
@@ -55,7 +53,7 @@ def too_fine(rows: DataFrame, size: BucketSize, row_bytes: float) -> DataFrame:
     a_day = F.col("rows") * _DAY_MS / (number * size.milliseconds)
     few = spans.where((number > BUCKETS_ADVISED) & (a_day < ROWS_A_DAY.get(size, 0)))
     fitting = reduce(
-        lambda found, other: found.join(_busiest(by_bucket, other), on="tag"), coarser, few
+        lambda found, other: found.join(_busiest(partitions, other), on="tag"), coarser, few
     )
     fit, buckets = F.lit(None).cast("string"), F.lit(None).cast("bigint")
     for other in coarser:
@@ -79,9 +77,9 @@ def _buckets(size: BucketSize) -> Column:
     return ((last - first) / size.milliseconds).cast("bigint") + 1
 
 
-@shaped(by_bucket={"tag": "string", "time_bucket": "bigint", "rows": "bigint"})
-def _busiest(by_bucket: DataFrame, size: BucketSize) -> DataFrame:
+@shaped(partitions=shapes.VIEW_SIZES)
+def _busiest(partitions: DataFrame, size: BucketSize) -> DataFrame:
     """Return of each tag how many rows the largest partition of another size would have."""
     other = columns.time_bucket(F.col("time_bucket"), size).alias("other")
-    sums = by_bucket.groupBy("tag", other).agg(F.sum("rows").alias("rows"))
+    sums = partitions.groupBy("tag", other).agg(F.sum("rows").alias("rows"))
     return sums.groupBy("tag").agg(F.max("rows").alias(f"busiest_{size}"))

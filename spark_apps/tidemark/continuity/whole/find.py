@@ -13,7 +13,7 @@ from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.whole.bucket_fit import too_fine
 from tidemark.continuity.whole.message_partitions import held, large_partitions
 from tidemark.continuity.whole.snapshot_tails import snapshots_beyond
-from tidemark.journal.shapes import DELETED, PLACED_MESSAGES, SNAPSHOTS, TAG_ROWS
+from tidemark.journal.shapes import DELETED, PLACED_MESSAGES, SNAPSHOTS
 from tidemark.spark.shapes import shaped
 
 
@@ -21,7 +21,7 @@ from tidemark.spark.shapes import shaped
     index=PLACED_MESSAGES,
     deleted=DELETED,
     snapshots=SNAPSHOTS,
-    rows=TAG_ROWS,
+    partitions=shapes.VIEW_SIZES,
     returns=shapes.FINDINGS,
 )
 def find(
@@ -29,7 +29,7 @@ def find(
     index: DataFrame,
     deleted: DataFrame,
     snapshots: DataFrame | None,
-    rows: DataFrame | None = None,
+    partitions: DataFrame | None = None,
 ) -> DataFrame:
     """Return the findings of the checks of WHOLE, in no time bucket.
 
@@ -38,12 +38,12 @@ def find(
         index: all messages of the persistence ids that are judged.
         deleted: read after them.
         snapshots: read before them; None without a snapshot store.
-        rows: all rows of the tag views; None if only some persistence ids are judged.
+        partitions: all of the tag views; None if only some persistence ids are judged.
     """
     size = journal_keys.row_bytes(run)
     parts = [large_partitions(held(index), size)]
-    if rows is not None:
-        parts.append(too_fine(rows, run.settings.bucket_size, size))
+    if partitions is not None:
+        parts.append(too_fine(partitions, run.settings.bucket_size, size))
     if snapshots is not None:
         parts.append(snapshots_beyond(snapshots, index, deleted))
     return one_of_each(reduce(DataFrame.unionByName, parts))

@@ -13,7 +13,9 @@ from tidemark.continuity.findings.finding import weighed
 from tidemark.continuity.tag_views import kinds
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import compare, count_exempt
+from tidemark.continuity.tag_views.expected import REMOVED
 from tidemark.continuity.tag_views.keys import once
+from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.reconciliation.findings.read import at_once, read_keys
 from tidemark.reconciliation.findings.scope import Scope
 
@@ -26,9 +28,9 @@ class Comparison:
         found: of shape WEIGHED and EVIDENCE, in memory: all findings, the settled ones too.
         by_kind: how many open findings of each kind, in the order of `kinds.KINDS`, without zeros.
         left: how many of them repair leaves as they are.
-        read: messages_checked, tag_rows_checked, rows_of_deleted_events, rows_of_lost_events;
-            exempt_rows: rows that are missing and need not be there; settled_findings: what would
-            be a finding, had nobody settled it.
+        read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
+            rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
+            settled_findings: what would be a finding, had nobody settled it.
     """
 
     found: DataFrame
@@ -54,7 +56,8 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     keys, read = read_keys(run, scope)
     run.say("comparing")
     bounds = bounds.with_removed(run)
-    compared = compare(keys, bounds, once, of_ids=scope.tags is None)
+    doubts = Doubts.of(keys, bounds.target_partition_size, once)
+    compared = compare(keys, doubts, bounds, once, of_ids=scope.tags is None)
     settlements = store.settlements(run.spark, run.control, run.settings)
     found, total = at_once(weighed(compared.findings, settlements))
     counted = (
@@ -68,7 +71,8 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     read |= {
         "rows_of_deleted_events": compared.kept.of_deleted_events.count(),
         "rows_of_lost_events": compared.kept.of_lost_events.count(),
-        "exempt_rows": count_exempt(compared.absent, keys.deleted, bounds),
+        "exempt_rows": count_exempt(compared.absent, compared.keys.deleted, bounds),
+        "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
         "settled_findings": total - sum(by_kind.values()),
     }
     return Comparison(found, by_kind, sum(row["left"] for row in counted), read)

@@ -15,8 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity.reading import journal_keys
-from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.keys import Keys, once
+from tidemark.continuity.tag_views.keys import Keys
 from tidemark.journal import frames
 from tidemark.reconciliation.findings.scope import Scope
 from tidemark.spark.local_rows import local_rows
@@ -55,13 +54,8 @@ def read_keys(run: RunContext, scope: Scope) -> tuple[Keys, dict[str, int]]:
     index, message_count = at_once(_with_tags(events.index_of(messages, tag_rules), scope.tags))
     deleted, _ = at_once(of_ids(frames.deleted(spark, settings)))
     listed, _ = at_once(of_ids(journal_keys.listed(spark, settings, run.control)))
-    keys = Keys(index, rows, progress, scanning, deleted, listed).settled(once)
-    counts = {
-        "messages_checked": message_count,
-        "tag_rows_checked": row_count,
-        "removed_ids": keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
-    }
-    return keys, counts
+    keys = Keys(index, rows, progress, scanning, deleted, listed)
+    return keys, {"messages_checked": message_count, "tag_rows_checked": row_count}
 
 
 def _only(column: str, names: frozenset[str] | None) -> Callable[[DataFrame], DataFrame]:
