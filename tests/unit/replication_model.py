@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import md5
 from typing import NamedTuple
+from uuid import UUID
+
+from hypothesis import strategies as st
 
 
 class Action(NamedTuple):
@@ -98,3 +102,33 @@ class Stored:
             if not segments[0] <= key[0] <= segments[1]
         }
         self.head = None
+
+
+def record_id(name: str, offset: int) -> str:
+    """Return the UUID of a head, from the name of its first record."""
+    digest = bytearray(md5("\0".join(["t", "3", name, str(offset)]).encode()).digest())
+    digest[6] = digest[6] & 0x0F | 0x30
+    digest[8] = digest[8] & 0x3F | 0x80
+    return str(UUID(bytes=bytes(digest)))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Action], int, set[int]]:
+    """Draw the actions on a journal in the order of Kafka, where a run before has ended, and the
+    numbers of rows that a crash has left."""
+    number, actions = 0, []
+    for offset in range(draw(st.integers(1, 9))):
+        kind = draw(st.sampled_from(["append"] * 4 + ["delete"] * 3 + ["purge"]))
+        origin = draw(st.sampled_from(["here", "there", None]))
+        if kind == "append":
+            # Writers leave numbers out, and another begins anew.
+            first = max(1, number + draw(st.sampled_from([1, 1, 1, 2, 5, -2])))
+            number = first + draw(st.integers(0, 3))
+            numbers = tuple(range(first, number + 1))
+            days = draw(st.sampled_from([None, None, 1, 2]))
+            actions.append(Action(offset * 2, kind, numbers, days=days, origin=origin))
+        else:
+            to = draw(st.integers(1, max(number, 1) + 3)) if kind == "delete" else None
+            actions.append(Action(offset * 2, kind, to=to, origin=origin))
+    left_over = draw(st.sets(st.integers(1, 20), max_size=3))
+    return actions, draw(st.integers(0, len(actions))), left_over

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from hashlib import md5
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import pytest
-from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from tests.unit.conftest import Examples
-from tests.unit.replication_model import Action, Head, Stored
+from tests.unit.replication_model import Action, Head, Stored, histories, record_id
 from tidemark.kafka_journal.tables import SEGMENTS
 from tidemark.partitioning.keys import head_segment
 from tidemark.replication.fold import Batch, folded
@@ -75,14 +72,6 @@ def fold(
     return result
 
 
-def record_id(name: str, offset: int) -> str:
-    """Return the UUID of a head, from the name of its first record."""
-    digest = bytearray(md5("\0".join(["t", "3", name, str(offset)]).encode()).digest())
-    digest[6] = digest[6] & 0x0F | 0x30
-    digest[8] = digest[8] & 0x3F | 0x80
-    return str(UUID(bytes=bytes(digest)))
-
-
 def left(name: str, before: Stored, actions: Sequence[Action], row: Row | None) -> dict[str, Any]:
     """Return what is stored after the writes that a folded journal asks for."""
     rows: dict[Key, str | None] = {
@@ -132,28 +121,6 @@ def _head(stored: Stored, name: str) -> dict[str, Any] | None:
 
 def _ends(numbers: Sequence[int]) -> tuple[int | None, int | None]:
     return (numbers[0], numbers[-1]) if numbers else (None, None)
-
-
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Action], int, set[int]]:
-    """Draw the actions on a journal in the order of Kafka, where a run before has ended, and the
-    numbers of rows that a crash has left."""
-    number, actions = 0, []
-    for offset in range(draw(st.integers(1, 9))):
-        kind = draw(st.sampled_from(["append"] * 4 + ["delete"] * 3 + ["purge"]))
-        origin = draw(st.sampled_from(["here", "there", None]))
-        if kind == "append":
-            # Writers leave numbers out, and another begins anew.
-            first = max(1, number + draw(st.sampled_from([1, 1, 1, 2, 5, -2])))
-            number = first + draw(st.integers(0, 3))
-            numbers = tuple(range(first, number + 1))
-            days = draw(st.sampled_from([None, None, 1, 2]))
-            actions.append(Action(offset * 2, kind, numbers, days=days, origin=origin))
-        else:
-            to = draw(st.integers(1, max(number, 1) + 3)) if kind == "delete" else None
-            actions.append(Action(offset * 2, kind, to=to, origin=origin))
-    left_over = draw(st.sets(st.integers(1, 20), max_size=3))
-    return actions, draw(st.integers(0, len(actions))), left_over
 
 
 @pytest.mark.parametrize("size", SIZES)

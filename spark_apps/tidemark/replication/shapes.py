@@ -39,3 +39,21 @@ FOLDED: Shape = {
 }
 """What the actions make of a journal: its head `before` and after them, either null if there is
 none."""
+JOURNAL_ROWS: Shape = {
+    **JOURNAL_KEY,
+    "segment": "bigint",
+    "seq_nr": "bigint",
+    "timestamp": "timestamp",
+    "partition": "int",
+    "offset": "bigint",
+    "origin": "string",
+    "version": "string",
+    "meta_record_id": "string",
+    "tags": "array<string>",
+    "metadata": "string",
+    "payload_type": "string",
+    "payload_txt": "string",
+    "payload_bin": "binary",
+    "headers": "map<string,string>",
+}
+"""Rows of journal."""
