@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
 from tests.unit.reconciliation_model import (
@@ -53,6 +54,23 @@ def test_comparing_the_others_as_well_finds_nothing_more(
     few, every = (told(compare(keys, which, BOUNDS, once)) for which in (doubts, all_of_them))
     assert few == every
     assert all(few)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("has_payload", "sequence_nr <> 3"),
+        ("cause", "IF(sequence_nr = 1, 'unknown', NULL)"),
+        ("pending_tags", "IF(sequence_nr = 1, array('c'), NULL)"),
+    ],
+)
+def test_ids_with_an_event_that_is_not_as_others_are_compared(
+    spark: SparkSession, column: str, value: str
+) -> None:
+    keys = keys_of(spark, {"p": WHOLE})
+    assert Doubts.of(keys, SIZE, once).differing == 0
+    odd = replace(keys, index=keys.index.withColumn(column, F.expr(value)))
+    assert Doubts.of(odd, SIZE, once).differing == 1
 
 
 def told(compared: Compared) -> list[list[str]]:

@@ -98,8 +98,8 @@ def _among(frame: DataFrame, ids: DataFrame, number: int) -> DataFrame:
 def sums_of(keys: Keys, target_partition_size: int) -> DataFrame:
     """Return each persistence id, and whether it differs.
 
-    Those do not whose events are whole from sequence nr 1 and not deleted, in their partitions and
-    readable, with a row of the right number for each tag, progress at the last row, and nothing
+    Those do not whose events are all there from sequence nr 1 on, in their partitions and readable,
+    with a row of the right number for each tag, progress at the last row, and nothing
     that speaks of later events.
     """
     parts = [
@@ -108,7 +108,6 @@ def sums_of(keys: Keys, target_partition_size: int) -> DataFrame:
         _of_rows(keys.rows),
         _of_progress(keys.progress),
         keys.scanning.select(_id(), F.col("scanned_to").alias("known_to")),
-        keys.deleted.select(_id(), (F.col("deleted_to") > 0).alias("is_odd")),
     ]
     sums = (
         reduce(DataFrame.unionByName, map(_as_summands, parts))
