@@ -23,8 +23,7 @@ HEAD_ROWS: Shape = {
 }
 """Rows of metajournal. `delete_to` is 0 if nothing is deleted; `partition` and `offset` are those
 of the last record that changed the head; `record_id` is null in a head that a delete has made."""
-EVENT_ROWS: Shape = {
-    **_ID,
+EVENT_COLUMNS: Shape = {
     "segment": "bigint",
     "seq_nr": "bigint",
     "timestamp": "timestamp",
@@ -33,6 +32,7 @@ EVENT_ROWS: Shape = {
     "origin": "string",
     "meta_record_id": "string",
 }
+EVENT_ROWS: Shape = {**_ID, **EVENT_COLUMNS}
 """Rows of journal without payload. `meta_record_id` is the head's `record_id` when it was written,
 null in rows of older releases."""
 HEAD_PLACE: Shape = {"topic": "string", "segment": "bigint"}

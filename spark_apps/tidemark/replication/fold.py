@@ -22,7 +22,7 @@ from tidemark.kafka_journal import segment_size
 from tidemark.kafka_journal.tables import JOURNAL_KEY, SEGMENTS
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.partitioning import columns
-from tidemark.replication.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEADS, LIFE
+from tidemark.replication.shapes import ACTIONS, DELETION, FOLDED, HEAD, HEAD_FIELDS, HEADS, LIFE
 from tidemark.spark.shapes import shaped
 
 _STATE = f"struct<head:{HEAD},lives:array<{LIFE}>,deletions:array<{DELETION}>>"
@@ -32,10 +32,6 @@ _FIELDS = (
     *("expire_after", "expire_on", "origin", "segment", "record_id"),
 )
 """Of a change. The first sorts."""
-_HEAD = (
-    *("segment", "partition", "offset", "segment_size", "seq_nr", "delete_to"),
-    *("expire_after", "expire_on", "record_id", "origin", "is_new"),
-)
 
 
 @dataclass(frozen=True)
@@ -220,7 +216,7 @@ def _new_head(change: Column, batch: Batch, **fields: Column) -> Column:
         "is_new": F.lit(True),
         **fields,
     }
-    return F.struct(*(fields.get(name, F.lit(None)).alias(name) for name in _HEAD)).cast(HEAD)
+    return F.struct(*(fields.get(name, F.lit(None)).alias(name) for name in HEAD_FIELDS)).cast(HEAD)
 
 
 def _with(head: Column, **fields: Column) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.kafka_journal.written import EVENT_COLUMNS
 from tidemark.spark.shapes import Shape
 
 ACTIONS: Shape = {
@@ -18,11 +19,20 @@ ACTIONS: Shape = {
 }
 """Appends with the seq nrs of their first and last event and their expiry in nanoseconds, deletes
 with the seq nr that they delete up to, and purges; each with its Kafka offset."""
-HEAD = (
-    "struct<segment:bigint,partition:int,offset:bigint,segment_size:int,seq_nr:bigint,"
-    "delete_to:bigint,expire_after:bigint,expire_on:date,record_id:string,origin:string,"
-    "is_new:boolean>"
-)
+HEAD_FIELDS: Shape = {
+    "segment": "bigint",
+    "partition": "int",
+    "offset": "bigint",
+    "segment_size": "int",
+    "seq_nr": "bigint",
+    "delete_to": "bigint",
+    "expire_after": "bigint",
+    "expire_on": "date",
+    "record_id": "string",
+    "origin": "string",
+    "is_new": "boolean",
+}
+HEAD = f"struct<{','.join(f'{name}:{kind}' for name, kind in HEAD_FIELDS.items())}>"
 """A row of metajournal. `is_new`: the row was not there before the actions."""
 DELETION = "struct<offset:bigint,first:bigint,last:bigint,up_to:bigint,is_purge:boolean>"
 """Whole segments `first` to `last` of journal; with `up_to`, of the last one only up to this seq
@@ -41,14 +51,8 @@ FOLDED: Shape = {
 none."""
 JOURNAL_ROWS: Shape = {
     **JOURNAL_KEY,
-    "segment": "bigint",
-    "seq_nr": "bigint",
-    "timestamp": "timestamp",
-    "partition": "int",
-    "offset": "bigint",
-    "origin": "string",
+    **EVENT_COLUMNS,
     "version": "string",
-    "meta_record_id": "string",
     "tags": "array<string>",
     "metadata": "string",
     "payload_type": "string",

@@ -197,9 +197,8 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     scanning.count()
     index = once(journal_keys.index(run, asked.tag_rules))
     rows = once(frames.tag_view_keys(spark, settings))
-    events_read = finding.rows_by_bucket(index, buckets)
     partitions = once(sizes(rows))
-    rows_read = finding.rows_by_bucket(partitions, buckets)
+    counts = _counts(index, partitions, buckets)
     run.say("comparing messages, tag views and tag_write_progress")
     keys = Keys(
         journal_keys.of_readable(index),
@@ -232,7 +231,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         asked.checks,
         findings,
         warned,
-        dict(zip(READ_COUNTS, (events_read, rows_read), strict=True)),
+        counts,
         moved,
         whole=WHOLE,
     )
