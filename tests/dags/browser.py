@@ -15,6 +15,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from embedded.airflow import rest
 from embedded.machine import browser, ports, processes
+from tests.dags.conftest import PATIENCE_S
 
 USER = "reader"
 _NAME = "api-server-with-login"
@@ -80,7 +81,7 @@ def guarded(environment: dict[str, str], directory: Path) -> Iterator[Guarded]:
         cwd=home,
     )
     try:
-        rest.wait_until("the server with a login", 120, lambda: _answers(server.url))
+        rest.wait_until("the server with a login", PATIENCE_S, lambda: _answers(server.url))
         yield server
     finally:
         processes.stop([_NAME], home / "run")

@@ -38,6 +38,8 @@ def page(context):
         print(json.dumps([run_id, "deadline" in context]), file=pages)
 """
 """A notifier, which keeps of each call the run and whether it was for a deadline."""
+PATIENCE_S = 300.0
+"""How long a test waits for what must come, in seconds: a bound for what hangs, not for speed."""
 PAGES = "pages.jsonl"
 LINEAGE = "lineage.jsonl"
 """The file below Airflow's home that OpenLineage's events go to."""
@@ -100,7 +102,7 @@ def doors(state: Path) -> Iterator[Doors]:
     try:
         airflow.start()
         with airflow.client() as client:
-            rest.wait_until("the DAGs to be parsed", 120, lambda: _all_known(client))
+            rest.wait_until("the DAGs to be parsed", PATIENCE_S, lambda: _all_known(client))
             for dag_id in DAG_IDS:
                 rest.unpause(client, dag_id)
             # Unpausing tag_write starts a run for the latest interval, which starts the chain.

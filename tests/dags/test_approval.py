@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from embedded.airflow import rest
-from tests.dags.conftest import Doors
+from tests.dags.conftest import PATIENCE_S, Doors
 from tests.dags.fake_application import APPROVAL
 
-RUN_S = 180
 WINDOW = {"window_start": "2013-01-01", "window_end": "2013-01-02"}
 
 
@@ -21,17 +20,17 @@ def answered(doors: Doors, answer: str) -> str:
         state = rest.task_state(doors.client, "purge", run_id, "approve")
         return state == "awaiting_input" or None
 
-    rest.wait_until(f"{run_id} to ask", RUN_S, asks)
+    rest.wait_until(f"{run_id} to ask", PATIENCE_S, asks)
     # Airflow 3.3 fails a task whose answer comes before the scheduler has seen it parked.
     parked = f"TaskInstance Finished: dag_id=purge, task_id=approve, run_id={run_id},"
     log = Path(doors.environment["AIRFLOW_HOME"]) / "logs" / "scheduler.log"
-    rest.wait_until(f"{run_id} to be parked", RUN_S, lambda: parked in log.read_text() or None)
+    rest.wait_until(f"{run_id} to be parked", PATIENCE_S, lambda: parked in log.read_text() or None)
     assert rest.task_state(doors.client, "purge", run_id, "purge") is None
     path = f"dags/purge/dagRuns/{run_id}/taskInstances/approve/-1/hitlDetails"
     asked = rest.call(doors.client, "GET", path)
     assert "**old-tag-views** (tag-views): 12 partitions" in asked["body"]
     rest.call(doors.client, "PATCH", path, chosen_options=[answer])
-    rest.wait_for_run(doors.client, "purge", run_id, RUN_S)
+    rest.wait_for_run(doors.client, "purge", run_id, PATIENCE_S)
     return run_id
 
 
@@ -55,5 +54,5 @@ def test_rejection_fails_the_run_and_deletes_nothing(doors: Doors) -> None:
 def test_few_deletes_need_no_approval(doors: Doors) -> None:
     conf = {**WINDOW, "dry_run": False, "approval_above": 12}
     run_id = rest.trigger(doors.client, "purge", conf=conf)
-    rest.wait_for_run(doors.client, "purge", run_id, RUN_S)
+    rest.wait_for_run(doors.client, "purge", run_id, PATIENCE_S)
     assert states(doors, run_id) == ["success", "success", "success"]

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from embedded.airflow import rest
-from tests.dags.conftest import LINEAGE, PAGES, Doors
+from tests.dags.conftest import LINEAGE, PAGES, PATIENCE_S, Doors
 from tests.dags.fake_application import (
     APPROVAL,
     BROKEN,
@@ -23,8 +23,6 @@ from tests.dags.fake_application import (
     SLOW,
 )
 from tidemark_airflow import next_step
-
-RUN_S = 120.0
 
 
 def window_of(year: str) -> dict[str, str]:
@@ -47,7 +45,7 @@ def wait_for_application(doors: Doors, dag_id: str, run_id: str) -> str:
         state = rest.task_state(doors.client, dag_id, run_id, dag_id)
         return state if state in over else None
 
-    return rest.wait_until(f"{dag_id} {run_id}", RUN_S, probe)
+    return rest.wait_until(f"{dag_id} {run_id}", PATIENCE_S, probe)
 
 
 def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
@@ -58,6 +56,11 @@ def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
     query = "SELECT extra FROM asset_event WHERE source_dag_id = ? AND source_run_id = ?"
     with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
         return [json.loads(extra) for (extra,) in reader.execute(query, (dag_id, run_id))]
+
+
+def wait_for_page(doors: Doors, page: list[Any]) -> None:
+    """Wait until somebody was called: for which run, and whether for a deadline."""
+    rest.wait_until("the page", PATIENCE_S, lambda: page in doors.lines_of(PAGES) or None)
 
 
 def lineage_of(doors: Doors, run_id: str) -> list[tuple[str, str]] | None:
@@ -72,7 +75,7 @@ def lineage_of(doors: Doors, run_id: str) -> list[tuple[str, str]] | None:
 
 def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) -> None:
     """Unpausing starts a run for the latest interval; each DAG starts the next one with it."""
-    scheduled = rest.wait_for_runs(doors.client, "tag_write", "scheduled", 1, RUN_S)[0]
+    scheduled = rest.wait_for_runs(doors.client, "tag_write", "scheduled", 1, PATIENCE_S)[0]
     window = rest.xcom(doors.client, "tag_write", scheduled["dag_run_id"], "resolve_window")
     expected = {
         "start": scheduled["data_interval_start"],
@@ -81,11 +84,11 @@ def test_schedule_starts_the_chain_and_the_window_travels_along(doors: Doors) ->
     }
     assert window == expected
     for dag_id in ("validate", "project"):
-        run = rest.wait_for_runs(doors.client, dag_id, "asset_triggered", 1, RUN_S)[0]
+        run = rest.wait_for_runs(doors.client, dag_id, "asset_triggered", 1, PATIENCE_S)[0]
         window = rest.xcom(doors.client, dag_id, run["dag_run_id"], "resolve_window")
         assert window == {**expected, "source": "asset events"}
     # Started by an asset, purge only plans, over all time buckets past their retention.
-    run = rest.wait_for_runs(doors.client, "purge", "asset_triggered", 1, RUN_S)[0]
+    run = rest.wait_for_runs(doors.client, "purge", "asset_triggered", 1, PATIENCE_S)[0]
     report = rest.xcom(doors.client, "purge", run["dag_run_id"], "plan", "report")
     assert (report["state"], report["dry_run"]) == ("planned", True)
     assert report["window_start"] is None
@@ -96,7 +99,7 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
     assert rest.task_state(doors.client, "project", run_id, "project") == "success"
     # Airflow tells the asset just after the task has its state.
     [event] = rest.wait_until(
-        "the asset's event", RUN_S, lambda: events_of(doors, "project", run_id) or None
+        "the asset's event", PATIENCE_S, lambda: events_of(doors, "project", run_id) or None
     )
     assert event == {
         "window_start": "2013-01-01T00:00:00Z",
@@ -105,7 +108,7 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
     }
     report = rest.xcom(doors.client, "project", run_id, "project", "report")
     assert report["run_id"] == f"project/{run_id}/1"
-    outputs = rest.wait_until("the lineage", RUN_S, lambda: lineage_of(doors, run_id))
+    outputs = rest.wait_until("the lineage", PATIENCE_S, lambda: lineage_of(doors, run_id))
     assert outputs == [("cassandra://127.0.0.1:9042", "pekko.tag_views")]
 
 
@@ -132,8 +135,8 @@ def test_failed_application_is_retried_and_shows_its_own_error(doors: Doors) -> 
 def test_someone_is_told_of_runs_that_fail_and_of_those_that_are_late(doors: Doors) -> None:
     late = rest.trigger(doors.client, "validate", conf=window_of(SLOW))
     refused = run_over(doors, "tag_write", REFUSES)
-    rest.wait_until("the page", RUN_S, lambda: [refused, False] in doors.lines_of(PAGES) or None)
-    rest.wait_until("the page", RUN_S, lambda: [late, True] in doors.lines_of(PAGES) or None)
+    wait_for_page(doors, [refused, False])
+    wait_for_page(doors, [late, True])
     # It goes on: the alert ends nothing.
     assert wait_for_application(doors, "validate", late) == "success"
 

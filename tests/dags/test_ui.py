@@ -17,14 +17,13 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from embedded.airflow import rest
 from tests.dags.browser import USER, Guarded, chromium, guarded
-from tests.dags.conftest import DAG_IDS, Doors
+from tests.dags.conftest import DAG_IDS, PATIENCE_S, Doors
 from tests.dags.fake_application import JUDGED
 from tidemark.continuity.findings.checks import CHECKS
 from tidemark_airflow.data_docs import PREFIX
 from tidemark_airflow.next_step import Step
 
-SHOWN_MS = 30_000
-RUN_MS = 120_000
+SHOWN_MS = 120_000
 HELP = {
     "tag_write": ("Strategy", "Empty: what is cheapest."),
     "validate": ("Window end", "End of event time, UTC, exclusive."),
@@ -124,7 +123,7 @@ def test_run_from_the_form_leads_to_the_results_of_its_checks(server: Guarded, p
 
     expect(page).to_have_url(re.compile(r"/dags/validate/runs/manual__[^/]+$"))
     run_id = unquote(page.url.rpartition("/")[2])
-    expect(state(page)).to_have_text("Success", timeout=RUN_MS)
+    expect(state(page)).to_have_text("Success", timeout=PATIENCE_S * 1000)
 
     page.get_by_role("row").get_by_role("link", name="validate", exact=True).click()
     expect(state(page)).to_have_text("Success")

@@ -19,17 +19,16 @@ from typing import Any
 import pytest
 
 from embedded.airflow import rest
-from tests.dags.conftest import DAG_IDS, Doors
+from tests.dags.conftest import DAG_IDS, PATIENCE_S, Doors
 from tidemark_airflow import alerts
 from tidemark_airflow.window import GIVE_PARAMS, iso
 
 DRY = {"dry_run": True}
-RUN_S = 120.0
 
 
 def window_of(doors: Doors, dag_id: str, run_id: str) -> list[str]:
     """Return start and end of the window of a run that must succeed."""
-    run = rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)
+    run = rest.wait_for_run(doors.client, dag_id, run_id, PATIENCE_S)
     assert run["state"] == "success", rest.task_log(doors.client, dag_id, run_id, "resolve_window")
     window = rest.xcom(doors.client, dag_id, run_id, "resolve_window")
     return [window["start"], window["end"]]
@@ -37,7 +36,7 @@ def window_of(doors: Doors, dag_id: str, run_id: str) -> list[str]:
 
 def refusal_of(doors: Doors, dag_id: str, run_id: str, attempt: int = 1) -> str:
     """Return the log line that says why a run was refused; nothing may have been submitted."""
-    run = rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)
+    run = rest.wait_for_run(doors.client, dag_id, run_id, PATIENCE_S)
     assert run["state"] == "failed"
     assert rest.task_state(doors.client, dag_id, run_id, dag_id) == "upstream_failed"
     log = rest.task_log(doors.client, dag_id, run_id, "resolve_window", attempt)
@@ -58,7 +57,7 @@ def wait_for_backfilled(doors: Doors, dag_id: str, dates: str, count: int) -> li
         over = len(runs) == count and all(run["state"] in rest.OVER for run in runs)
         return [run["dag_run_id"] for run in runs] if over else None
 
-    return rest.wait_until(f"{count} backfilled runs of {dag_id} in {dates}", RUN_S, probe)
+    return rest.wait_until(f"{count} backfilled runs of {dag_id} in {dates}", PATIENCE_S, probe)
 
 
 def midnight(moment: str) -> datetime:
@@ -77,7 +76,7 @@ def airflow(doors: Doors, *arguments: str) -> None:
         cwd=doors.environment["AIRFLOW_HOME"],
         check=True,
         capture_output=True,
-        timeout=RUN_S,
+        timeout=PATIENCE_S,
     )
 
 
@@ -262,7 +261,7 @@ def test_scheduler_waits_for_a_writer_that_is_slow(doors: Doors) -> None:
 
 def worked_between(doors: Doors, dag_id: str, run_id: str) -> tuple[datetime, datetime]:
     """Return when the application of a run, which must succeed, began and ended."""
-    assert rest.wait_for_run(doors.client, dag_id, run_id, RUN_S)["state"] == "success"
+    assert rest.wait_for_run(doors.client, dag_id, run_id, PATIENCE_S)["state"] == "success"
     # A dry run of purge ends with its plan.
     task_id = "plan" if dag_id == "purge" else dag_id
     path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"

@@ -33,16 +33,22 @@ DURATIONS = {
 
 
 @pytest.fixture
-def settings(spark: SparkSession, journal: Journal) -> Settings:
+def tables(journal: Journal) -> Replicator:
+    """Return the replicator's tables, newly created."""
+    return Replicator(journal)
+
+
+@pytest.fixture
+def settings(spark: SparkSession, journal: Journal, tables: Replicator) -> Settings:
     """Return the settings of the journal, to which the session is connected."""
     connector.connect(spark, journal.settings())
+    connector.await_table(spark, journal.keyspace, "metajournal")
     return journal.settings().model_copy(update={"kafka_journal_keyspace": journal.keyspace})
 
 
 def test_heads_are_found_where_either_release_has_put_them(
-    spark: SparkSession, journal: Journal, settings: Settings
+    spark: SparkSession, tables: Replicator, settings: Settings
 ) -> None:
-    tables = Replicator(journal)
     tables.head("new")
     old = segment_of("old", 100)
     tables.head("old", segment=old, segment_size=None, record_id=None, origin=None, delete_to=3)
@@ -84,9 +90,8 @@ def test_heads_are_found_where_either_release_has_put_them(
 
 
 def test_durations_are_read_and_written_as_cql_has_them(
-    spark: SparkSession, journal: Journal, settings: Settings
+    spark: SparkSession, journal: Journal, tables: Replicator, settings: Settings
 ) -> None:
-    tables = Replicator(journal)
     for nanoseconds, (days, rest) in DURATIONS.items():
         tables.head(str(nanoseconds), expire_after=Duration(0, days, rest))
     journal_rows = [(TOPIC, str(nanoseconds)) for nanoseconds in DURATIONS]
