@@ -63,6 +63,7 @@ PRODUCTION = {
 """Spark's settings of an application on two cores, if nobody sets anything else (see
 `tidemark.spark_session`). They cost the main suites 1.8 times the CPU, so only some modules
 use them."""
+JARS = ("TIDEMARK_SPARK_JARS", "TIDEMARK_SPARK_KAFKA_JARS")
 NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
 """Names that pyspark looks up in its view of the JVM without their package."""
 SHARING = ("dags", "interop")
@@ -193,22 +194,24 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[_LOCK] = lock
     for run_directory, names in processes.all_recorded(_STATE).items():
         processes.stop(names, run_directory)
-    for home in ("cassandra", "chain", "doors"):
+    for home in ("cassandra", "kafka", "chain", "doors"):
         shutil.rmtree(_STATE / home, ignore_errors=True)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop the Cassandra that all workers used."""
+    """Stop the servers that all workers used."""
     if _is_worker(session.config):
-        # The Cassandra that this worker started for all workers outlives it.
+        # The server that this worker started for all workers outlives it.
         warnings.simplefilter("ignore", ResourceWarning)
         return
     if _LOCK not in session.config.stash:
         return
     from embedded.cassandra.server import Cassandra
+    from embedded.kafka.server import Kafka
 
     Cassandra(_STATE / "cassandra").stop()
+    Kafka(_STATE / "kafka").stop()
     session.config.stash[_LOCK].close()
 
 
@@ -238,6 +241,17 @@ def cassandra(state: Path) -> Endpoint:
 
 
 @pytest.fixture(scope="session")
+def kafka(state: Path) -> str:
+    """Return the address of a real Kafka, in which each test has topics to itself.
+
+    The first test that needs Kafka starts it.
+    """
+    from embedded.kafka.server import Kafka
+
+    return Kafka(state / "kafka").start()
+
+
+@pytest.fixture(scope="session")
 def spark_environment() -> dict[str, str]:
     """Return the environment in which applications run Spark; made once, as it checks every jar."""
     from embedded.spark import environment as embedded_spark
@@ -263,7 +277,7 @@ def spark(
         session = (
             SparkSession.builder.master("local[2]")
             .appName("tidemark-tests")
-            .config("spark.jars", spark_environment["TIDEMARK_SPARK_JARS"])
+            .config("spark.jars", ",".join(spark_environment[name] for name in JARS))
             .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
             # The default is an hour, and each open connection hears of each change of the schema.
             .config("spark.cassandra.connection.keepAliveMS", "10000")

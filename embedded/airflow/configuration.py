@@ -113,7 +113,7 @@ def _long_secret() -> str:
 
 
 def _connections(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the two connections of the DAGs; without Cassandra's address only Spark's."""
+    """Return the connections of the DAGs, of Cassandra and Kafka if their addresses are known."""
     connections: dict[str, dict[str, object]] = {
         "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[*]"}
     }
@@ -132,4 +132,7 @@ def _connections(environment: Mapping[str, str]) -> dict[str, str]:
             "login": environment.get("TIDEMARK_CASSANDRA_USERNAME", ""),
             "password": environment.get("TIDEMARK_CASSANDRA_PASSWORD", ""),
         }
+    if servers := environment.get("TIDEMARK_KAFKA_BOOTSTRAP_SERVERS"):
+        host, _, port = servers.rpartition(":")
+        connections["KAFKA_DEFAULT"] = {"conn_type": "generic", "host": host, "port": int(port)}
     return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}

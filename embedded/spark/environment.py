@@ -32,4 +32,5 @@ def environment() -> dict[str, str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "TIDEMARK_SPARK_JARS": ",".join(map(str, jars.fetch("spark"))),
+        "TIDEMARK_SPARK_KAFKA_JARS": ",".join(map(str, jars.fetch("spark-kafka"))),
     }

@@ -50,6 +50,7 @@ class TidemarkOperator(SparkSubmitOperator):
         always_applies: every run gets `--apply`, since a task before it has planned.
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
+        kafka_conn_id: the connection of Kafka, for an application that reads it.
 
     Raises:
         AirflowFailException: the form, the input or the data is refused; it is not retried.
@@ -80,6 +81,7 @@ class TidemarkOperator(SparkSubmitOperator):
         links: Sequence[BaseOperatorLink] = (),
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
+        kafka_conn_id: str | None = None,
         pool: str = POOL,
         retries: int = 1,
         retry_delay: timedelta | None = None,
@@ -109,6 +111,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.run_again: Step | None = None
         self.report: Mapping[str, Any] | None = None
         self.cassandra_conn_id = cassandra_conn_id
+        self.kafka_conn_id = kafka_conn_id
 
     def execute(self, context: Context) -> None:
         """Submit the application, report, and end as success, skipped or failed."""
@@ -121,8 +124,11 @@ class TidemarkOperator(SparkSubmitOperator):
             refuse_other_fields(params, self.operations, self.dag.params)
         refuse_masters_that_show_secrets(self._conn_id)
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
-        self.jars = spark_jars()
+        self.jars = spark_jars("spark", "TIDEMARK_SPARK_JARS")
         self.env_vars = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
+        if self.kafka_conn_id is not None:
+            self.jars += "," + spark_jars("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
+            self.env_vars |= kafka_environment(BaseHook.get_connection(self.kafka_conn_id))
         with TemporaryDirectory(prefix="tidemark-") as directory:
             file = Path(directory) / "report.json"
             self.application_args = self._arguments(params, run_id, file)
@@ -224,12 +230,12 @@ def home() -> Path:
     return Path(named) if named else Path(__file__).resolve().parents[2]
 
 
-def spark_jars() -> str:
-    """Return the connector's jars, comma-separated: TIDEMARK_SPARK_JARS, else the fetched ones."""
-    named = os.environ.get("TIDEMARK_SPARK_JARS")
+def spark_jars(group: str, variable: str) -> str:
+    """Return a group of jars, comma-separated: those the variable names, else the fetched ones."""
+    named = os.environ.get(variable)
     if named:
         return named
-    fetched = home() / ".tidemark" / "jars" / "spark"
+    fetched = home() / ".tidemark" / "jars" / group
     return ",".join(str(jar) for jar in sorted(fetched.glob("*.jar")))
 
 
@@ -241,6 +247,24 @@ def cassandra_environment(connection: Connection) -> dict[str, str]:
         "TIDEMARK_CASSANDRA_HOSTS": ",".join(f"{host.strip()}:{port}" for host in hosts),
         "TIDEMARK_CASSANDRA_USERNAME": connection.login or "",
         "TIDEMARK_CASSANDRA_PASSWORD": connection.password or "",
+    }
+
+
+def kafka_environment(connection: Connection) -> dict[str, str]:
+    """Return the applications' environment for a connection of Kafka (host may be `h1,h2`).
+
+    With a login it is one of SASL; the extra fields `security_protocol` and `sasl_mechanism` say
+    which.
+    """
+    port = connection.port or 9092
+    hosts = (connection.host or "").split(",")
+    extra = connection.extra_dejson
+    named = [name for name in ("security_protocol", "sasl_mechanism") if name in extra]
+    return {
+        "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": ",".join(f"{host.strip()}:{port}" for host in hosts),
+        "TIDEMARK_KAFKA_USERNAME": connection.login or "",
+        "TIDEMARK_KAFKA_PASSWORD": connection.password or "",
+        **{f"TIDEMARK_KAFKA_{name.upper()}": str(extra[name]) for name in named},
     }
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pendulum
-from airflow.sdk import Asset, AssetOrTimeSchedule
+from airflow.sdk import Asset, AssetOrTimeSchedule, CronTriggerTimetable
 from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from airflow.timetables.interval import CronDataIntervalTimetable
 
@@ -121,6 +121,20 @@ def started_by(asset: Asset) -> AssetOrTimeSchedule:
         ValueError: TIDEMARK_CADENCE is unknown; Airflow shows it as an import error.
     """
     return AssetOrTimeSchedule(timetable=_for_backfills(_cadence()), assets=[asset])
+
+
+def every_few_minutes() -> BaseTimetable | None:
+    """Return the schedule of a DAG that goes on where it was left: TIDEMARK_REPLICATE_MINUTES.
+
+    With 0 it starts by hand only.
+
+    Raises:
+        ValueError: that is no number of minutes of an hour; Airflow shows an import error.
+    """
+    text = os.environ.get("TIDEMARK_REPLICATE_MINUTES", "5")
+    if not text.isdecimal() or int(text) >= 60:
+        raise ValueError(f"TIDEMARK_REPLICATE_MINUTES is {text!r}; set it to 0 (off) to 59")
+    return CronTriggerTimetable(f"*/{text} * * * *", timezone="UTC") if int(text) else None
 
 
 def _cadence() -> str:

@@ -4,6 +4,7 @@
 
     TidemarkError                 exit status 1: another try may help
     ├── CassandraUnavailable      1  unreachable, refused, timed out
+    ├── KafkaUnavailable          1  unreachable, refused, timed out
     ├── LockHeld                  1  somebody else works on the same piece
     ├── LockLost                  1  our own lock ran out while we worked
     ├── InvalidInput              2  parameters, windows, settings
@@ -13,6 +14,7 @@
         ├── BucketSizeMismatch       tag views were built with another bucket size
         ├── JournalDamaged           the journal contradicts itself
         ├── HistoryPurged            events that are needed again were purged
+        ├── TopicMoved               a topic does not go on where it was left
         └── ValidationFailed         findings that must stop what is downstream
 """
 
@@ -176,6 +178,10 @@ class CassandraUnavailable(TidemarkError):
     """Cassandra did not answer, refused us, or timed out."""
 
 
+class KafkaUnavailable(TidemarkError):
+    """Kafka did not answer, refused us, or timed out."""
+
+
 class WrongData(TidemarkError):
     """Tables or rows must be put right before any retry can help."""
 
@@ -196,6 +202,10 @@ class JournalDamaged(WrongData):
 
 class HistoryPurged(WrongData):
     """Events that a projection needs are no longer in the tag views."""
+
+
+class TopicMoved(WrongData):
+    """A topic partition does not go on where its pointer says that it was left."""
 
 
 class LockHeld(TidemarkError):

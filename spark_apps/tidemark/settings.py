@@ -7,14 +7,14 @@ Every name here is an environment variable with the prefix ``TIDEMARK_``:
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from tidemark.errors import InvalidInput
+from tidemark.kafka_settings import KafkaSettings, Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
 from tidemark.window import parse_first_time_bucket
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _PLAIN = {
     "int_parsing": "not a whole number",
     "float_parsing": "not a number",
@@ -34,16 +33,7 @@ _PLAIN = {
 _QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
-def _identifier(value: str) -> str:
-    if not _IDENTIFIER.fullmatch(value):
-        raise ValueError("not a name Cassandra accepts: letters, digits and _, at most 48")
-    return value
-
-
-_Name = Annotated[str, AfterValidator(_identifier)]
-
-
-class Settings(BaseSettings):
+class Settings(KafkaSettings):
     """The settings of an application beside its command line.
 
     Raises:
@@ -77,20 +67,20 @@ class Settings(BaseSettings):
         description="The most rows a second that a run writes or deletes, whatever the number of"
         " cores; a delete is one row, however much it covers. 0 is no limit.",
     )
-    journal_keyspace: _Name = Field(
+    journal_keyspace: Name = Field(
         "pekko", description="The keyspace of `messages` and `tag_views`."
     )
-    journal_table: _Name = Field("messages", description="`journal.table`.")
-    metadata_table: _Name = Field("metadata", description="`journal.metadata-table`.")
-    all_persistence_ids_table: _Name = Field(
+    journal_table: Name = Field("messages", description="`journal.table`.")
+    metadata_table: Name = Field("metadata", description="`journal.metadata-table`.")
+    all_persistence_ids_table: Name = Field(
         "all_persistence_ids", description="`journal.all-persistence-ids-table`."
     )
-    snapshot_keyspace: _Name = Field(
+    snapshot_keyspace: Name = Field(
         "pekko_snapshot",
         description="`snapshot.keyspace`, of projections that start from snapshots.",
     )
-    snapshot_table: _Name = Field("snapshots", description="`snapshot.table`.")
-    keyspace: _Name = Field("tidemark", description="The keyspace of Tidemark's own tables.")
+    snapshot_table: Name = Field("snapshots", description="`snapshot.table`.")
+    keyspace: Name = Field("tidemark", description="The keyspace of Tidemark's own tables.")
     replication: Annotated[dict[str, str], NoDecode] = Field(
         {"class": "SimpleStrategy", "replication_factor": "1"},
         description="Replication of Tidemark's own keyspace when it is first made, as JSON.",
@@ -99,7 +89,7 @@ class Settings(BaseSettings):
         BucketSize.HOUR,
         description="Minute, Hour or Day: `events-by-tag.bucket-size`.",
     )
-    events_by_tag_table: _Name = Field("tag_views", description="`events-by-tag.table`.")
+    events_by_tag_table: Name = Field("tag_views", description="`events-by-tag.table`.")
     events_by_tag_first_time_bucket: str = Field(
         "20151120T00:00",
         description="`events-by-tag.first-time-bucket`, UTC: where readers without an offset"
@@ -145,27 +135,11 @@ class Settings(BaseSettings):
         description="Time buckets before each planned one in which projections by tags look for"
         " late events; what is later than that is found by the gap that it leaves.",
     )
-    kafka_journal_keyspace: _Name = Field(
-        "journal", description="kafka-journal's `keyspace.name`, of projections that read it."
-    )
-    kafka_journal_table: _Name = Field("journal", description="kafka-journal's table of events.")
-    kafka_metajournal_table: _Name = Field(
-        "metajournal", description="kafka-journal's table of heads, one for each journal."
-    )
-    kafka_pointer_table: _Name = Field(
-        "pointer2", description="kafka-journal's table of how far each partition is replicated."
-    )
-    kafka_journal_delay: int = Field(
-        300,
-        ge=0,
-        description="Seconds after its end that projections of kafka-journal leave a time bucket"
-        " alone, since the replicator may still write into it.",
-    )
-    pekko_projection_keyspace: _Name = Field(
+    pekko_projection_keyspace: Name = Field(
         "pekko_projection",
         description="`pekko.projection.cassandra.offset-store.keyspace`, read if there is one.",
     )
-    pekko_projection_table: _Name = Field(
+    pekko_projection_table: Name = Field(
         "offset_store", description="`pekko.projection.cassandra.offset-store.table`."
     )
     project_max_rows: int = Field(
@@ -227,6 +201,11 @@ class Settings(BaseSettings):
         "",
         description="Comma-separated jars of the Cassandra connector, and of spark-avro if a"
         " decoder is `avro`; empty: the fetched ones.",
+    )
+    spark_kafka_jars: str = Field(
+        "",
+        description="Comma-separated jars of Spark's Kafka source, of `replicate`; empty: the"
+        " fetched ones.",
     )
 
     @field_validator("events_by_tag_first_time_bucket")

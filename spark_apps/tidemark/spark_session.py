@@ -15,7 +15,9 @@ from tidemark.cassandra import connector
 from tidemark.errors import InvalidInput
 from tidemark.settings import REPOSITORY, Settings
 
-FETCHED_JARS = REPOSITORY / ".tidemark" / "jars" / "spark"
+FETCHED_JARS = REPOSITORY / ".tidemark" / "jars"
+_READING_KAFKA = ("replicate",)
+"""The applications that need Spark's Kafka source; the class path of the others stays as it is."""
 
 
 def open_session(application: str, settings: Settings) -> SparkSession:
@@ -49,7 +51,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         conf = {
             **submission(settings),
             **ui(settings, master),
-            "spark.jars": ",".join(_jars(settings)),
+            "spark.jars": ",".join(_jars(application, settings)),
         }
     if is_local(master):
         # There is no better place to wait for, and nothing that ends a wait once no task runs.
@@ -101,14 +103,29 @@ def ui(settings: Settings, master: str) -> dict[str, str]:
     return {"spark.ui.enabled": str(is_on).lower()}
 
 
-def _jars(settings: Settings) -> list[str]:
-    jars = [part for part in settings.spark_jars.split(",") if part]
-    jars = jars or sorted(str(jar) for jar in FETCHED_JARS.glob("*.jar"))
+def _jars(application: str, settings: Settings) -> list[str]:
+    jars = _named_or_fetched(
+        settings.spark_jars, "spark", "the Cassandra connector", "TIDEMARK_SPARK_JARS"
+    )
+    if application in _READING_KAFKA:
+        jars += _named_or_fetched(
+            settings.spark_kafka_jars,
+            "spark-kafka",
+            "Spark's Kafka source",
+            "TIDEMARK_SPARK_KAFKA_JARS",
+        )
+    return jars
+
+
+def _named_or_fetched(named: str, group: str, what: str, variable: str) -> list[str]:
+    fetched = FETCHED_JARS / group
+    jars = [part for part in named.split(",") if part]
+    jars = jars or sorted(str(jar) for jar in fetched.glob("*.jar"))
     if not jars:
         raise InvalidInput(
-            "the jars of the Cassandra connector are missing",
-            where=f"TIDEMARK_SPARK_JARS or {FETCHED_JARS}",
-            do="run `make jars`, or set TIDEMARK_SPARK_JARS",
+            f"the jars of {what} are missing",
+            where=f"{variable} or {fetched}",
+            do=f"run `make jars`, or set {variable}",
         )
     return jars
 

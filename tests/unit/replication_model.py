@@ -104,9 +104,10 @@ class Stored:
         self.head = None
 
 
-def record_id(name: str, offset: int) -> str:
+def record_id(name: str, offset: int, topic: str = "t", partition: int = 3) -> str:
     """Return the UUID of a head, from the name of its first record."""
-    digest = bytearray(md5("\0".join(["t", "3", name, str(offset)]).encode()).digest())
+    parts = [topic, str(partition), name, str(offset)]
+    digest = bytearray(md5("\0".join(parts).encode()).digest())
     digest[6] = digest[6] & 0x0F | 0x30
     digest[8] = digest[8] & 0x3F | 0x80
     return str(UUID(bytes=bytes(digest)))

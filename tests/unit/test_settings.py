@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from tidemark.application.environment import unknown_variables
 from tidemark.errors import InvalidInput
+from tidemark.kafka_settings import KafkaSettings
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import REPOSITORY, Settings
 
@@ -21,7 +22,9 @@ def as_markdown() -> str:
     """Return the settings as the table of docs/settings.md, a row for each."""
     rows = [
         f"| `TIDEMARK_{name.upper()}` | `{_default_text(field.default)}` | {field.description} |"
-        for name, field in Settings.model_fields.items()
+        for name, field in sorted(
+            Settings.model_fields.items(), key=lambda one: one[0] in KafkaSettings.model_fields
+        )
     ]
     return "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows]) + "\n"
 

@@ -217,8 +217,11 @@ def write(
     keep_nulls: bool = False,
     write_time: str | None = None,
     time_to_live: int | str = 0,
+    in_order: bool = False,
 ) -> None:
     """Upsert all rows; the column names are those of the table.
+
+    Rows of one partition of the table that come one after the other are one batch, if they fit.
 
     Args:
         frame: the rows.
@@ -230,6 +233,7 @@ def write(
             default the time of writing.
         time_to_live: seconds until the rows expire, where 0 means the table's default; or a column
             with each row's seconds, where 0 means never, which is not stored.
+        in_order: whether a task sends a batch only after the one before it is written.
     """
     spark = frame.sparkSession
     # The number of unfinished batches; a row larger than a batch makes a batch of its own.
@@ -247,6 +251,8 @@ def write(
         writer = writer.option("writetime", write_time)
     if time_to_live:
         writer = writer.option("ttl", str(time_to_live))
+    if in_order:
+        writer = writer.option("spark.cassandra.output.concurrent.writes", "1")
     writer.save()
 
 

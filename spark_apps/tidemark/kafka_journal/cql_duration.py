@@ -35,8 +35,9 @@ def nanoseconds(text: Column) -> Column:
 
 
 def text(nanoseconds: Column) -> Column:
-    """Return the text of a duration: whole days, and the rest as nanoseconds."""
+    """Return the text of a duration: whole days, and the rest as nanoseconds; null in, null out."""
     day = F.lit(_UNITS["d"])
     length = F.abs(nanoseconds)
     parts = F.format_string("%dd%dns", F.call_function("div", length, day), length % day)
-    return F.concat(F.when(nanoseconds < 0, "-").otherwise(""), parts)
+    signed = F.concat(F.when(nanoseconds < 0, "-").otherwise(""), parts)
+    return F.when(nanoseconds.isNotNull(), signed)

@@ -66,6 +66,14 @@ METAJOURNAL_WRITES = replace(
 """The same with the columns that tell how the replicator has written; only checks read them."""
 
 
+def lock_of(settings: Settings) -> str:
+    """Return the resource that whoever changes journals of kafka-journal must lock.
+
+    Or one below it, for one topic partition.
+    """
+    return f"kafka_journal/{settings.kafka_journal_keyspace}"
+
+
 def require_kafka_journal(
     control: Control,
     settings: Settings,

@@ -72,6 +72,7 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
         .groupBy(*_JOURNAL)
         .agg(
             F.first("before").alias("before"),
+            F.first("partition").alias("partition"),
             F.sort_array(F.collect_list(F.struct(*_FIELDS))).alias("changes"),
         )
     )
@@ -83,9 +84,9 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
         F.array().alias("deletions"),
     ).cast(_STATE)
     end = F.aggregate("changes", begin, lambda state, change: _next(state, change, batch))
-    told = changes.select(*_JOURNAL, "before", end.alias("end"))
+    told = changes.select(*_JOURNAL, "partition", "before", end.alias("end"))
     parts = [F.col("end")[name].alias(name) for name in ("head", "lives", "deletions")]
-    return told.select(*_JOURNAL, "before", *parts)
+    return told.select(*_JOURNAL, "partition", "before", *parts)
 
 
 def _changes(actions: DataFrame, batch: Batch) -> DataFrame:

@@ -42,6 +42,7 @@ LIFE = "struct<offset:bigint,segment_size:int,record_id:string>"
 HEADS: Shape = {**JOURNAL_KEY, "head": HEAD}
 FOLDED: Shape = {
     **JOURNAL_KEY,
+    "partition": "int",
     "before": HEAD,
     "head": HEAD,
     "lives": f"array<{LIFE}>",
@@ -61,3 +62,26 @@ JOURNAL_ROWS: Shape = {
     "headers": "map<string,string>",
 }
 """Rows of journal."""
+WRITE_TIME = "write_time"
+"""The column of write timestamps, in microseconds."""
+BASES: Shape = {"topic": "string", "partition": "int", "write_time_base": "bigint"}
+"""What a record's offset is added to for the write time of what it does, by topic partition."""
+WRITTEN_ROWS: Shape = {**JOURNAL_ROWS, WRITE_TIME: "bigint"}
+CHANGED_HEADS: Shape = {**JOURNAL_KEY, "before": HEAD, "head": HEAD, WRITE_TIME: "bigint"}
+"""Heads that are to be written. `before` is null if there was none."""
+DELETIONS: Shape = {
+    **JOURNAL_KEY,
+    "partition": "int",
+    "offset": "bigint",
+    "first_segment": "bigint",
+    "last_segment": "bigint",
+    "up_to": "bigint",
+    "is_purge": "boolean",
+    "head_segment": "bigint",
+    "deleted_to": "bigint",
+    WRITE_TIME: "bigint",
+}
+"""What goes, as in the table kafka_journal_deletion; `head_segment` and `deleted_to` are null if no
+head goes."""
+HELD_FROM: Shape = {**JOURNAL_KEY, "held_from": "bigint"}
+"""The offset of the first record of a key that is not replicated."""

@@ -42,7 +42,9 @@ def row(read: record.Record) -> dict[str, Any]:
     try:
         told = record.decode(read)
     except Malformed as error:
-        return {"cause": str(error)}
+        # A key of other bytes than UTF-8 is no journal's, but it has to be told by something.
+        key = (read.key or b"").decode("utf-8", "backslashreplace")
+        return {"id": key, "cause": str(error)}
     if told is None:
         return {}
     content = {

@@ -34,5 +34,5 @@ DECODED: Shape = {
 """Decoded records; of an append all columns but `to` may be set, of a delete `to` is.
 
 `expire_after` is in nanoseconds. `action` is null in a record that kafka-journal passes over, and
-in one that it stops at, which has a `cause`.
+in one that it stops at, which has a `cause` and the `id` of its key.
 """

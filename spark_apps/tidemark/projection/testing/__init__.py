@@ -171,7 +171,7 @@ def _session() -> SparkSession:
     return (
         SparkSession.builder.master("local[1]")
         .appName("tidemark projection test")
-        .config("spark.jars", ",".join(map(str, sorted(FETCHED_JARS.glob("*.jar")))))
+        .config("spark.jars", ",".join(map(str, sorted((FETCHED_JARS / "spark").glob("*.jar")))))
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "1")

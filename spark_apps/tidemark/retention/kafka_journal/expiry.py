@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.kafka_journal import expired
-from tidemark.kafka_journal.tables import SEGMENTS
+from tidemark.kafka_journal.tables import SEGMENTS, lock_of
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import head_segment
 from tidemark.retention.kafka_journal import store
@@ -31,7 +31,6 @@ from tidemark.retention.kafka_journal.store import Begun
 from tidemark.retention.needs.kafka_journal import TopicNeeds, needed_of_topics
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.retention.undo.kafka_journal import save_kafka_journals
-from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.text import counted
 
@@ -50,11 +49,6 @@ class ExpiryPolicy(Protocol):
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics whose expired journals go; all if none is named."""
-
-
-def lock_of(settings: Settings) -> str:
-    """Return the resource that whoever deletes journals of kafka-journal must lock."""
-    return f"kafka_journal/{settings.kafka_journal_keyspace}"
 
 
 def plan_expiry(

@@ -16,7 +16,7 @@ from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import snapshots
-from tidemark.retention.kafka_journal.expiry import lock_of
+from tidemark.kafka_journal.tables import lock_of
 from tidemark.retention.messages.deletes import locks_of
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.retention.undo import copies

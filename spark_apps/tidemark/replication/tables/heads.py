@@ -23,6 +23,8 @@ _STORED = (
 def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
     """Read the heads of some journals by direct join; a journal without one has no row.
 
+    A further column `write_time` tells when a head was last written, in microseconds.
+
     A head of an older release stays where that release has put it. If there are two, the one in
     the present segment counts, as for kafka-journal's reader.
 
@@ -43,6 +45,7 @@ def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
         settings.kafka_journal_keyspace,
         settings.kafka_metajournal_table,
         *("topic", "segment", "id", *_STORED),
+        write_time_of="offset",
     )
     fields = {
         **{name: F.col(name) for name in ("segment", *_STORED)},
@@ -53,5 +56,8 @@ def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
     return (
         stored.withColumn("head", head)
         .groupBy(*JOURNAL_KEY)
-        .agg(F.max_by("head", F.col("segment") == present).alias("head"))
+        .agg(
+            F.max_by("head", F.col("segment") == present).alias("head"),
+            F.max("write_time").alias("write_time"),
+        )
     )

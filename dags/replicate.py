@@ -1,0 +1,36 @@
+"""Replicates the topics of kafka-journal into its tables, from their pointers to their ends.
+
+Starts every few minutes (TIDEMARK_REPLICATE_MINUTES), or by hand with the form. A topic partition
+that cannot go on fails the run at its end; the others are replicated nevertheless.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.alerts import defaults
+from tidemark_airflow.form import dry_run_param, names_param
+from tidemark_airflow.operators import TidemarkOperator
+from tidemark_airflow.timetables import every_few_minutes
+
+with DAG(
+    dag_id="replicate",
+    description="Replicate kafka-journal's topics into journal, metajournal and pointer2",
+    schedule=every_few_minutes(),
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params={
+        "topics": names_param("Topics", "all with the prefix of TIDEMARK_KAFKA_TOPIC_PREFIX"),
+        "dry_run": dry_run_param(False),
+    },
+    tags=["tidemark", "kafka-journal"],
+    doc_md=__doc__,
+    **defaults(),
+):
+    TidemarkOperator(
+        task_id="replicate",
+        application_name="replicate",
+        params_as_options={"--topic": "topics"},
+        kafka_conn_id="kafka_default",
+    )

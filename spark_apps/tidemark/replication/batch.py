@@ -1,0 +1,337 @@
+"""One batch: records of some topic partitions, from Kafka into the tables, in the promised order.
+
+Notes of what goes, then purges, events, heads, deletes, and the pointers last. Whatever ends a
+batch early, the next run does its ranges again, with the same values and write times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.context import RunContext
+from tidemark.errors import TidemarkError, TopicMoved
+from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.kafka_journal.wire.action import ActionType
+from tidemark.kafka_journal.wire.decode import decoded
+from tidemark.replication import changes, quarantine
+from tidemark.replication.events import actions_of
+from tidemark.replication.fold import Batch, folded
+from tidemark.replication.kafka.records import Spans, records
+from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.quarantine import Quarantined
+from tidemark.replication.ranges import Range, Ranges
+from tidemark.replication.tables import deletions, pointers, rows
+from tidemark.replication.tables.heads import heads_of
+from tidemark.replication.tables.pointers import Pointers
+from tidemark.spark.local_rows import local_rows
+
+Counts = Mapping[str, int]
+EnsureLocked = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a batch is to do.
+
+    Attributes:
+        spans: the offsets, of partitions that are locked.
+        pinned: the ranges of these spans, if a run has begun them.
+        batch: how their actions are folded.
+        known: the pointers before.
+        bases: the write time base of the last range of each partition that had one.
+    """
+
+    spans: Spans
+    pinned: Sequence[Range]
+    batch: Batch
+    known: Pointers
+    bases: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True)
+class Replicated:
+    """What a batch has done.
+
+    Attributes:
+        ranges: the ranges that are replicated.
+        counts: numbers of records and events, by name.
+        poison: why partitions stop at a record, if that is the policy.
+    """
+
+    ranges: Sequence[Range]
+    counts: Counts
+    poison: Sequence[TidemarkError]
+
+
+def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Replicated:
+    """Replicate spans of offsets.
+
+    Raises:
+        LockLost: another run may work on a partition.
+        TopicMoved: Kafka does not hold the records, a key has changed its partition, or another
+            replicator writes the same keyspace.
+    """
+    raw = records(run.spark, run.settings, order.spans)
+    with _kept(decoded(raw)) as found, _data_loss_in_one_line(order):
+        told = _summary(found)
+        poison = []
+        if run.settings.kafka_journal_poison == "stop" and not order.pinned:
+            poison = [_poison(run, one) for one in told if one["poison"] is not None]
+            stops = {TopicPartition(one["topic"], one["partition"]): one["poison"] for one in told}
+            order = replace(order, spans=_cut_at(order.spans, stops))
+            if not order.spans:
+                return Replicated([], {}, poison)
+            found = _within(found, order.spans)
+            told = _summary(found)
+        return replace(_write(run, order, raw, found, told, ensure_locked), poison=poison)
+
+
+def _write(
+    run: RunContext,
+    order: Order,
+    raw: DataFrame,
+    found: DataFrame,
+    told: Sequence[Row],
+    ensure_locked: EnsureLocked,
+) -> Replicated:
+    control, settings = run.control, run.settings
+    partitions = list(order.spans)
+    ledger = Ranges(run)
+    good, held, skipped = _sorted_out(run, found, told, partitions)
+    if order.pinned:
+        # A head that says that all is deleted no longer tells which segments there were.
+        deletions.purge(control, settings, partitions, ensure_locked)
+    actions = actions_of(good)
+    journals = actions.select(*JOURNAL_KEY, "partition").distinct()
+    with _kept(heads_of(journals.select(*JOURNAL_KEY), settings)) as heads:
+        newest = _newest_writes(journals, heads)
+        ranges = ledger.start(order.pinned or _pinned(order, newest))
+        bases = local_rows(
+            run.spark,
+            [(r.partition.topic, r.partition.partition, r.write_time_base) for r in ranges],
+            "topic string, partition int, write_time_base bigint",
+        )
+        with _kept(folded(actions, heads, order.batch)) as after:
+            has = after.agg(
+                F.coalesce(F.sum(F.size("deletions")), F.lit(0)).alias("deletions")
+            ).collect()[0]
+            for records_there, state in ((held, Quarantined.HELD), (skipped, Quarantined.SKIPPED)):
+                if records_there is not None:
+                    ensure_locked()
+                    quarantine.write(raw, records_there, settings, state, run.run_id)
+            if has["deletions"]:
+                ensure_locked()
+                deletions.note(changes.deletions(after, bases), settings)
+                deletions.purge(control, settings, partitions, ensure_locked)
+            _write_events(run, good, changes.written_rows(good, after, bases), ensure_locked)
+            ensure_locked()
+            changed = changes.changed_heads(after, bases)
+            rows.write_heads(changed, settings, order.batch.at)
+            ensure_locked()
+            rows.remove_expiry(changed, settings)
+            if has["deletions"] or order.pinned:
+                deletions.delete(control, settings, partitions, ensure_locked)
+                ensure_locked()
+                deletions.forget(control, settings, partitions)
+    ensure_locked()
+    _move_pointers(run, order, ranges)
+    for one in ranges:
+        ledger.finish(one, _counts_of(one.partition, told))
+    return Replicated(ranges, _together(told), [])
+
+
+def _write_events(
+    run: RunContext, good: DataFrame, events: DataFrame, ensure_locked: EnsureLocked
+) -> None:
+    with _kept(changes.large(good, run.settings.cassandra_batch_size)) as large:
+        large_ones = large.count()
+        ensure_locked()
+        small = events if not large_ones else events.join(large, list(JOURNAL_KEY), "left_anti")
+        rows.write_events(small, run.settings, in_order=False)
+        if large_ones:
+            ensure_locked()
+            big = events.join(large, list(JOURNAL_KEY), "left_semi")
+            rows.write_events(big, run.settings, in_order=True)
+
+
+def _sorted_out(
+    run: RunContext, found: DataFrame, told: Sequence[Row], partitions: Sequence[TopicPartition]
+) -> tuple[DataFrame, DataFrame | None, DataFrame | None]:
+    """Return the records to replicate, those that are held and those that are skipped."""
+    has_poison = any(one["poison"] is not None for one in told)
+    holds_any = quarantine.holds_any(run, partitions)
+    if not has_poison and not holds_any:
+        return found, None, None
+    known = quarantine.held_keys(run, partitions) if holds_any else None
+    skipped = None
+    if run.settings.kafka_journal_poison == "skip":
+        skipped = found.where(F.col("cause").isNotNull())
+        found = found.where(F.col("cause").isNull())
+    held = quarantine.held_from(found, known)
+    return quarantine.passed(found, held), quarantine.stopped(found, held), skipped
+
+
+def _summary(found: DataFrame) -> list[Row]:
+    """Return what each topic partition holds; there are as many rows as partitions."""
+
+    def number(action: ActionType) -> Column:
+        return F.count_if(F.col("action") == action.value).alias(f"{action.value}s")
+
+    is_poison = F.col("cause").isNotNull()
+    first = F.min_by(F.struct("offset", "id", "cause"), F.when(is_poison, F.col("offset")))
+    return (
+        found.groupBy("topic", "partition")
+        .agg(
+            F.count(F.lit(1)).alias("records"),
+            *(number(action) for action in ActionType),
+            F.coalesce(F.sum(_events()), F.lit(0)).alias("events"),
+            F.count_if(is_poison).alias("unreadable"),
+            F.when(F.count_if(is_poison) > 0, first).alias("poison"),
+        )
+        .collect()
+    )
+
+
+def _events() -> Column:
+    return F.when(F.col("events").isNotNull(), F.size("events")).cast("bigint")
+
+
+_COUNTED = ("records", "appends", "marks", "deletes", "purges", "events", "unreadable")
+
+
+def _counts_of(partition: TopicPartition, told: Sequence[Row]) -> Counts:
+    return _together(one for one in told if (one["topic"], one["partition"]) == _place(partition))
+
+
+def _together(told: Iterable[Row]) -> Counts:
+    listed = list(told)
+    return {name: sum(one[name] for one in listed) for name in _COUNTED}
+
+
+def _place(partition: TopicPartition) -> tuple[str, int]:
+    return partition.topic, partition.partition
+
+
+def _newest_writes(journals: DataFrame, heads: DataFrame) -> Mapping[TopicPartition, int]:
+    """Return the newest write time of the heads, by topic partition.
+
+    Raises:
+        TopicMoved: a head was written from another partition: offsets of two do not compare.
+    """
+    moved = F.col("head")["partition"] != F.col("partition")
+    found = (
+        journals.join(heads, list(JOURNAL_KEY))
+        .groupBy("topic", "partition")
+        .agg(
+            F.max("write_time").alias("write_time"),
+            F.count_if(moved).alias("moved"),
+            F.min_by(F.struct("id", "head"), F.when(moved, F.col("id"))).alias("one"),
+        )
+        .collect()
+    )
+    for row in found:
+        if row["moved"]:
+            raise TopicMoved(
+                f"{row['moved']} keys have come from another partition, such as"
+                f" {row['one']['id']} from {row['one']['head']['partition']}: the topic was"
+                " repartitioned, and offsets of two partitions do not compare",
+                where=f"{row['topic']}/{row['partition']}",
+                do="nothing was written; write to a new topic with the new number of partitions",
+            )
+    return {
+        TopicPartition(row["topic"], row["partition"]): row["write_time"]
+        for row in found
+        if row["write_time"] is not None
+    }
+
+
+def _pinned(order: Order, newest: Mapping[TopicPartition, int]) -> list[Range]:
+    """Return the ranges of a batch, each with write times behind all that is written."""
+    now = clock.now_micros()
+    return [
+        Range(
+            one,
+            first,
+            end,
+            order.batch,
+            max(now - first, order.bases.get(one, 0) + 1, newest.get(one, 0) + 1 - first),
+        )
+        for one, (first, end) in order.spans.items()
+    ]
+
+
+def _move_pointers(run: RunContext, order: Order, ranges: Sequence[Range]) -> None:
+    settings = run.settings
+    partitions = [one.partition for one in ranges]
+    now = pointers.read(run.control, settings, partitions)
+    ends = {one.partition: one.end - 1 for one in ranges}
+    for one in partitions:
+        if now.get(one) != order.known.get(one):
+            raise TopicMoved(
+                f"its pointer has moved from {order.known.get(one)} to {now[one]} meanwhile:"
+                " another replicator writes the same keyspace",
+                where=str(one),
+                do="let only one of them write it, then run again",
+            )
+    pointers.write(run.control, settings, ends, order.batch.at, now)
+
+
+def _poison(run: RunContext, told: Row) -> TidemarkError:
+    poison = told["poison"]
+    return TopicMoved(
+        f"the record at offset {poison['offset']} of key {poison['id']} cannot be read:"
+        f" {poison['cause']}",
+        where=f"{told['topic']}/{told['partition']}",
+        do="the partition stops before it; let TIDEMARK_KAFKA_JOURNAL_POISON hold or skip it",
+    )
+
+
+def _cut_at(spans: Spans, stops: Mapping[TopicPartition, Row | None]) -> Spans:
+    ends = {one: stop["offset"] for one, stop in stops.items() if stop is not None}
+    kept = {one: (first, ends.get(one, end)) for one, (first, end) in spans.items()}
+    return {one: (first, end) for one, (first, end) in kept.items() if end > first}
+
+
+def _within(found: DataFrame, spans: Spans) -> DataFrame:
+    ends = local_rows(
+        found.sparkSession,
+        [(*_place(one), end) for one, (_, end) in spans.items()],
+        "topic string, partition int, end_offset bigint",
+    )
+    return (
+        found.join(F.broadcast(ends), ["topic", "partition"])
+        .where(F.col("offset") < F.col("end_offset"))
+        .drop("end_offset")
+    )
+
+
+@contextmanager
+def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """Keep a frame on disk while the block works with it."""
+    kept = frame.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+@contextmanager
+def _data_loss_in_one_line(order: Order) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if "data may have been lost" not in str(error).lower():
+            raise
+        listed = ", ".join(f"{one} {first}-{end - 1}" for one, (first, end) in order.spans.items())
+        raise TopicMoved(
+            "Kafka has dropped records while they were read",
+            where=listed,
+            do="run again; the partition then says which offsets are lost",
+        ) from None

@@ -1,0 +1,1 @@
+"""The reading side: topics, their offsets and their records."""

@@ -1,0 +1,68 @@
+"""Records of topics as frames, by Spark's Kafka source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.kafka_journal.wire.shapes import RECORDS
+from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.settings import Settings
+from tidemark.spark.shapes import shaped
+
+Spans = Mapping[TopicPartition, tuple[int, int]]
+"""Offsets by topic partition: the first one, and the one behind the last."""
+
+
+@shaped(returns=RECORDS)
+def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
+    """Return the records of spans of offsets; each reading of the frame asks Kafka again.
+
+    Raises (in the job): Kafka does not hold all of them any more.
+    """
+    options = {
+        **_connection(settings),
+        "assign": json.dumps(_by_topic((one, one.partition) for one in spans)),
+        "startingOffsets": _offsets((one, first) for one, (first, _) in spans.items()),
+        "endingOffsets": _offsets((one, end) for one, (_, end) in spans.items()),
+        "includeHeaders": "true",
+        "failOnDataLoss": "true",
+    }
+    return spark.read.format("kafka").options(**options).load().select(*RECORDS)
+
+
+def _by_topic(values: Iterable[tuple[TopicPartition, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for one, value in values:
+        found.setdefault(one.topic, []).append(value)
+    return found
+
+
+def _offsets(values: Iterable[tuple[TopicPartition, int]]) -> str:
+    found: dict[str, dict[str, int]] = {}
+    for one, offset in values:
+        found.setdefault(one.topic, {})[str(one.partition)] = offset
+    return json.dumps(found)
+
+
+def _connection(settings: Settings) -> dict[str, str]:
+    options = {
+        "kafka.bootstrap.servers": settings.kafka_bootstrap_servers,
+        "kafka.security.protocol": settings.kafka_security_protocol,
+    }
+    if settings.kafka_security_protocol.startswith("SASL"):
+        login = {
+            "username": settings.kafka_username,
+            "password": settings.kafka_password.get_secret_value(),
+        }
+        is_plain = settings.kafka_sasl_mechanism == "PLAIN"
+        module = "plain.PlainLoginModule" if is_plain else "scram.ScramLoginModule"
+        quoted = " ".join(f"{name}={json.dumps(value)}" for name, value in login.items())
+        jaas = f"org.apache.kafka.common.security.{module} required {quoted};"
+        options |= {
+            "kafka.sasl.mechanism": settings.kafka_sasl_mechanism,
+            "kafka.sasl.jaas.config": jaas,
+        }
+    return options

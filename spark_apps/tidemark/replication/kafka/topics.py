@@ -1,0 +1,126 @@
+"""The topics of journals, and where each of their partitions begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from tidemark.errors import InvalidInput, KafkaUnavailable
+from tidemark.settings import Settings
+
+
+@dataclass(frozen=True, order=True)
+class TopicPartition:
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        """Return `topic/partition`."""
+        return f"{self.topic}/{self.partition}"
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """The offsets that a topic partition holds: from `first` up to before `end`."""
+
+    first: int
+    end: int
+
+
+class Topics:
+    """What Kafka says of its topics."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Prepare a client; nothing is asked yet."""
+        self._servers = settings.kafka_bootstrap_servers
+        self._prefix = settings.kafka_topic_prefix
+        self._timeout = settings.kafka_timeout
+        self._client = AdminClient(_client_settings(settings))
+
+    def partitions(self, only: Iterable[str] = ()) -> list[TopicPartition]:
+        """Return the partitions of the topics with the prefix, or only of the named ones.
+
+        Raises:
+            InvalidInput: a named topic does not exist, or has another prefix.
+            KafkaUnavailable: Kafka does not answer.
+        """
+        with self._in_one_line():
+            known = self._client.list_topics(timeout=self._timeout).topics
+        own = {name: topic for name, topic in known.items() if name.startswith(self._prefix)}
+        wanted = sorted(set(only)) or sorted(own)
+        if absent := [name for name in wanted if name not in own]:
+            raise InvalidInput(
+                f"{self._servers} has no topic {', '.join(absent)} with the prefix {self._prefix}",
+                where="--topic, TIDEMARK_KAFKA_TOPIC_PREFIX",
+                do=f"choose among {', '.join(sorted(own)) or 'none'}",
+            )
+        return [
+            TopicPartition(name, number)
+            for name in wanted
+            for number in sorted(own[name].partitions)
+        ]
+
+    def offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Offsets]:
+        """Return the offsets that partitions hold now.
+
+        Raises:
+            KafkaUnavailable: Kafka does not answer.
+        """
+        of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
+        # The library's stubs leave these two untyped.
+        ends = self._ask(of_client, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        firsts = self._ask(of_client, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        return {one: Offsets(firsts[one], ends[one]) for one in of_client}
+
+    def _ask(
+        self, of_client: Mapping[TopicPartition, ClientPartition], which: OffsetSpec
+    ) -> Mapping[TopicPartition, int]:
+        if not of_client:
+            return {}
+        with self._in_one_line():
+            asked: Mapping[ClientPartition, Future[Any]] = self._client.list_offsets(
+                dict.fromkeys(of_client.values(), which), request_timeout=self._timeout
+            )
+            answers = {(one.topic, one.partition): asked[one] for one in asked}
+            return {
+                one: answers[one.topic, one.partition].result(self._timeout).offset
+                for one in of_client
+            }
+
+    @contextmanager
+    def _in_one_line(self) -> Iterator[None]:
+        try:
+            yield
+        except (KafkaException, TimeoutError) as error:
+            said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
+            raise KafkaUnavailable(
+                f"Kafka does not answer: {said}",
+                where=self._servers,
+                do="check that it is up and TIDEMARK_KAFKA_BOOTSTRAP_SERVERS names it",
+            ) from None
+
+
+def _client_settings(settings: Settings) -> dict[str, Any]:
+    client: dict[str, Any] = {
+        "bootstrap.servers": settings.kafka_bootstrap_servers,
+        "security.protocol": settings.kafka_security_protocol,
+        # What it says beside its errors is said by them.
+        "log_level": 0,
+    }
+    if settings.kafka_security_protocol.startswith("SASL"):
+        client |= {
+            "sasl.mechanism": settings.kafka_sasl_mechanism,
+            "sasl.username": settings.kafka_username,
+            "sasl.password": settings.kafka_password.get_secret_value(),
+        }
+    return client

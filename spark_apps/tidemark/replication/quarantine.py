@@ -1,0 +1,120 @@
+"""Records that are not replicated: unreadable ones, and those of their keys behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.cassandra import connector
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.kafka_journal.tables import JOURNAL_KEY
+from tidemark.kafka_journal.wire.shapes import DECODED, RECORDS
+from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.shapes import HELD_FROM
+from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+
+TABLE = "quarantined_record"
+_PLACE = ("topic", "partition", "offset")
+
+
+class Quarantined(StrEnum):
+    """What becomes of a record in quarantine: HELD ones wait for `replay`, with all behind them."""
+
+    HELD = "held"
+    SKIPPED = "skipped"
+
+
+def holds_any(run: RunContext, partitions: Iterable[TopicPartition]) -> bool:
+    """Tell whether a key of one of the partitions is held."""
+    found = run.control.execute_many(
+        f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
+        " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
+        [
+            (run.settings.kafka_journal_keyspace, one.topic, one.partition, Quarantined.HELD)
+            for one in partitions
+        ],
+    )
+    return any(found)
+
+
+@shaped(returns=HELD_FROM)
+def held_keys(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
+    """Return the keys that earlier runs hold: everything of theirs is behind a held record."""
+    settings = run.settings
+    keys = local_rows(
+        run.spark,
+        [
+            (settings.kafka_journal_keyspace, one.topic, one.partition, Quarantined.HELD.value)
+            for one in partitions
+        ],
+        "journal_keyspace string, topic string, partition int, state string",
+    )
+    held = connector.read_partitions(keys, settings.keyspace, TABLE, *JOURNAL_KEY)
+    return held.distinct().withColumn("held_from", F.lit(0).cast("bigint"))
+
+
+@shaped(decoded=DECODED, held=HELD_FROM, returns=HELD_FROM)
+def held_from(decoded: DataFrame, held: DataFrame | None) -> DataFrame:
+    """Return the keys that are held from now on."""
+    poison = decoded.where(F.col("cause").isNotNull()).select(
+        *JOURNAL_KEY, F.col("offset").alias("held_from")
+    )
+    known = poison if held is None else poison.unionByName(held)
+    return known.groupBy(*JOURNAL_KEY).agg(F.min("held_from").alias("held_from"))
+
+
+@shaped(decoded=DECODED, held=HELD_FROM, returns=DECODED)
+def passed(decoded: DataFrame, held: DataFrame) -> DataFrame:
+    """Return the records that nothing holds."""
+    return _with_held(decoded, held).where(~_is_held()).select(*DECODED)
+
+
+@shaped(decoded=DECODED, held=HELD_FROM, returns=DECODED)
+def stopped(decoded: DataFrame, held: DataFrame) -> DataFrame:
+    """Return the records that are held; those that can be read have no cause."""
+    return _with_held(decoded, held).where(_is_held()).select(*DECODED)
+
+
+@shaped(records=RECORDS, decoded=DECODED)
+def write(
+    records: DataFrame, decoded: DataFrame, settings: Settings, state: Quarantined, run_id: str
+) -> None:
+    """Write records into quarantine as they stand in Kafka.
+
+    Args:
+        records: all records of the batch.
+        decoded: those that go into quarantine.
+        settings: where the table is.
+        state: theirs.
+        run_id: id of the run.
+    """
+    places = decoded.select(*_PLACE, "id", "cause")
+    rows = records.join(F.broadcast(places), list(_PLACE)).select(
+        F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
+        *_PLACE,
+        "id",
+        F.lit(state.value).alias("state"),
+        "cause",
+        "timestamp",
+        "key",
+        "value",
+        F.to_json("headers").alias("headers"),
+        F.lit(run_id).alias("run_id"),
+        F.lit(clock.now()).alias("found_at"),
+    )
+    connector.write(rows, settings.keyspace, TABLE)
+
+
+def _with_held(decoded: DataFrame, held: DataFrame) -> DataFrame:
+    return decoded.join(F.broadcast(held), list(JOURNAL_KEY), "left")
+
+
+def _is_held() -> Column:
+    return F.coalesce(F.col("offset") >= F.col("held_from"), F.lit(False))

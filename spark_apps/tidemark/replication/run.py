@@ -1,0 +1,180 @@
+"""The run of replicate: from the pointers to the offsets at which the topics ended at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidemark import clock
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.errors import TidemarkError, together
+from tidemark.kafka_journal import tables
+from tidemark.kafka_journal.schema import prepare
+from tidemark.ledger.applications import REPLICATE as APPLICATION
+from tidemark.ledger.locks import Locks
+from tidemark.replication.batch import EnsureLocked, Order, Replicated, replicate
+from tidemark.replication.fold import Batch
+from tidemark.replication.kafka.topics import TopicPartition, Topics
+from tidemark.replication.plan import Position, alike, cut
+from tidemark.replication.ranges import Range, Ranges
+from tidemark.replication.tables import pointers
+from tidemark.settings import Settings
+
+__all__ = ["APPLICATION", "run_replicate"]
+
+_NAMED = 20
+
+
+@dataclass
+class _Progress:
+    """What a run has done so far."""
+
+    counts: dict[str, int]
+    ranges: int
+    problems: list[TidemarkError]
+
+    def add(self, done: Replicated) -> None:
+        for name, number in done.counts.items():
+            self.counts[name] = self.counts.get(name, 0) + number
+        self.ranges += len(done.ranges)
+        self.problems += done.poison
+
+
+def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool = False) -> Outcome:
+    """Replicate what the topics hold behind the pointers.
+
+    A topic partition that cannot go on fails the run at its end; the others are replicated.
+
+    Args:
+        run: the context of the run.
+        topics: only these topics; all with the prefix of the settings if none is named.
+        dry_run: only show what is to be replicated.
+
+    Raises:
+        InvalidInput: a topic is unknown.
+        KafkaUnavailable: Kafka does not answer.
+        SchemaMismatch: the tables are of another shape or version.
+        LockHeld: another run works on a topic partition.
+        LockLost: a lock was lost on the way.
+    """
+    settings, kafka = run.settings, Topics(run.settings)
+    partitions = kafka.partitions(topics)
+    if not partitions:
+        line = f"no topic begins with {settings.kafka_topic_prefix}"
+        return Outcome(RunState.NOTHING, lines=[line])
+    prepare(run.control, settings, origin=run.owner, dry_run=dry_run)
+    create_own_tables(run.control, settings)
+    if dry_run:
+        return _shown(_positions(run, kafka, partitions))
+    resource = tables.lock_of(settings)
+    with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
+        positions = _positions(run, kafka, partitions)
+        if any(position.behind for position in positions):
+            run.start_spark()
+        return _outcome(_replicate(run, positions, locks.check), positions)
+
+
+def _positions(
+    run: RunContext, kafka: Topics, partitions: Sequence[TopicPartition]
+) -> list[Position]:
+    offsets = kafka.offsets(partitions)
+    known = pointers.read(run.control, run.settings, partitions)
+    newest = Ranges(run).newest(partitions)
+    return [Position(one, known.get(one), offsets[one], newest.get(one)) for one in partitions]
+
+
+def _replicate(
+    run: RunContext, positions: Sequence[Position], ensure_locked: EnsureLocked
+) -> _Progress:
+    problems = {one.partition: problem for one in positions if (problem := one.problem())}
+    progress = _Progress({}, 0, list(problems.values()))
+    able = [one for one in positions if one.partition not in problems]
+    starts = {one.partition: one.next for one in able}
+    known = {one.partition: one.pointer for one in able if one.pointer is not None}
+    bases = {one.partition: one.newest.range.write_time_base for one in able if one.newest}
+    begun = [one.unfinished for one in able if one.unfinished is not None]
+    _end(run, [one for one in begun if starts[one.partition] == one.end])
+    for ranges in alike(one for one in begun if starts[one.partition] == one.first):
+        begun_spans = {one.partition: (one.first, one.end) for one in ranges}
+        run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
+        done = replicate(
+            run, Order(begun_spans, ranges, ranges[0].batch, known, bases), ensure_locked
+        )
+        progress.add(done)
+        _move(done, starts, known, bases)
+    ends = {one.partition: one.held.end for one in able}
+    while spans := cut(starts, ends, run.settings.replicate_max_records):
+        left = sum(end - starts[one] for one, end in ends.items())
+        run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
+        done = replicate(run, Order(spans, (), _batch(run.settings), known, bases), ensure_locked)
+        progress.add(done)
+        _move(done, starts, known, bases)
+        # A partition that has not moved as far as it should has stopped for good.
+        reached = {one.partition: one.end for one in done.ranges}
+        for one, (first, end) in spans.items():
+            if reached.get(one, first) < end:
+                del ends[one]
+    return progress
+
+
+def _move(
+    done: Replicated,
+    starts: dict[TopicPartition, int],
+    known: dict[TopicPartition, int],
+    bases: dict[TopicPartition, int],
+) -> None:
+    for one in done.ranges:
+        starts[one.partition] = one.end
+        known[one.partition] = one.end - 1
+        bases[one.partition] = one.write_time_base
+
+
+def _end(run: RunContext, ranges: Sequence[Range]) -> None:
+    """Record the end of ranges that only lack the record of it."""
+    ledger = Ranges(run)
+    for one in ledger.start(ranges):
+        ledger.finish(one, {})
+
+
+def _batch(settings: Settings) -> Batch:
+    now = clock.now()
+    # Cassandra keeps milliseconds.
+    at = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
+
+
+def _outcome(progress: _Progress, positions: Sequence[Position]) -> Outcome:
+    done = progress.ranges
+    problems = progress.problems
+    lines = [str(problem) for problem in problems]
+    error = None
+    if problems:
+        first = problems[0]
+        error = (
+            first
+            if len(problems) == 1
+            else together(
+                f"{len(problems)} topic partitions cannot go on, such as {first}",
+                [one.exit_status for one in problems],
+            )
+        )
+    state = RunState.FAILED if problems else RunState.DONE if done else RunState.NOTHING
+    if not lines and not done:
+        lines = [f"all {len(positions)} topic partitions are replicated to their ends"]
+    failed = len(problems)
+    return Outcome(
+        state, PieceCounts(done + failed, done, 0, failed), progress.counts, lines, error
+    )
+
+
+def _shown(positions: Sequence[Position]) -> Outcome:
+    behind = [one for one in positions if one.behind or one.problem()]
+    lines = [
+        str(one.problem() or f"{one.partition}: {one.behind:,} offsets from {one.next} on")
+        for one in behind
+    ]
+    if len(lines) > _NAMED:
+        lines = [*lines[:_NAMED], f"and {len(lines) - _NAMED} more"]
+    counts = {"offsets_behind": sum(one.behind for one in behind)}
+    return Outcome(RunState.PLANNED, PieceCounts(len(behind)), counts, lines)

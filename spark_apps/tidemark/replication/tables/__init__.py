@@ -1,0 +1,1 @@
+"""The writing side: kafka-journal's tables, one module for each kind of write."""

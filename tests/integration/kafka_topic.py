@@ -1,0 +1,151 @@
+"""A topic of kafka-journal in the embedded Kafka, written as kafka-journal's client writes it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.integration.support import Journal
+from tests.unit.replication_model import Action
+
+PATIENCE_S = 60
+START = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+
+class Topic:
+    """A topic of its own; its records are an hour's, a second apart."""
+
+    def __init__(self, kafka: str, partitions: int = 1, prefix: str = "") -> None:
+        """Make it."""
+        self.prefix = prefix or f"journal-{uuid.uuid4().hex[:12]}"
+        self.name = f"{self.prefix}-orders"
+        self.partitions = partitions
+        self._servers = kafka
+        # What they have to say goes on after the server has ended.
+        client: dict[str, Any] = {"bootstrap.servers": kafka, "log_level": 0}
+        self._admin = AdminClient(client)
+        self._make(self.name)
+        self._producer = Producer({**client, "acks": "all"})
+        self.log: list[list[tuple[str, Action]]] = [[] for _ in range(partitions)]
+        """Key and action of each record, by partition and offset; marks are as they are."""
+        self._written = 0
+
+    def _make(self, name: str) -> None:
+        made = self._admin.create_topics([NewTopic(name, self.partitions)])
+        made[name].result(PATIENCE_S)
+
+    def feeds(self, journal: Journal, **settings: str) -> None:
+        """Let applications on a journal replicate the topic into its keyspace."""
+        own = {
+            "KAFKA_BOOTSTRAP_SERVERS": self._servers,
+            "KAFKA_TOPIC_PREFIX": self.prefix,
+            "KAFKA_JOURNAL_KEYSPACE": journal.keyspace,
+        }
+        more = {f"TIDEMARK_{name}": value for name, value in (own | settings).items()}
+        journal.environment = {**journal.environment, **more}
+
+    def append(
+        self,
+        key: str,
+        numbers: Sequence[int],
+        *,
+        expire_after: str | None = None,
+        origin: str | None = None,
+        partition: int = 0,
+    ) -> None:
+        """Append events with text payloads."""
+        days = None if expire_after is None else int(expire_after.split()[0])
+        self._log(partition, key, "append", numbers=tuple(numbers), days=days, origin=origin)
+        events = [
+            {"seqNr": n, "tags": ["t"], "payloadType": "text", "payload": f"{n}"} for n in numbers
+        ]
+        metadata = {} if expire_after is None else {"expireAfter": expire_after}
+        header = {
+            "range": {"from": numbers[0], "to": numbers[-1]},
+            "payloadType": "json",
+            "metadata": {},
+            **({} if origin is None else {"origin": origin}),
+        }
+        value = json.dumps({"events": events, "metadata": metadata}).encode()
+        self.record(key.encode(), {"append": header}, value, partition=partition)
+
+    def delete(self, key: str, to: int, *, origin: str | None = None, partition: int = 0) -> None:
+        """Delete events."""
+        self._log(partition, key, "delete", to=to, origin=origin)
+        more = {} if origin is None else {"origin": origin}
+        self.record(key.encode(), {"delete": {"to": to, **more}}, partition=partition)
+
+    def purge(self, key: str, *, origin: str | None = None, partition: int = 0) -> None:
+        """Purge a journal."""
+        self._log(partition, key, "purge", origin=origin)
+        more = {} if origin is None else {"origin": origin}
+        self.record(key.encode(), {"purge": more}, partition=partition)
+
+    def mark(self, key: str, *, partition: int = 0) -> None:
+        """Write a mark, which changes nothing."""
+        self._log(partition, key, "mark")
+        self.record(key.encode(), {"mark": {"id": str(uuid.uuid4())}}, partition=partition)
+
+    def write(self, key: str, action: Action, *, partition: int = 0) -> None:
+        """Write an action of the model; its offset is the next one."""
+        match action.kind:
+            case "append":
+                days = None if action.days is None else f"{action.days} days"
+                self.append(
+                    key,
+                    action.numbers,
+                    expire_after=days,
+                    origin=action.origin,
+                    partition=partition,
+                )
+            case "delete":
+                assert action.to is not None
+                self.delete(key, action.to, origin=action.origin, partition=partition)
+            case "purge":
+                self.purge(key, origin=action.origin, partition=partition)
+            case _:
+                self.mark(key, partition=partition)
+
+    def _log(self, partition: int, key: str, kind: str, **fields: Any) -> None:
+        log = self.log[partition]
+        log.append((key, Action(len(log), kind, **fields)))
+
+    def record(
+        self,
+        key: bytes | None,
+        action: Mapping[str, Any] | bytes,
+        value: bytes | None = None,
+        *,
+        partition: int = 0,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
+        """Write a record; bytes as an action stand in the header as they are."""
+        header = action if isinstance(action, bytes) else json.dumps(action).encode()
+        self._written += 1
+        self._producer.produce(
+            self.name,
+            key=key,
+            value=value,
+            partition=partition,
+            timestamp=int(START.timestamp() * 1000) + 1000 * self._written,
+            headers=[("journal.action", header), *headers],
+        )
+
+    def flush(self) -> None:
+        """Wait until all records are written."""
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def drop_before(self, offset: int, partition: int = 0) -> None:
+        """Delete the records before an offset, as retention does."""
+        from confluent_kafka import TopicPartition
+
+        of = TopicPartition(self.name, partition, offset)
+        [done] = self._admin.delete_records([of]).values()
+        done.result(PATIENCE_S)
