@@ -1,39 +1,36 @@
-"""One batch: records of some topic partitions, from Kafka into the tables, in the promised order.
+"""One batch: spans of offsets of some topic partitions, from Kafka into the tables.
 
-Notes of what goes, then purges, events, heads, deletes, and the pointers last. Whatever ends a
-batch early, the next run does its ranges again, with the same values and write times.
+Their ranges are pinned first, and their pointers are written last. Whatever ends a batch early, the
+next run does its ranges again, with the same values and write times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError, TopicMoved
-from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.kafka_journal.wire.decode import decoded
-from tidemark.replication import changes, quarantine
-from tidemark.replication.events import actions_of
-from tidemark.replication.fold import Batch, folded
+from tidemark.replication import quarantine
+from tidemark.replication.apply import WriteTimes, apply, kept
+from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.quarantine import Quarantined
 from tidemark.replication.ranges import Range, Ranges
-from tidemark.replication.tables import deletions, pointers, rows
-from tidemark.replication.tables.heads import heads_of
+from tidemark.replication.tables import pointers
+from tidemark.replication.tables.deletions import EnsureLocked, Notes, Purpose
 from tidemark.replication.tables.pointers import Pointers
 from tidemark.spark.local_rows import local_rows
 
 Counts = Mapping[str, int]
-EnsureLocked = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
             replicator writes the same keyspace.
     """
     raw = records(run.spark, run.settings, order.spans)
-    with _kept(decoded(raw)) as found, _data_loss_in_one_line(order):
+    with kept(decoded(raw)) as found, _data_loss_in_one_line(order):
         told = _summary(found)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not order.pinned:
@@ -101,64 +98,26 @@ def _write(
     told: Sequence[Row],
     ensure_locked: EnsureLocked,
 ) -> Replicated:
-    control, settings = run.control, run.settings
     partitions = list(order.spans)
     ledger = Ranges(run)
+    ranges: list[Range] = []
     good, held, skipped = _sorted_out(run, found, told, partitions)
-    if order.pinned:
-        # A head that says that all is deleted no longer tells which segments there were.
-        deletions.purge(control, settings, partitions, ensure_locked)
-    actions = actions_of(good)
-    journals = actions.select(*JOURNAL_KEY, "partition").distinct()
-    with _kept(heads_of(journals.select(*JOURNAL_KEY), settings)) as heads:
-        newest = _newest_writes(journals, heads)
-        ranges = ledger.start(order.pinned or _pinned(order, newest))
-        bases = local_rows(
-            run.spark,
-            [(r.partition.topic, r.partition.partition, r.write_time_base) for r in ranges],
-            "topic string, partition int, write_time_base bigint",
-        )
-        with _kept(folded(actions, heads, order.batch)) as after:
-            has = after.agg(
-                F.coalesce(F.sum(F.size("deletions")), F.lit(0)).alias("deletions")
-            ).collect()[0]
-            for records_there, state in ((held, Quarantined.HELD), (skipped, Quarantined.SKIPPED)):
-                if records_there is not None:
-                    ensure_locked()
-                    quarantine.write(raw, records_there, settings, state, run.run_id)
-            if has["deletions"]:
+
+    def begin(newest: WriteTimes) -> WriteTimes:
+        ranges.extend(ledger.start(order.pinned or _pinned(order, newest)))
+        for records_there, state in ((held, Quarantined.HELD), (skipped, Quarantined.SKIPPED)):
+            if records_there is not None:
                 ensure_locked()
-                deletions.note(changes.deletions(after, bases), settings)
-                deletions.purge(control, settings, partitions, ensure_locked)
-            _write_events(run, good, changes.written_rows(good, after, bases), ensure_locked)
-            ensure_locked()
-            changed = changes.changed_heads(after, bases)
-            rows.write_heads(changed, settings, order.batch.at)
-            ensure_locked()
-            rows.remove_expiry(changed, settings)
-            if has["deletions"] or order.pinned:
-                deletions.delete(control, settings, partitions, ensure_locked)
-                ensure_locked()
-                deletions.forget(control, settings, partitions)
+                quarantine.write(raw, records_there, run.settings, state, run.run_id)
+        return {one.partition: one.write_time_base for one in ranges}
+
+    notes = Notes(run, partitions, Purpose.RANGE)
+    apply(run, good, order.batch, notes, begin, ensure_locked)
     ensure_locked()
     _move_pointers(run, order, ranges)
     for one in ranges:
         ledger.finish(one, _counts_of(one.partition, told))
     return Replicated(ranges, _together(told), [])
-
-
-def _write_events(
-    run: RunContext, good: DataFrame, events: DataFrame, ensure_locked: EnsureLocked
-) -> None:
-    with _kept(changes.large(good, run.settings.cassandra_batch_size)) as large:
-        large_ones = large.count()
-        ensure_locked()
-        small = events if not large_ones else events.join(large, list(JOURNAL_KEY), "left_anti")
-        rows.write_events(small, run.settings, in_order=False)
-        if large_ones:
-            ensure_locked()
-            big = events.join(large, list(JOURNAL_KEY), "left_semi")
-            rows.write_events(big, run.settings, in_order=True)
 
 
 def _sorted_out(
@@ -219,40 +178,7 @@ def _place(partition: TopicPartition) -> tuple[str, int]:
     return partition.topic, partition.partition
 
 
-def _newest_writes(journals: DataFrame, heads: DataFrame) -> Mapping[TopicPartition, int]:
-    """Return the newest write time of the heads, by topic partition.
-
-    Raises:
-        TopicMoved: a head was written from another partition: offsets of two do not compare.
-    """
-    moved = F.col("head")["partition"] != F.col("partition")
-    found = (
-        journals.join(heads, list(JOURNAL_KEY))
-        .groupBy("topic", "partition")
-        .agg(
-            F.max("write_time").alias("write_time"),
-            F.count_if(moved).alias("moved"),
-            F.min_by(F.struct("id", "head"), F.when(moved, F.col("id"))).alias("one"),
-        )
-        .collect()
-    )
-    for row in found:
-        if row["moved"]:
-            raise TopicMoved(
-                f"{row['moved']} keys have come from another partition, such as"
-                f" {row['one']['id']} from {row['one']['head']['partition']}: the topic was"
-                " repartitioned, and offsets of two partitions do not compare",
-                where=f"{row['topic']}/{row['partition']}",
-                do="nothing was written; write to a new topic with the new number of partitions",
-            )
-    return {
-        TopicPartition(row["topic"], row["partition"]): row["write_time"]
-        for row in found
-        if row["write_time"] is not None
-    }
-
-
-def _pinned(order: Order, newest: Mapping[TopicPartition, int]) -> list[Range]:
+def _pinned(order: Order, newest: WriteTimes) -> list[Range]:
     """Return the ranges of a batch, each with write times behind all that is written."""
     now = clock.now_micros()
     return [
@@ -310,16 +236,6 @@ def _within(found: DataFrame, spans: Spans) -> DataFrame:
         .where(F.col("offset") < F.col("end_offset"))
         .drop("end_offset")
     )
-
-
-@contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep a frame on disk while the block works with it."""
-    kept = frame.persist(StorageLevel.DISK_ONLY)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
 
 
 @contextmanager

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tidemark import clock
 from tidemark.errors import TopicMoved
+from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.records import Spans
 from tidemark.replication.kafka.topics import Offsets, TopicPartition
 from tidemark.replication.ranges import Entry, Range
+from tidemark.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,14 @@ def cut(
         spans[one] = (starts[one], starts[one] + taken)
         left -= taken
     return spans
+
+
+def batch_now(settings: Settings) -> Batch:
+    """Return how actions are folded by a batch that begins now."""
+    now = clock.now()
+    # Cassandra keeps milliseconds.
+    at = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
 
 
 def alike(ranges: Iterable[Range]) -> list[Sequence[Range]]:

@@ -22,6 +22,7 @@ from tidemark.spark.shapes import shaped
 
 TABLE = "quarantined_record"
 _PLACE = ("topic", "partition", "offset")
+_STORED = (*_PLACE, "id", "timestamp", "key", "value", "headers")
 
 
 class Quarantined(StrEnum):
@@ -47,6 +48,51 @@ def holds_any(run: RunContext, partitions: Iterable[TopicPartition]) -> bool:
 @shaped(returns=HELD_FROM)
 def held_keys(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
     """Return the keys that earlier runs hold: everything of theirs is behind a held record."""
+    held = _read_held(run, partitions, *JOURNAL_KEY)
+    return held.distinct().withColumn("held_from", F.lit(0).cast("bigint"))
+
+
+@shaped(returns=RECORDS)
+def held_records(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
+    """Return all held records as they stood in Kafka, and their keys as `id`."""
+    stored = _read_held(run, partitions, *_STORED)
+    headers = F.from_json("headers", RECORDS["headers"])
+    return stored.withColumn("headers", headers).select(*RECORDS, "id")
+
+
+def release(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
+    """Take records out of quarantine; skipped ones stay there as such.
+
+    Args:
+        run: the context of the run.
+        replayed: topic, partition, id and offset of records that are replicated by now.
+        skipped: the same of records that are passed over for good.
+    """
+    settings = run.settings
+    places = skipped.select(*_PLACE)
+    partitions = [
+        TopicPartition(one["topic"], one["partition"])
+        for one in places.select("topic", "partition").distinct().collect()
+    ]
+    if partitions:
+        stored = _read_held(run, partitions, *_STORED, "cause", "run_id", "found_at")
+        kept = stored.join(F.broadcast(places), list(_PLACE)).withColumns(
+            {
+                "journal_keyspace": F.lit(settings.kafka_journal_keyspace),
+                "state": F.lit(Quarantined.SKIPPED.value),
+            }
+        )
+        connector.write(kept, settings.keyspace, TABLE)
+    keys = replayed.unionByName(skipped).select(
+        F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
+        *("topic", "partition"),
+        F.lit(Quarantined.HELD.value).alias("state"),
+        *("id", "offset"),
+    )
+    connector.delete(keys, settings.keyspace, TABLE)
+
+
+def _read_held(run: RunContext, partitions: Iterable[TopicPartition], *columns: str) -> DataFrame:
     settings = run.settings
     keys = local_rows(
         run.spark,
@@ -56,8 +102,7 @@ def held_keys(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFram
         ],
         "journal_keyspace string, topic string, partition int, state string",
     )
-    held = connector.read_partitions(keys, settings.keyspace, TABLE, *JOURNAL_KEY)
-    return held.distinct().withColumn("held_from", F.lit(0).cast("bigint"))
+    return connector.read_partitions(keys, settings.keyspace, TABLE, *columns)
 
 
 @shaped(decoded=DECODED, held=HELD_FROM, returns=HELD_FROM)

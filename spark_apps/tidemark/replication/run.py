@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidemark import clock
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, together
@@ -13,13 +12,12 @@ from tidemark.kafka_journal import tables
 from tidemark.kafka_journal.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
-from tidemark.replication.batch import EnsureLocked, Order, Replicated, replicate
-from tidemark.replication.fold import Batch
+from tidemark.replication.batch import Order, Replicated, replicate
 from tidemark.replication.kafka.topics import TopicPartition, Topics
-from tidemark.replication.plan import Position, alike, cut
+from tidemark.replication.plan import Position, alike, batch_now, cut
 from tidemark.replication.ranges import Range, Ranges
 from tidemark.replication.tables import pointers
-from tidemark.settings import Settings
+from tidemark.replication.tables.deletions import EnsureLocked
 
 __all__ = ["APPLICATION", "run_replicate"]
 
@@ -107,7 +105,9 @@ def _replicate(
     while spans := cut(starts, ends, run.settings.replicate_max_records):
         left = sum(end - starts[one] for one, end in ends.items())
         run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
-        done = replicate(run, Order(spans, (), _batch(run.settings), known, bases), ensure_locked)
+        done = replicate(
+            run, Order(spans, (), batch_now(run.settings), known, bases), ensure_locked
+        )
         progress.add(done)
         _move(done, starts, known, bases)
         # A partition that has not moved as far as it should has stopped for good.
@@ -135,13 +135,6 @@ def _end(run: RunContext, ranges: Sequence[Range]) -> None:
     ledger = Ranges(run)
     for one in ledger.start(ranges):
         ledger.finish(one, {})
-
-
-def _batch(settings: Settings) -> Batch:
-    now = clock.now()
-    # Cassandra keeps milliseconds.
-    at = now.replace(microsecond=now.microsecond // 1000 * 1000)
-    return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
 
 
 def _outcome(progress: _Progress, positions: Sequence[Position]) -> Outcome:

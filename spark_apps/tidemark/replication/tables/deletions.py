@@ -6,6 +6,7 @@ After its head is written, an action counts as done; only the note still knows w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 from itertools import islice
 
 from pyspark.sql import DataFrame
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.shapes import DELETIONS
 from tidemark.settings import Settings
@@ -26,81 +28,82 @@ _PAGE = 2000
 EnsureLocked = Callable[[], None]
 
 
-@shaped(deletions=DELETIONS)
-def note(deletions: DataFrame, settings: Settings) -> None:
-    """Note what is about to go."""
-    rows = deletions.withColumn("journal_keyspace", F.lit(settings.kafka_journal_keyspace))
-    connector.write(rows, settings.keyspace, TABLE)
+class Purpose(StrEnum):
+    """What notes belong to: a range of offsets, or a replay of what was held of them."""
+
+    RANGE = "range"
+    REPLAY = "replay"
 
 
-def purge(
-    control: Control,
-    settings: Settings,
-    partitions: Iterable[TopicPartition],
-    ensure_locked: EnsureLocked,
-) -> None:
-    """Do the noted purges: heads say that all is deleted, then the events go, then the heads.
+class Notes:
+    """The notes of some topic partitions, which are locked."""
 
-    Raises:
-        LockLost: another run may work on the partitions.
-    """
-    for notes in _parts(_noted(control, settings, partitions, is_purge=True)):
-        with_head = [one for one in notes if one["head_segment"] is not None]
-        ensure_locked()
-        _mark_heads(control, settings, with_head)
-        _delete_events(control, settings, notes)
-        control.execute_many(
-            f"DELETE FROM {_metajournal(settings)} USING TIMESTAMP ? WHERE {_HEAD}",
-            [(one["write_time"], *_head(one)) for one in with_head],
-        )
+    def __init__(
+        self, run: RunContext, partitions: Iterable[TopicPartition], purpose: Purpose
+    ) -> None:
+        """Bind to the partitions."""
+        self._control, self._settings = run.control, run.settings
+        self._purpose = purpose
+        keyspace = run.settings.kafka_journal_keyspace
+        self._keys = [(keyspace, one.topic, one.partition, purpose.value) for one in partitions]
+        self._table = table(run.settings.keyspace, TABLE)
+
+    def note(self, deletions: DataFrame) -> None:
+        """Note what is about to go, of the shape DELETIONS."""
+        _note(deletions, self._settings, self._purpose)
+
+    def purge(self, ensure_locked: EnsureLocked) -> None:
+        """Do the noted purges: heads say that all is deleted, the events go, then the heads.
+
+        Raises:
+            LockLost: another run may work on the partitions.
+        """
+        for notes in _parts(self._noted(is_purge=True)):
+            with_head = [one for one in notes if one["head_segment"] is not None]
+            ensure_locked()
+            mark_heads(self._control, self._settings, with_head)
+            delete_events(self._control, self._settings, notes)
+            _delete_heads(self._control, self._settings, with_head)
+
+    def delete(self, ensure_locked: EnsureLocked) -> None:
+        """Do the noted deletes of events, whose heads are written.
+
+        Raises:
+            LockLost: another run may work on the partitions.
+        """
+        for notes in _parts(self._noted(is_purge=False)):
+            ensure_locked()
+            delete_events(self._control, self._settings, notes)
+
+    def forget(self) -> None:
+        """Drop all notes."""
+        self._control.execute_many(f"DELETE FROM {self._table} WHERE {_NOTES}", self._keys)
+
+    def _noted(self, *, is_purge: bool) -> Iterator[Row]:
+        for key in self._keys:
+            rows = self._control.stream(
+                f"SELECT * FROM {self._table} WHERE {_NOTES}", key, page=_PAGE
+            )
+            yield from (row for row in rows if row["is_purge"] is is_purge)
 
 
-def delete(
-    control: Control,
-    settings: Settings,
-    partitions: Iterable[TopicPartition],
-    ensure_locked: EnsureLocked,
-) -> None:
-    """Do the noted deletes of events, whose heads are written.
-
-    Raises:
-        LockLost: another run may work on the partitions.
-    """
-    for notes in _parts(_noted(control, settings, partitions, is_purge=False)):
-        ensure_locked()
-        _delete_events(control, settings, notes)
-
-
-def forget(control: Control, settings: Settings, partitions: Iterable[TopicPartition]) -> None:
-    """Drop all notes of partitions."""
-    control.execute_many(
-        f"DELETE FROM {table(settings.keyspace, TABLE)} WHERE {_NOTES}",
-        [_notes(settings, one) for one in partitions],
-    )
-
-
+_NOTES = "journal_keyspace = ? AND topic = ? AND partition = ? AND purpose = ?"
 _HEAD = "topic = ? AND segment = ? AND id = ?"
-_NOTES = "journal_keyspace = ? AND topic = ? AND partition = ?"
+
+
+@shaped(deletions=DELETIONS)
+def _note(deletions: DataFrame, settings: Settings, purpose: Purpose) -> None:
+    rows = deletions.withColumns(
+        {
+            "journal_keyspace": F.lit(settings.kafka_journal_keyspace),
+            "purpose": F.lit(purpose.value),
+        }
+    )
+    connector.write(rows, settings.keyspace, TABLE)
 
 
 def _head(note: Row) -> tuple[object, ...]:
     return note["topic"], note["head_segment"], note["id"]
-
-
-def _notes(settings: Settings, one: TopicPartition) -> tuple[object, ...]:
-    return settings.kafka_journal_keyspace, one.topic, one.partition
-
-
-def _noted(
-    control: Control, settings: Settings, partitions: Iterable[TopicPartition], *, is_purge: bool
-) -> Iterator[Row]:
-    for one in partitions:
-        rows = control.stream(
-            f"SELECT * FROM {table(settings.keyspace, TABLE)} WHERE {_NOTES}",
-            _notes(settings, one),
-            page=_PAGE,
-        )
-        yield from (row for row in rows if row["is_purge"] is is_purge)
 
 
 def _parts(rows: Iterator[Row]) -> Iterator[list[Row]]:
@@ -108,7 +111,7 @@ def _parts(rows: Iterator[Row]) -> Iterator[list[Row]]:
         yield part
 
 
-def _mark_heads(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
+def mark_heads(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
     """Write heads as deleted up to their end."""
     control.execute_many(
         f"UPDATE {_metajournal(settings)} USING TIMESTAMP ? SET delete_to = ?, seq_nr = ?"
@@ -117,7 +120,15 @@ def _mark_heads(control: Control, settings: Settings, notes: Sequence[Row]) -> N
     )
 
 
-def _delete_events(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
+def _delete_heads(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
+    control.execute_many(
+        f"DELETE FROM {_metajournal(settings)} USING TIMESTAMP ? WHERE {_HEAD}",
+        [(one["write_time"], *_head(one)) for one in notes],
+    )
+
+
+def delete_events(control: Control, settings: Settings, notes: Sequence[Row]) -> None:
+    """Delete the events of notes: whole partitions, and the begins of others."""
     journal = table(settings.kafka_journal_keyspace, settings.kafka_journal_table)
     where = f"DELETE FROM {journal} USING TIMESTAMP ? WHERE id = ? AND topic = ? AND segment = ?"
     control.execute_many(
