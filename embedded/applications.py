@@ -23,5 +23,6 @@ def environment(endpoint: Endpoint) -> dict[str, str]:
         "TIDEMARK_KEYSPACE": "tidemark",
         "TIDEMARK_BUCKET_SIZE": "Day",
         "TIDEMARK_CADENCE": "off",
+        "TIDEMARK_REPLICATE_MINUTES": "0",
         "TIDEMARK_DATA_DOCS_DIR": str(STATE / "data_docs"),
     }

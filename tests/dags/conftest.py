@@ -26,6 +26,7 @@ DAG_IDS = (
     "reconcile",
     "cleanup",
     "manage_projections",
+    "replicate",
 )
 
 _ON_CALL = """
@@ -92,6 +93,8 @@ def doors(state: Path) -> Iterator[Doors]:
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": secrets.token_urlsafe(),
         "TIDEMARK_DATA_DOCS_DIR": str(home / "data_docs"),
+        "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
+        "TIDEMARK_REPLICATE_MINUTES": "0",
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(home / LINEAGE), "append": True}
         ),
@@ -106,7 +109,7 @@ def doors(state: Path) -> Iterator[Doors]:
             for dag_id in DAG_IDS:
                 rest.unpause(client, dag_id)
             # Unpausing tag_write starts a run for the latest interval, which starts the chain.
-            rest.wait_for_runs(client, "purge", "asset_triggered", 1, 180)
+            rest.wait_for_runs(client, "purge", "asset_triggered", 1, PATIENCE_S)
             yield Doors(client, airflow.environment())
     finally:
         airflow.stop()

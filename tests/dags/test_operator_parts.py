@@ -74,6 +74,22 @@ def test_cassandra_connection_becomes_the_applications_environment() -> None:
     }
 
 
+def test_kafka_connection_becomes_the_applications_environment() -> None:
+    extra = json.dumps({"security_protocol": "SASL_SSL", "other": 1})
+    kafka = connection(host="a, b", port=9093, login="tidemark", password="hidden", extra=extra)
+    assert operators.kafka_environment(kafka) == {
+        "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9093,b:9093",
+        "TIDEMARK_KAFKA_USERNAME": "tidemark",
+        "TIDEMARK_KAFKA_PASSWORD": "hidden",
+        "TIDEMARK_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
+    }
+    assert operators.kafka_environment(connection(host="a")) == {
+        "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9092",
+        "TIDEMARK_KAFKA_USERNAME": "",
+        "TIDEMARK_KAFKA_PASSWORD": "",
+    }
+
+
 def test_jars_are_the_fetched_ones_unless_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -83,9 +99,10 @@ def test_jars_are_the_fetched_ones_unless_named(
         (fetched / name).touch()
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))
     monkeypatch.delenv("TIDEMARK_SPARK_JARS", raising=False)
-    assert operators.spark_jars() == f"{fetched / 'a.jar'},{fetched / 'b.jar'}"
+    own = ("spark", "TIDEMARK_SPARK_JARS")
+    assert operators.spark_jars(*own) == f"{fetched / 'a.jar'},{fetched / 'b.jar'}"
     monkeypatch.setenv("TIDEMARK_SPARK_JARS", "x.jar,y.jar")
-    assert operators.spark_jars() == "x.jar,y.jar"
+    assert operators.spark_jars(*own) == "x.jar,y.jar"
 
 
 def test_params_become_options_by_their_type(tmp_path: Path) -> None:

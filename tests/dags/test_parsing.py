@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
-DAG_IDS = sorted([*WINDOWED, "cleanup", "manage_projections", "reconcile"])
+DAG_IDS = sorted([*WINDOWED, "cleanup", "manage_projections", "reconcile", "replicate"])
 
 # Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
@@ -98,6 +98,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "manage_projections": ([], []),
         "reconcile": ([], []),
         "cleanup": ([], []),
+        "replicate": ([], []),
     }
 
 
@@ -211,6 +212,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "reason": [None, ["null", "string"]],
             "dry_run": [True, "boolean"],
         },
+        "replicate": {"topics": [[], ["null", "array"]], "dry_run": [False, "boolean"]},
     }
 
 

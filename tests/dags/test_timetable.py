@@ -9,7 +9,7 @@ import pytest
 from airflow.timetables.base import DataInterval, TimeRestriction
 
 from tidemark_airflow import timetables
-from tidemark_airflow.timetables import ReachTimetable, by_date_bucket
+from tidemark_airflow.timetables import ReachTimetable, by_date_bucket, every_few_minutes
 
 NO_CATCHUP = TimeRestriction(None, None, catchup=False)
 
@@ -91,3 +91,18 @@ def test_an_unknown_bucket_size_is_an_import_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TIDEMARK_BUCKET_SIZE", "Week")
     with pytest.raises(ValueError, match="TIDEMARK_BUCKET_SIZE is 'Week'"):
         by_date_bucket()
+
+
+def test_replicate_starts_every_few_minutes_or_by_hand_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "15")
+    timetable = every_few_minutes()
+    assert timetable is not None
+    assert timetable.expression == "*/15 * * * *"
+    monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "0")
+    assert every_few_minutes() is None
+    for unusable in ("often", "60", "-1"):
+        monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", unusable)
+        with pytest.raises(ValueError, match="set it to 0 \\(off\\) to 59"):
+            every_few_minutes()

@@ -31,6 +31,7 @@ HELP = {
     "purge": ("Below the retention", "Accept fewer days than TIDEMARK_RETENTION_DAYS."),
     "cleanup": ("Persistence ids", "One a line."),
     "reconcile": ("Persistence ids", "One a line. Empty: not chosen by persistence id."),
+    "replicate": ("Topics", "One a line. Empty: all with the prefix"),
     "manage_projections": ("Projections", "One a line. Empty: all of them"),
 }
 """A field of each form, with its text for the user."""

@@ -200,7 +200,7 @@ def test_runs_that_are_cut_and_die_leave_what_one_that_was_left_alone_leaves(
         seam, calls = rng.choice(SEAMS), rng.choice([1, 1, 2])
         try:
             with dying_after(seam, calls):
-                result = journal.run("replicate", REPLICATE_MAX_RECORDS=str(rng.choice([9, 999])))
+                result = journal.run("replicate", REPLICATE_MAX_RECORDS=str(rng.choice([30, 999])))
                 assert result.status == 0, result.stderr
         except Died:
             died += 1

@@ -74,9 +74,10 @@ def apply(
             _write_events(run, records, changes.written_rows(records, after, bases), ensure_locked)
             changed = changes.changed_heads(after, bases)
             ensure_locked()
-            rows.write_heads(changed, run.settings, batch.at)
-            ensure_locked()
+            # First, since a head that is written counts as done.
             rows.remove_expiry(changed, run.settings)
+            ensure_locked()
+            rows.write_heads(changed, run.settings, batch.at)
     notes.delete(ensure_locked)
     ensure_locked()
     notes.forget()
