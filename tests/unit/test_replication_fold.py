@@ -25,7 +25,7 @@ TODAY = date(2024, 3, 2)
 SIZES = (2, 3)
 ACTIONS = (
     "topic string, id string, partition int, offset bigint, action string, to bigint,"
-    " first_nr bigint, last_nr bigint, expire_after bigint, origin string"
+    " first_nr bigint, last_nr bigint, expire_after bigint, origin string, bytes bigint"
 )
 HEADS = (
     "topic string, id string, segment bigint, partition int, offset bigint, segment_size int,"
@@ -47,7 +47,10 @@ def fold(
 ) -> dict[str, Row]:
     """Fold the actions on each journal into its stored head; return those that have changed."""
     records = [
-        ("t", name, 3, a.offset, a.kind, a.to, *_ends(a.numbers), a.days and a.days * DAY, a.origin)
+        (
+            *("t", name, 3, a.offset, a.kind, a.to, *_ends(a.numbers)),
+            *(a.days and a.days * DAY, a.origin, len(a.numbers) or None),
+        )
         for name, of_id in actions.items()
         for a in of_id
     ]
@@ -64,7 +67,10 @@ def fold(
     ]
     fields = ", ".join(f"'{name}', {name}" for name in FIELDS)
     frame = local_rows(spark, heads, HEADS).selectExpr(
-        "topic", "id", f"named_struct({fields}, 'is_new', false) AS head"
+        "topic",
+        "id",
+        f"named_struct({fields}, 'is_new', false) AS head",
+        "offset AS write_time",
     )
     found = folded(local_rows(spark, records, ACTIONS), frame, Batch(AT, ZONE, size)).collect()
     result = {row["id"]: row for row in found}

@@ -6,11 +6,11 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
@@ -23,6 +23,7 @@ from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.tables import rows
 from tidemark.replication.tables.deletions import EnsureLocked, Notes
 from tidemark.replication.tables.heads import heads_of
+from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows
 
 WriteTimes = Mapping[TopicPartition, int]
@@ -55,86 +56,89 @@ def apply(
     # A head that says that all is deleted no longer tells which segments there were.
     notes.purge(ensure_locked)
     actions = actions_of(records)
-    journals = actions.select(*JOURNAL_KEY, "partition").distinct()
-    with kept(heads_of(journals.select(*JOURNAL_KEY), run.settings)) as heads:
+    heads = heads_of(actions.select(*JOURNAL_KEY).distinct(), run.settings)
+    with kept(folded(actions, heads, batch)) as after:
+        told = _told(after, run.settings.cassandra_batch_size)
+        _refuse_moved(told)
         bases = local_rows(
             run.spark,
-            [
-                (one.topic, one.partition, base)
-                for one, base in begin(_newest_writes(journals, heads)).items()
-            ],
+            [(one.topic, one.partition, base) for one, base in begin(_newest(told)).items()],
             "topic string, partition int, write_time_base bigint",
         )
-        with kept(folded(actions, heads, batch)) as after:
-            has_deletions = not after.where(F.size("deletions") > 0).isEmpty()
-            if has_deletions:
-                ensure_locked()
-                notes.note(changes.deletions(after, bases))
-                notes.purge(ensure_locked)
-            _write_events(run, records, changes.written_rows(records, after, bases), ensure_locked)
-            changed = changes.changed_heads(after, bases)
+        if any(one["deletions"] for one in told):
             ensure_locked()
+            notes.note(changes.deletions(after, bases))
+            notes.purge(ensure_locked)
+        events = changes.written_rows(records, after, bases)
+        large = after.where(F.col("bytes") > run.settings.cassandra_batch_size).select(*JOURNAL_KEY)
+        ensure_locked()
+        if any(one["large"] for one in told):
+            rows.write_events(
+                events.join(large, list(JOURNAL_KEY), "left_semi"), run.settings, in_order=True
+            )
+            ensure_locked()
+            events = events.join(large, list(JOURNAL_KEY), "left_anti")
+        rows.write_events(events, run.settings, in_order=False)
+        changed = changes.changed_heads(after, bases)
+        if any(one["without_expiry"] for one in told):
             # First, since a head that is written counts as done.
-            rows.remove_expiry(changed, run.settings)
             ensure_locked()
-            rows.write_heads(changed, run.settings, batch.at)
+            rows.remove_expiry(changed, run.settings)
+        ensure_locked()
+        rows.write_heads(changed, run.settings, batch.at)
     notes.delete(ensure_locked)
     ensure_locked()
     notes.forget()
 
 
-def _write_events(
-    run: RunContext, records: DataFrame, events: DataFrame, ensure_locked: EnsureLocked
-) -> None:
-    with kept(changes.large(records, run.settings.cassandra_batch_size)) as large:
-        has_large = not large.isEmpty()
-        ensure_locked()
-        small = events.join(large, list(JOURNAL_KEY), "left_anti") if has_large else events
-        rows.write_events(small, run.settings, in_order=False)
-        if has_large:
-            ensure_locked()
-            big = events.join(large, list(JOURNAL_KEY), "left_semi")
-            rows.write_events(big, run.settings, in_order=True)
-
-
-def _newest_writes(journals: DataFrame, heads: DataFrame) -> WriteTimes:
-    """Return the newest write time of the heads, by topic partition.
-
-    Raises:
-        TopicMoved: a head was written from another partition: offsets of two do not compare.
-    """
-    moved = F.col("head")["partition"] != F.col("partition")
-    found = (
-        journals.join(heads, list(JOURNAL_KEY))
-        .groupBy("topic", "partition")
+def _told(after: DataFrame, batch_size: int) -> list[Row]:
+    """Return what there is to do of each topic partition, and what its heads say."""
+    moved = F.col("before")["partition"] != F.col("partition")
+    return (
+        after.groupBy("topic", "partition")
         .agg(
-            F.max("write_time").alias("write_time"),
+            F.max("write_time_before").alias("write_time"),
             F.count_if(moved).alias("moved"),
-            F.min_by(F.struct("id", "head"), F.when(moved, F.col("id"))).alias("one"),
+            F.min_by(F.struct("id", "before"), F.when(moved, F.col("id"))).alias("one"),
+            F.count_if(F.size("deletions") > 0).alias("deletions"),
+            F.count_if(F.col("bytes") > batch_size).alias("large"),
+            F.count_if(rows.loses_expiry()).alias("without_expiry"),
         )
         .collect()
     )
-    for row in found:
+
+
+def _refuse_moved(told: Sequence[Row]) -> None:
+    """Refuse heads that were written from another partition: offsets of two do not compare.
+
+    Raises:
+        TopicMoved: with one of the keys.
+    """
+    for row in told:
         if row["moved"]:
             raise TopicMoved(
                 f"{row['moved']} keys have come from another partition, such as"
-                f" {row['one']['id']} from {row['one']['head']['partition']}: the topic was"
+                f" {row['one']['id']} from {row['one']['before']['partition']}: the topic was"
                 " repartitioned, and offsets of two partitions do not compare",
                 where=f"{row['topic']}/{row['partition']}",
                 do="nothing was written; write to a new topic with the new number of partitions",
             )
+
+
+def _newest(told: Sequence[Row]) -> WriteTimes:
+    """Return the newest write time of the heads, by topic partition."""
     return {
         TopicPartition(row["topic"], row["partition"]): row["write_time"]
-        for row in found
+        for row in told
         if row["write_time"] is not None
     }
 
 
 @contextmanager
 def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Keep a frame on disk while the block works with it."""
+    """Keep the rows of a frame on disk while the block works with them."""
     stored = frame.persist(StorageLevel.DISK_ONLY)
     try:
-        yield stored
+        yield gateway.leaf(stored)
     finally:
         stored.unpersist()

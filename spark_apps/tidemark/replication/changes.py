@@ -9,7 +9,6 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.shapes import DECODED
 from tidemark.replication.events import journal_rows
 from tidemark.replication.shapes import (
@@ -22,39 +21,12 @@ from tidemark.replication.shapes import (
 )
 from tidemark.spark.shapes import shaped
 
-_FIXED_BYTES = 256
-"""More than the columns of a row take that are no text."""
-
 
 @shaped(decoded=DECODED, folded=FOLDED, bases=BASES, returns=WRITTEN_ROWS)
 def written_rows(decoded: DataFrame, folded: DataFrame, bases: DataFrame) -> DataFrame:
     """Return the rows of journal."""
     rows = _with_base(journal_rows(decoded, folded), bases)
     return rows.withColumn(WRITE_TIME, _at(F.col("offset"))).select(*WRITTEN_ROWS)
-
-
-@shaped(decoded=DECODED, returns=JOURNAL_KEY)
-def large(decoded: DataFrame, limit: int) -> DataFrame:
-    """Return the journals whose new events may take more than `limit` bytes in CQL."""
-    of_event = F.aggregate(
-        "events",
-        F.lit(0).cast("bigint"),
-        lambda total, event: total + _bytes(event) + F.col("of_record"),
-    )
-    texts = F.concat_ws("", "topic", "id", "origin", "version", "metadata", F.to_json("headers"))
-    shared = F.octet_length(texts) + _FIXED_BYTES
-    sizes = decoded.where(F.col("events").isNotNull()).withColumn("of_record", shared)
-    total = sizes.groupBy(*JOURNAL_KEY).agg(F.sum(of_event).alias("bytes"))
-    return total.where(F.col("bytes") > limit).select(*JOURNAL_KEY)
-
-
-def _bytes(event: Column) -> Column:
-    """Return the bytes of an event's own columns."""
-    payload = F.coalesce(
-        F.octet_length(event["payload_txt"]), F.octet_length(event["payload_bin"]), F.lit(0)
-    )
-    tags = F.octet_length(F.concat_ws("", event["tags"])) + 8 * F.size(event["tags"])
-    return (payload + tags).cast("bigint")
 
 
 @shaped(folded=FOLDED, bases=BASES, returns=CHANGED_HEADS)

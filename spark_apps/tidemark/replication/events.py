@@ -12,6 +12,8 @@ from tidemark.partitioning import columns
 from tidemark.replication.shapes import ACTIONS, FOLDED, JOURNAL_ROWS
 from tidemark.spark.shapes import shaped
 
+_FIXED_BYTES = 256
+"""More than the columns of a row take that are no text."""
 _OF_RECORD = ("origin", "version", "metadata", "headers", "timestamp", "partition", "offset")
 
 
@@ -24,8 +26,28 @@ def actions_of(decoded: DataFrame) -> DataFrame:
     ends = {
         "first_nr": F.element_at("events", 1)["seq_nr"],
         "last_nr": F.element_at("events", -1)["seq_nr"],
+        "bytes": _bytes(),
     }
     return decoded.where(does).withColumns(ends).select(*ACTIONS)
+
+
+def _bytes() -> Column:
+    """Return the most bytes that the rows of a record take in CQL; null without events."""
+    texts = F.concat_ws("", "topic", "id", "origin", "version", "metadata", F.to_json("headers"))
+    shared = F.octet_length(texts) + _FIXED_BYTES
+    return F.aggregate(
+        "events",
+        F.lit(0).cast("bigint"),
+        lambda total, event: total + shared + _bytes_of(event),
+    )
+
+
+def _bytes_of(event: Column) -> Column:
+    """Return the bytes of an event's own columns."""
+    payload = F.coalesce(
+        F.octet_length(event["payload_txt"]), F.octet_length(event["payload_bin"]), F.lit(0)
+    )
+    return payload + F.octet_length(F.concat_ws("", event["tags"])) + 8 * F.size(event["tags"])
 
 
 @shaped(decoded=DECODED, folded=FOLDED, returns=JOURNAL_ROWS)

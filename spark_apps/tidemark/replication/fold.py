@@ -61,7 +61,8 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
     Returns:
         One row for each journal with an action that its head has not seen yet.
     """
-    stored = actions.join(heads.withColumnRenamed("head", "before"), list(_JOURNAL), "left")
+    before = {"head": "before", "write_time": "write_time_before"}
+    stored = actions.join(heads.withColumnsRenamed(before), list(_JOURNAL), "left")
     seen = F.col("before")["offset"]
     is_purge = F.col("action") == ActionType.PURGE.value
     unseen = stored.where(
@@ -72,7 +73,9 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
         .groupBy(*_JOURNAL)
         .agg(
             F.first("before").alias("before"),
+            F.first("write_time_before").alias("write_time_before"),
             F.first("partition").alias("partition"),
+            F.sum("bytes").alias("bytes"),
             F.sort_array(F.collect_list(F.struct(*_FIELDS))).alias("changes"),
         )
     )
@@ -84,9 +87,9 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
         F.array().alias("deletions"),
     ).cast(_STATE)
     end = F.aggregate("changes", begin, lambda state, change: _next(state, change, batch))
-    told = changes.select(*_JOURNAL, "partition", "before", end.alias("end"))
-    parts = [F.col("end")[name].alias(name) for name in ("head", "lives", "deletions")]
-    return told.select(*_JOURNAL, "partition", "before", *parts)
+    told = changes.withColumn("end", end)
+    parts = {name: F.col("end")[name] for name in ("head", "lives", "deletions")}
+    return told.withColumns(parts).select(*FOLDED)
 
 
 def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
@@ -105,6 +108,8 @@ def _changes(actions: DataFrame, batch: Batch) -> DataFrame:
         *last,
         *first,
         F.first("before").alias("before"),
+        F.first("write_time_before").alias("write_time_before"),
+        F.coalesce(F.sum("bytes"), F.lit(0).cast("bigint")).alias("bytes"),
     )
     micros = F.call_function("div", F.col("expire_after"), F.lit(1000))
     later = F.timestamp_micros(F.unix_micros(F.lit(batch.at)) + micros)

@@ -6,7 +6,8 @@ They leave quarantine last; until then a replay that died is done again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
@@ -81,7 +82,7 @@ def _plan(
     if not partitions:
         return Plan({}, ["nothing is held"], None)
     _require_ended(run, partitions)
-    with kept(_held(run, partitions, choice)) as held:
+    with _held(run, partitions, choice) as held:
         told = _told(held)
     _require_known(choice, told)
     counts = {
@@ -108,18 +109,22 @@ def _line(told: Row) -> str:
     return text
 
 
-def _held(run: RunContext, partitions: Collection[TopicPartition], choice: Choice) -> DataFrame:
-    """Return the chosen held records, decoded again; `becomes` says what a replay makes of each."""
-    records = quarantine.held_records(run, partitions)
+@contextmanager
+def _held(
+    run: RunContext, partitions: Collection[TopicPartition], choice: Choice
+) -> Iterator[DataFrame]:
+    """Yield the chosen held records, decoded again; `becomes` says what a replay makes of each."""
+    stored = quarantine.held_records(run, partitions)
     if choice.keys:
-        records = records.where(F.col("id").isin(*choice.keys))
-    found = decoded(records)
-    is_skipped = F.col("offset").isin(*choice.skip) if choice.skip else F.lit(False)
-    is_poison = F.col("cause").isNotNull() & ~is_skipped
-    stops = found.where(is_poison).groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("stop"))
-    is_behind = F.coalesce(F.col("offset") >= F.col("stop"), F.lit(False))
-    becomes = F.when(is_behind, "still").when(is_skipped, "skipped").otherwise("replayed")
-    return found.join(stops, list(JOURNAL_KEY), "left").withColumn("becomes", becomes).drop("stop")
+        stored = stored.where(F.col("id").isin(*choice.keys))
+    with kept(stored) as records, kept(decoded(records)) as found:
+        is_skipped = F.col("offset").isin(*choice.skip) if choice.skip else F.lit(False)
+        is_poison = F.col("cause").isNotNull() & ~is_skipped
+        stops = found.where(is_poison).groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("stop"))
+        is_behind = F.coalesce(F.col("offset") >= F.col("stop"), F.lit(False))
+        becomes = F.when(is_behind, "still").when(is_skipped, "skipped").otherwise("replayed")
+        held = found.join(stops, list(JOURNAL_KEY), "left").withColumn("becomes", becomes)
+        yield held.drop("stop")
 
 
 def _told(held: DataFrame) -> list[Row]:
@@ -178,7 +183,7 @@ def _apply(
     bases = {
         one: entry.range.write_time_base for one, entry in Ranges(run).newest(partitions).items()
     }
-    with kept(_held(run, partitions, choice)) as held:
+    with _held(run, partitions, choice) as held:
         lowest = held.groupBy("topic", "partition").agg(F.min("offset").alias("first")).collect()
         firsts = {TopicPartition(one["topic"], one["partition"]): one["first"] for one in lowest}
 

@@ -16,9 +16,11 @@ ACTIONS: Shape = {
     "last_nr": "bigint",
     "expire_after": "bigint",
     "origin": "string",
+    "bytes": "bigint",
 }
-"""Appends with the seq nrs of their first and last event and their expiry in nanoseconds, deletes
-with the seq nr that they delete up to, and purges; each with its Kafka offset."""
+"""Appends with the seq nrs of their first and last event, their expiry in nanoseconds and the most
+bytes that their rows take, deletes with the seq nr that they delete up to, and purges; each with
+its Kafka offset."""
 HEAD_FIELDS: Shape = {
     "segment": "bigint",
     "partition": "int",
@@ -39,7 +41,8 @@ DELETION = "struct<offset:bigint,first:bigint,last:bigint,up_to:bigint,is_purge:
 nr. Whatever actions of a lower offset have written is deleted."""
 LIFE = "struct<offset:bigint,segment_size:int,record_id:string>"
 """How events of this offset and higher ones are written, until the next life begins."""
-HEADS: Shape = {**JOURNAL_KEY, "head": HEAD}
+HEADS: Shape = {**JOURNAL_KEY, "head": HEAD, "write_time": "bigint"}
+"""Heads, each with the newest write time of the journal's heads, in microseconds."""
 FOLDED: Shape = {
     **JOURNAL_KEY,
     "partition": "int",
@@ -47,9 +50,11 @@ FOLDED: Shape = {
     "head": HEAD,
     "lives": f"array<{LIFE}>",
     "deletions": f"array<{DELETION}>",
+    "write_time_before": "bigint",
+    "bytes": "bigint",
 }
-"""What the actions make of a journal: its head `before` and after them, either null if there is
-none."""
+"""What the actions make of a journal: its head `before` them, with its write time, and after them,
+either null if there is none; and the most bytes that the new rows take."""
 JOURNAL_ROWS: Shape = {
     **JOURNAL_KEY,
     **EVENT_COLUMNS,

@@ -54,6 +54,19 @@ def named(spark: SparkSession, path: str) -> Any:
     return getattr(member, "MODULE$") if path.endswith("$") else member
 
 
+def leaf(frame: DataFrame) -> DataFrame:
+    """Return a frame of the same rows, whose plan is no more than their RDD.
+
+    Spark goes through the whole plan of a frame for each frame that is made of it. Unlike a local
+    checkpoint, the RDD can be computed again if an executor dies; to be computed once, the frame
+    must be persisted.
+    """
+    session = frame.sparkSession
+    rows = frame._jdf.queryExecution().toRdd()
+    made = session_of(session).internalCreateDataFrame(rows, frame._jdf.schema(), False)
+    return DataFrame(made, session)
+
+
 def each(sequence: Any) -> list[Any]:
     """Return the elements of a Scala sequence."""
     return [sequence.apply(index) for index in range(sequence.size())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
@@ -58,15 +58,19 @@ def write_heads(heads: DataFrame, settings: Settings, at: datetime) -> None:
     _write(rows, settings)
 
 
+def loses_expiry() -> Column:
+    """Tell whether the head `before` has an expiry, and the head after it has none."""
+    head, before = F.col("head"), F.col("before")
+    had = before["expire_after"].isNotNull() | before["expire_on"].isNotNull()
+    return F.coalesce(~head["is_new"] & head["expire_after"].isNull() & had, F.lit(False))
+
+
 @shaped(heads=CHANGED_HEADS)
 def remove_expiry(heads: DataFrame, settings: Settings) -> None:
     """Delete the expiry of heads whose last append has none."""
-    head, before = F.col("head"), F.col("before")
-    had = before["expire_after"].isNotNull() | before["expire_on"].isNotNull()
-    over = heads.where(~head["is_new"] & head["expire_after"].isNull() & had)
-    rows = over.select(
+    rows = heads.where(loses_expiry()).select(
         *JOURNAL_KEY,
-        head["segment"].alias("segment"),
+        F.col("head")["segment"].alias("segment"),
         F.lit(None).cast("string").alias("expire_after"),
         F.lit(None).cast("date").alias("expire_on"),
         WRITE_TIME,
