@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from confluent_kafka import Producer
@@ -129,13 +129,26 @@ class Topic:
         """Write a record; bytes as an action stand in the header as they are."""
         header = action if isinstance(action, bytes) else json.dumps(action).encode()
         self._written += 1
+        at = START + timedelta(seconds=self._written)
+        self.publish(key, value, [("journal.action", header), *headers], at, partition=partition)
+
+    def publish(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        at: datetime,
+        *,
+        partition: int = 0,
+    ) -> None:
+        """Write a record as it is."""
         self._producer.produce(
             self.name,
             key=key,
             value=value,
             partition=partition,
-            timestamp=int(START.timestamp() * 1000) + 1000 * self._written,
-            headers=[("journal.action", header), *headers],
+            timestamp=round(at.timestamp() * 1000),
+            headers=list(headers),
         )
 
     def flush(self) -> None:

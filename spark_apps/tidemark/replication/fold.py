@@ -59,15 +59,17 @@ def folded(actions: DataFrame, heads: DataFrame, batch: Batch) -> DataFrame:
         batch: what the actions have in common.
 
     Returns:
-        One row for each journal with an action that its head has not seen yet.
+        One row for each journal with an action that its head has not seen yet; and for each whose
+        head names another partition, whatever it has seen.
     """
     before = {"head": "before", "write_time": "write_time_before"}
     stored = actions.join(heads.withColumnsRenamed(before), list(_JOURNAL), "left")
     seen = F.col("before")["offset"]
     is_purge = F.col("action") == ActionType.PURGE.value
-    unseen = stored.where(
-        seen.isNull() | (F.col("offset") > seen) | (is_purge & (F.col("offset") == seen))
-    )
+    # Offsets of two partitions do not compare: it is for the caller to refuse such a head.
+    has_moved = F.col("before")["partition"] != F.col("partition")
+    is_unseen = seen.isNull() | (F.col("offset") > seen) | (is_purge & (F.col("offset") == seen))
+    unseen = stored.where(is_unseen | has_moved)
     changes = (
         _changes(unseen, batch)
         .groupBy(*_JOURNAL)
