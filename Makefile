@@ -58,10 +58,11 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.slices
 	@$(PY) -m benchmarks.validate
 	@$(PY) -m benchmarks.ledger
+	@$(PY) -m benchmarks.replicate
 	@$(PY) -m benchmarks.payloads
 	@$(PY) -m benchmarks.shortcuts
 
-jars: $(VENV)  ## fetch the jars of Cassandra and of the Spark connector
+jars: $(VENV)  ## fetch the jars of Cassandra and of Spark's sources
 	@$(PY) -m embedded jars
 
 lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed

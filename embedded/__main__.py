@@ -150,8 +150,8 @@ def _airflow() -> dict[str, str]:
 
 @app.command(name="jars")
 def fetch_jars() -> None:
-    """Fetch the jars of Cassandra and of the Spark connector, checked."""
-    for group in ("cassandra", "spark"):
+    """Fetch the jars of Cassandra, of the Spark connector and of Spark's Kafka source, checked."""
+    for group in ("cassandra", "spark", "spark-kafka"):
         typer.echo(f"{group}: {len(jars.fetch(group))} jars")
 
 

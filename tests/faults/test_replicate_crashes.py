@@ -41,7 +41,7 @@ BETWEEN = (
 )
 CASES = sampled(
     [("replicate", seam) for seam in (*WRITES, *BETWEEN)],
-    {("replicate", Seam.PURGED_HEADS_MARKED), ("replicate", Seam.REPLICATED_HEADS_WRITTEN)},
+    {("replicate", Seam.REPLICATED_HEADS_WRITTEN)},
 )
 OF_A_RUN = ("created", "created_date", "updated", "expire_on", "record_id", "meta_record_id")
 """Columns that depend on when a run was, or on the topic's name."""
