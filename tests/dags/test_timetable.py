@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pendulum
 import pytest
+from airflow.sdk import CronTriggerTimetable
 from airflow.timetables.base import DataInterval, TimeRestriction
 
 from tidemark_airflow import timetables
@@ -97,9 +98,7 @@ def test_replicate_starts_every_few_minutes_or_by_hand_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "15")
-    timetable = every_few_minutes()
-    assert timetable is not None
-    assert timetable.expression == "*/15 * * * *"
+    assert every_few_minutes() == CronTriggerTimetable("*/15 * * * *", timezone="UTC")
     monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "0")
     assert every_few_minutes() is None
     for unusable in ("often", "60", "-1"):
