@@ -151,6 +151,36 @@ def test_skips_go_that_no_projection_can_meet_again(journal: Journal) -> None:
     assert applied.report["counts"]["rows_deleted"] == 2
 
 
+def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path: Path) -> None:
+    policies = "policies: [{name: ranges, target: offset-ranges, keep-days: 90}]"
+    (tmp_path / "retention.yaml").write_text(policies)
+    ended = {
+        ("all old", 0): [OLD, OLD, OLD],
+        ("all old", 1): [OLD, YOUNG, OLD, YOUNG],
+        ("begun", 0): [OLD, OLD, None],
+        ("one", 0): [OLD],
+    }
+    for (topic, partition), times in ended.items():
+        for number, at in enumerate(times):
+            key = {"journal_keyspace": "k", "topic": topic, "partition": partition}
+            own = {"first_offset": number * 10, "finished_at": at}
+            put(journal, "offset_range", {**key, **own})
+    assert journal.run("purge").report["counts"]["offset_ranges_deleted"] == 0
+    assert len(journal.own_rows("offset_range")) == 11
+    result = journal.run("purge", "--apply")
+    assert result.report["counts"]["offset_ranges_deleted"] == 5, result.stderr
+    left: dict[tuple[str, int], list[int]] = {}
+    for row in journal.own_rows("offset_range"):
+        left.setdefault((row["topic"], row["partition"]), []).append(row["first_offset"])
+    assert left == {
+        ("all old", 0): [20],
+        ("all old", 1): [30, 20, 10],
+        ("begun", 0): [20],
+        ("one", 0): [0],
+    }
+    assert journal.run("purge", "--apply").report["state"] == "nothing-to-do"
+
+
 def test_a_skip_is_needed_until_it_is_passed_and_nothing_before_it_is_left(
     spark: SparkSession,
 ) -> None:

@@ -13,6 +13,7 @@ from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_e
 from tidemark.retention.needs.events import needed
 from tidemark.retention.own_tables.gone import plan_offsets, plan_tails
 from tidemark.retention.own_tables.ledger import plan_ledger
+from tidemark.retention.own_tables.offset_ranges import plan_offset_ranges
 from tidemark.retention.own_tables.old_rows import plan_findings, plan_quarantine, plan_runs
 from tidemark.retention.own_tables.skipped import plan_skipped
 from tidemark.retention.policies.effective import Effective
@@ -41,6 +42,7 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "tails": _of_own_table(plan_tails),
         "offsets": _of_own_table(plan_offsets),
         "skipped": _of_own_table(plan_skipped),
+        "offset-ranges": _of_own_table(plan_offset_ranges),
     }
 
 

@@ -26,6 +26,19 @@ def delete(
     control.execute_many(f"DELETE FROM {table(settings.keyspace, name)} WHERE {condition}", keys)
 
 
+def delete_below(
+    control: Control,
+    settings: Settings,
+    name: str,
+    columns: Sequence[str],
+    keys: Iterable[Sequence[object]],
+) -> None:
+    """Delete the rows of partitions below a value of the first clustering column, the last one."""
+    *partition, last = (identifier(column) for column in columns)
+    condition = " AND ".join([*(f"{column} = ?" for column in partition), f"{last} < ?"])
+    control.execute_many(f"DELETE FROM {table(settings.keyspace, name)} WHERE {condition}", keys)
+
+
 @shaped(keys=ID)
 def delete_of_ids(keys: DataFrame, settings: Settings, name: str) -> None:
     """Delete all rows of one of Tidemark's own tables of persistence ids.

@@ -143,6 +143,7 @@ class OwnTable(PolicyForm):
         "tails",
         "offsets",
         "skipped",
+        "offset-ranges",
     ]
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 
