@@ -15,6 +15,7 @@
         ├── JournalDamaged           the journal contradicts itself
         ├── HistoryPurged            events that are needed again were purged
         ├── TopicMoved               a topic does not go on where it was left
+        ├── UnreadableRecord         a topic partition stops at a record
         └── ValidationFailed         findings that must stop what is downstream
 """
 
@@ -206,6 +207,10 @@ class HistoryPurged(WrongData):
 
 class TopicMoved(WrongData):
     """A topic partition does not go on where its pointer says that it was left."""
+
+
+class UnreadableRecord(WrongData):
+    """A record that cannot be read, at which its topic partition stops."""
 
 
 class LockHeld(TidemarkError):

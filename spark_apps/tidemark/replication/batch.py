@@ -13,9 +13,14 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.context import RunContext
-from tidemark.errors import TidemarkError, TopicMoved
+from tidemark.errors import (
+    KafkaUnavailable,
+    TidemarkError,
+    TopicMoved,
+    UnreadableRecord,
+    root_cause,
+)
 from tidemark.kafka_journal.wire.action import ActionType
 from tidemark.kafka_journal.wire.decode import decoded
 from tidemark.replication import quarantine
@@ -23,6 +28,7 @@ from tidemark.replication.apply import WriteTimes, apply, kept
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.records import Spans, records
 from tidemark.replication.kafka.topics import TopicPartition
+from tidemark.replication.plan import write_time_base
 from tidemark.replication.quarantine import Quarantined
 from tidemark.replication.ranges import Range, Ranges
 from tidemark.replication.tables import pointers
@@ -76,7 +82,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
             replicator writes the same keyspace.
     """
     raw = records(run.spark, run.settings, order.spans)
-    with kept(decoded(raw)) as found, _data_loss_in_one_line(order):
+    with kept(decoded(raw)) as found, _kafka_in_one_line(run, order):
         told = _summary(found)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not order.pinned:
@@ -180,14 +186,13 @@ def _place(partition: TopicPartition) -> tuple[str, int]:
 
 def _pinned(order: Order, newest: WriteTimes) -> list[Range]:
     """Return the ranges of a batch, each with write times behind all that is written."""
-    now = clock.now_micros()
     return [
         Range(
             one,
             first,
             end,
             order.batch,
-            max(now - first, order.bases.get(one, 0) + 1, newest.get(one, 0) + 1 - first),
+            write_time_base(first, order.bases.get(one, 0), newest.get(one, 0)),
         )
         for one, (first, end) in order.spans.items()
     ]
@@ -201,7 +206,7 @@ def _move_pointers(run: RunContext, order: Order, ranges: Sequence[Range]) -> No
     for one in partitions:
         if now.get(one) != order.known.get(one):
             raise TopicMoved(
-                f"its pointer has moved from {order.known.get(one)} to {now[one]} meanwhile:"
+                f"its pointer has moved from {order.known.get(one)} to {now.get(one)} meanwhile:"
                 " another replicator writes the same keyspace",
                 where=str(one),
                 do="let only one of them write it, then run again",
@@ -211,7 +216,7 @@ def _move_pointers(run: RunContext, order: Order, ranges: Sequence[Range]) -> No
 
 def _poison(run: RunContext, told: Row) -> TidemarkError:
     poison = told["poison"]
-    return TopicMoved(
+    return UnreadableRecord(
         f"the record at offset {poison['offset']} of key {poison['id']} cannot be read:"
         f" {poison['cause']}",
         where=f"{told['topic']}/{told['partition']}",
@@ -239,15 +244,24 @@ def _within(found: DataFrame, spans: Spans) -> DataFrame:
 
 
 @contextmanager
-def _data_loss_in_one_line(order: Order) -> Iterator[None]:
+def _kafka_in_one_line(run: RunContext, order: Order) -> Iterator[None]:
+    """Raise what Kafka answers to Spark's tasks as foreseen errors."""
     try:
         yield
+    except TidemarkError:
+        raise
     except Exception as error:
-        if "data may have been lost" not in str(error).lower():
-            raise
-        listed = ", ".join(f"{one} {first}-{end - 1}" for one, (first, end) in order.spans.items())
-        raise TopicMoved(
-            "Kafka has dropped records while they were read",
-            where=listed,
-            do="run again; the partition then says which offsets are lost",
-        ) from None
+        if "data may have been lost" in str(error).lower():
+            spans = order.spans.items()
+            raise TopicMoved(
+                "Kafka has dropped records while they were read",
+                where=", ".join(f"{one} {first}-{end - 1}" for one, (first, end) in spans),
+                do="run again; the partition then says which offsets are lost",
+            ) from None
+        if "org.apache.kafka." in str(error):
+            raise KafkaUnavailable(
+                f"Kafka failed a Spark job: {root_cause(error)}",
+                where=run.settings.kafka_bootstrap_servers,
+                do="check that it is up, and run again",
+            ) from None
+        raise

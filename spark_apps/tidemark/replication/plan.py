@@ -103,6 +103,17 @@ def batch_now(settings: Settings) -> Batch:
     return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
 
 
+def write_time_base(first: int, before: int, newest: int) -> int:
+    """Return what offsets from `first` on are added to for write times behind all that is written.
+
+    Args:
+        first: the first offset.
+        before: the base of the range before, 0 if there is none.
+        newest: the newest write time of the heads that may change, 0 if there is none.
+    """
+    return max(clock.now_micros() - first, before + 1, newest + 1 - first)
+
+
 def alike(ranges: Iterable[Range]) -> list[Sequence[Range]]:
     """Return ranges in groups that are folded in the same way."""
     groups: dict[object, list[Range]] = {}

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from tidemark import clock
 from tidemark.application.guarded_change import Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext
@@ -27,7 +26,7 @@ from tidemark.replication import quarantine
 from tidemark.replication.apply import WriteTimes, apply, kept
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.topics import TopicPartition, Topics
-from tidemark.replication.plan import batch_now
+from tidemark.replication.plan import batch_now, write_time_base
 from tidemark.replication.ranges import Ranges
 from tidemark.replication.tables.deletions import EnsureLocked, Notes, Purpose
 
@@ -188,9 +187,8 @@ def _apply(
         firsts = {TopicPartition(one["topic"], one["partition"]): one["first"] for one in lowest}
 
         def begin(newest: WriteTimes) -> WriteTimes:
-            now = clock.now_micros()
             return {
-                one: max(now - first, bases.get(one, 0) + 1, newest.get(one, 0) + 1 - first)
+                one: write_time_base(first, bases.get(one, 0), newest.get(one, 0))
                 for one, first in firsts.items()
             }
 
