@@ -82,7 +82,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
             replicator writes the same keyspace.
     """
     raw = records(run.spark, run.settings, order.spans)
-    with kept(decoded(raw)) as found, _kafka_in_one_line(run, order):
+    with _kafka_in_one_line(run, order), kept(decoded(raw)) as found:
         told = _summary(found)
         poison = []
         if run.settings.kafka_journal_poison == "stop" and not order.pinned:
