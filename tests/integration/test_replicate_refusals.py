@@ -121,6 +121,7 @@ def test_replay_brings_back_what_can_be_read_in_its_order(tenant: Journal, topic
     assert (nothing.status, nothing.report["lines"]) == (0, ["nothing is held"])
 
 
+@pytest.mark.long
 def test_replay_refuses_keys_and_offsets_that_are_not_held(tenant: Journal, topic: Topic) -> None:
     fill_with_poison(topic)
     done(tenant.run("replicate"))
@@ -132,6 +133,7 @@ def test_replay_refuses_keys_and_offsets_that_are_not_held(tenant: Journal, topi
     assert "--skip names offsets of one key" in line
 
 
+@pytest.mark.long
 def test_the_partition_stops_before_a_record_that_cannot_be_read_if_that_is_the_policy(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -158,6 +160,7 @@ def test_a_record_that_cannot_be_read_is_skipped_if_that_is_the_policy(
     assert quarantine(tenant) == [("bad", 2, "skipped", CAUSE)]
 
 
+@pytest.mark.long
 def test_keys_that_are_no_text_are_held_by_their_bytes(tenant: Journal, topic: Topic) -> None:
     for key in (b"\xff", b"\xfe"):
         topic.record(key, {"purge": {}})
@@ -261,7 +264,7 @@ def test_topics_that_are_not_there_are_named(tenant: Journal, topic: Topic) -> N
     assert (empty.status, empty.report["lines"]) == (0, ["no topic begins with none"])
 
 
-@pytest.mark.parametrize("version", ["9", "new"])
+@pytest.mark.parametrize("version", ["9", pytest.param("new", marks=pytest.mark.long)])
 def test_tables_of_an_unknown_version_are_refused(
     tenant: Journal, topic: Topic, version: str
 ) -> None:
