@@ -35,6 +35,7 @@ from tidemark.replication.tables import pointers
 from tidemark.replication.tables.deletions import EnsureLocked, Notes, Purpose
 from tidemark.replication.tables.pointers import Pointers
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.ship_library import ship_library
 
 Counts = Mapping[str, int]
 
@@ -81,6 +82,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
         TopicMoved: Kafka does not hold the records, a key has changed its partition, or another
             replicator writes the same keyspace.
     """
+    ship_library(run.spark)
     raw = records(run.spark, run.settings, order.spans)
     with _kafka_in_one_line(run, order), kept(decoded(raw)) as found:
         told = _summary(found)

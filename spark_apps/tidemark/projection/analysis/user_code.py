@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.errors import DefinitionError
-from tidemark.projection.decoding.ship_library import ship_library
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.query import Function
+from tidemark.spark.ship_library import ship_library
 from tidemark.user_sql.refusal import sentence
 
 

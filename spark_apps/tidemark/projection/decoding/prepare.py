@@ -14,11 +14,11 @@ from tidemark.projection.decoding.avro import Avro, BadSchema
 from tidemark.projection.decoding.json_text import Translator
 from tidemark.projection.decoding.protobuf import BadDescriptor, Protobuf, message_class
 from tidemark.projection.decoding.python_function import PythonFunction
-from tidemark.projection.decoding.ship_library import ship_library
 from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.definition.on_error import SKIP, OnError
 from tidemark.projection.definition.user_modules import sources_in
 from tidemark.spark import gateway
+from tidemark.spark.ship_library import ship_library
 
 _OPEN = (Kind.JSON, Kind.JACKSON_JSON, Kind.JACKSON_CBOR, Kind.PYTHON)
 """The kinds whose payloads may have any field."""
