@@ -14,7 +14,6 @@ import pytest
 
 from tests.faults.fencing import CHECK, Step, is_checked_before_each, traced
 from tests.faults.killing import kill_after
-from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.kafka_reader import Reader
 from tests.integration.kafka_topic import Topic
@@ -39,10 +38,12 @@ BETWEEN = (
     Seam.DELETES_DONE,
     Seam.RANGE_FINISHED,
 )
-CASES = sampled(
-    [("replicate", seam) for seam in (*WRITES, *BETWEEN)],
-    {("replicate", Seam.REPLICATED_HEADS_WRITTEN)},
-)
+LONG = (Seam.PURGED_HEADS_MARKED, Seam.REPLICATED_HEADS_WRITTEN)
+"""Near to them are the deaths of test_replicate_histories.py, inside the tests' own process."""
+CASES = [
+    pytest.param(seam, marks=pytest.mark.long if seam in LONG else pytest.mark.soak)
+    for seam in (*WRITES, *BETWEEN)
+]
 OF_A_RUN = ("created", "created_date", "updated", "expire_on", "record_id", "meta_record_id")
 """Columns that depend on when a run was, or on the topic's name."""
 
@@ -119,20 +120,19 @@ def test_it_asks_for_its_locks_before_each_write(undisturbed: Undisturbed) -> No
     assert is_checked_before_each(undisturbed.trace)
 
 
-@pytest.mark.parametrize(("application", "seam"), CASES)
+@pytest.mark.parametrize("seam", CASES)
 def test_killed_after_a_write_and_run_again(
     kafka: str,
     make_journal: Callable[..., Journal],
     undisturbed: Undisturbed,
-    application: str,
     seam: Seam,
 ) -> None:
     journal, topic = prepare(kafka, make_journal)
-    kill_after(journal, seam, application)
+    kill_after(journal, seam, "replicate")
     reader = Reader(journal, topic)
     found = {key: reader.read(key, 0) for key in KEYS}
     assert found == KEYS
-    result = journal.run(application)
+    result = journal.run("replicate")
     assert result.status == 0, result.stderr
     assert state(journal) == undisturbed.state
     assert {key: reader.read(key, 0) for key in KEYS} == KEYS
