@@ -93,7 +93,7 @@ HISTORIES: dict[str, tuple[Profile, History]] = {
 
 
 SAMPLE = "a day on which Airflow was down is made good"
-"""The history that `make long` plays; `make soak` plays the others, too, `make test` a random one."""
+"""The history that `make long` plays; `make soak` plays all, `make test` a random one."""
 
 
 @pytest.mark.parametrize(
