@@ -154,7 +154,7 @@ def test_skips_go_that_no_projection_can_meet_again(journal: Journal) -> None:
 def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path: Path) -> None:
     policies = "policies: [{name: ranges, target: offset-ranges, keep-days: 90}]"
     (tmp_path / "retention.yaml").write_text(policies)
-    ended = {
+    ended: dict[tuple[str, int], list[datetime | None]] = {
         ("all old", 0): [OLD, OLD, OLD],
         ("all old", 1): [OLD, YOUNG, OLD, YOUNG],
         ("begun", 0): [OLD, OLD, None],
