@@ -78,8 +78,16 @@ def _by_python() -> Callable[..., Column]:
     def rows(
         timestamps: pd.Series, keys: pd.Series, values: pd.Series, headers: pd.Series
     ) -> pd.DataFrame:
-        records = zip(timestamps, keys, values, headers, strict=True)
-        found = [_NOTHING | row(_record(*fields)) for fields in records]
+        # Of the usual ones, which are most, all is null here, and so is what comes of them.
+        is_unusual = timestamps.notna() | keys.notna() | values.notna() | headers.notna()
+        if not is_unusual.any():
+            nothing = [None] * len(is_unusual)
+            return pd.DataFrame(dict.fromkeys(_CONTENT, nothing), dtype="object")
+        records = zip(is_unusual, timestamps, keys, values, headers, strict=True)
+        found = [
+            _NOTHING | row(_record(*fields)) if unusual else _NOTHING
+            for unusual, *fields in records
+        ]
         return pd.DataFrame(found, columns=list(_CONTENT), dtype="object")
 
     # The stubs want the kind of the function, which pyspark takes from its type hints.
@@ -88,6 +96,6 @@ def _by_python() -> Callable[..., Column]:
 
 
 def _record(timestamp: Any, key: bytes | None, value: bytes | None, headers: Any) -> record.Record:
-    """Return a record; in the place of a usual one, whose fields are null here, an empty one."""
+    """Return a record of the columns of a frame."""
     named = [(one["key"], one["value"]) for one in ([] if headers is None else headers)]
     return record.Record(key, None if pd.isna(timestamp) else timestamp, named, value)
