@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -157,8 +157,6 @@ class Topic:
 
     def drop_before(self, offset: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""
-        from confluent_kafka import TopicPartition
-
         of = TopicPartition(self.name, partition, offset)
         [done] = self._admin.delete_records([of]).values()
         done.result(PATIENCE_S)

@@ -20,7 +20,7 @@ BATCH = Batch(datetime(2024, 3, 1, tzinfo=UTC), "UTC", 10)
 def position(
     pointer: int | None, first: int, end: int, begun: tuple[int, int] | None = None
 ) -> Position:
-    newest = None if begun is None else Entry(Range(ONE, *begun, BATCH, 0, 1), False, "somebody")
+    newest = None if begun is None else Entry(Range(ONE, *begun, BATCH, 0, 1), False)
     return Position(ONE, pointer, Offsets(first, end), newest)
 
 

@@ -13,6 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
+from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import TopicMoved
 from tidemark.kafka_journal.tables import JOURNAL_KEY
@@ -21,7 +22,7 @@ from tidemark.replication.events import actions_of
 from tidemark.replication.fold import Batch, folded
 from tidemark.replication.kafka.topics import TopicPartition
 from tidemark.replication.tables import rows
-from tidemark.replication.tables.deletions import EnsureLocked, Notes
+from tidemark.replication.tables.deletions import Notes
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows

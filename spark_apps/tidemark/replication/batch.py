@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
 from tidemark.errors import (
     KafkaUnavailable,
@@ -32,7 +33,7 @@ from tidemark.replication.plan import write_time_base
 from tidemark.replication.quarantine import Quarantined
 from tidemark.replication.ranges import Range, Ranges
 from tidemark.replication.tables import pointers
-from tidemark.replication.tables.deletions import EnsureLocked, Notes, Purpose
+from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.pointers import Pointers
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.ship_library import ship_library
@@ -133,10 +134,10 @@ def _sorted_out(
 ) -> tuple[DataFrame, DataFrame | None, DataFrame | None]:
     """Return the records to replicate, those that are held and those that are skipped."""
     has_poison = any(one["poison"] is not None for one in told)
-    holds_any = quarantine.holds_any(run, partitions)
-    if not has_poison and not holds_any:
+    holding = quarantine.holding(run, partitions)
+    if not has_poison and not holding:
         return found, None, None
-    known = quarantine.held_keys(run, partitions) if holds_any else None
+    known = quarantine.held_keys(run, holding) if holding else None
     skipped = None
     if run.settings.kafka_journal_poison == "skip":
         skipped = found.where(F.col("cause").isNotNull())

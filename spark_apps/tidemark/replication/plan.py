@@ -116,7 +116,7 @@ def write_time_base(first: int, before: int, newest: int) -> int:
 
 def alike(ranges: Iterable[Range]) -> list[Sequence[Range]]:
     """Return ranges in groups that are folded in the same way."""
-    groups: dict[object, list[Range]] = {}
+    groups: dict[Batch, list[Range]] = {}
     for one in ranges:
         groups.setdefault(one.batch, []).append(one)
     return list(groups.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from pyspark.sql import Column, DataFrame
@@ -32,8 +32,8 @@ class Quarantined(StrEnum):
     SKIPPED = "skipped"
 
 
-def holds_any(run: RunContext, partitions: Iterable[TopicPartition]) -> bool:
-    """Tell whether a key of one of the partitions is held."""
+def holding(run: RunContext, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Return the partitions of which a key is held."""
     found = run.control.execute_many(
         f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
         " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
@@ -42,7 +42,7 @@ def holds_any(run: RunContext, partitions: Iterable[TopicPartition]) -> bool:
             for one in partitions
         ],
     )
-    return any(found)
+    return [one for one, rows in zip(partitions, found, strict=True) if rows]
 
 
 @shaped(returns=HELD_FROM)

@@ -49,7 +49,6 @@ class Entry:
 
     range: Range
     is_done: bool
-    owner: str
 
 
 class Ranges:
@@ -64,7 +63,7 @@ class Ranges:
         """Read the newest range of each partition that has one."""
         wanted = list(partitions)
         found = self._run.control.execute_many(
-            f"SELECT first_offset, end_offset, state, attempt, owner, at, zone, segment_size,"
+            f"SELECT first_offset, end_offset, state, attempt, at, zone, segment_size,"
             f" write_time_base FROM {self._table}"
             " WHERE journal_keyspace = ? AND topic = ? AND partition = ? LIMIT 1",
             [tuple(self._key(one).values()) for one in wanted],
@@ -80,7 +79,6 @@ class Ranges:
                     row["attempt"],
                 ),
                 row["state"] == State.DONE,
-                row["owner"],
             )
             for one, rows in zip(wanted, found, strict=True)
             for row in rows

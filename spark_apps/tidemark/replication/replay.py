@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from tidemark.application.guarded_change import Plan, guarded_change
+from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import InvalidInput, TidemarkError
@@ -28,7 +28,7 @@ from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import batch_now, write_time_base
 from tidemark.replication.ranges import Ranges
-from tidemark.replication.tables.deletions import EnsureLocked, Notes, Purpose
+from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.spark.ship_library import ship_library
 
 _NAMED = 20
@@ -64,7 +64,7 @@ def run_replay(run: RunContext, choice: Choice, *, do: bool) -> Outcome:
     partitions = Topics(settings).partitions(choice.topics)
     prepare(run.control, settings, origin=run.owner, dry_run=not do)
     create_own_tables(run.control, settings)
-    holding = [one for one in partitions if quarantine.holds_any(run, [one])]
+    holding = quarantine.holding(run, partitions)
     resource, batch = tables.lock_of(settings), batch_now(settings)
     return guarded_change(
         run,

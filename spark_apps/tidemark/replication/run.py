@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import TidemarkError, together
@@ -17,7 +18,6 @@ from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import Position, alike, batch_now, cut
 from tidemark.replication.ranges import Range, Ranges
 from tidemark.replication.tables import pointers
-from tidemark.replication.tables.deletions import EnsureLocked
 
 __all__ = ["APPLICATION", "run_replicate"]
 

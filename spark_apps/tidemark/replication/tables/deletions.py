@@ -5,13 +5,14 @@ After its head is written, an action counts as done; only the note still knows w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
@@ -25,7 +26,6 @@ TABLE = "kafka_journal_deletion"
 _AT_ONCE = 500
 """Notes between two looks at the locks."""
 _PAGE = 2000
-EnsureLocked = Callable[[], None]
 
 
 class Purpose(StrEnum):

@@ -7,13 +7,13 @@ which write times it had. That one always stays; older ones are read by people.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, timedelta
+from datetime import timedelta
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.retention.own_tables import store
-from tidemark.retention.own_tables.old_rows import lock_of
+from tidemark.retention.own_tables.old_rows import is_before, lock_of
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.text import counted
 
@@ -35,9 +35,7 @@ def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
     # The newest range of a topic partition comes first.
     for row in rows:
         key = tuple(row[name] for name in _PARTITION)
-        ended = row["finished_at"]
-        is_old = ended is not None and ended.replace(tzinfo=UTC) < before
-        if key not in lowest_kept or not is_old:
+        if key not in lowest_kept or not is_before(row["finished_at"], before):
             lowest_kept[key] = row["first_offset"]
             # What lies between two that stay, stays.
             old[key] = 0
@@ -48,7 +46,7 @@ def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        store.delete_below(run.control, run.settings, _TABLE, (*_PARTITION, "first_offset"), goes)
+        store.delete(run.control, run.settings, _TABLE, _PARTITION, goes, below="first_offset")
         return counts
 
     number = counted(counts["offset_ranges_deleted"], "range")

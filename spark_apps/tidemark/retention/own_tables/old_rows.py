@@ -44,7 +44,7 @@ def plan_runs(run: RunContext, keep_days: int) -> TargetPlan:
     old: list[Key] = []
     kept = 0
     for row in rows:
-        if _is_before(row["finished_at"] or row["started_at"], before):
+        if is_before(row["finished_at"] or row["started_at"], before):
             old.append((row["run_id"],))
         else:
             kept += 1
@@ -66,7 +66,7 @@ def plan_quarantine(run: RunContext, keep_days: int) -> TargetPlan:
     for row in rows:
         ids = is_old[(row["source"], row["application"])]
         name = row["persistence_id"]
-        ids[name] = ids.get(name, True) and _is_before(row["found_at"], before)
+        ids[name] = ids.get(name, True) and is_before(row["found_at"], before)
     whole: list[Key] = []
     parts: list[Key] = []
     for key, ids in sorted(is_old.items(), key=str):
@@ -97,7 +97,7 @@ def plan_findings(run: RunContext, keep_days: int) -> TargetPlan:
             bucket = row["time_bucket"]
             is_over = bucket in purged or row["state"] == "settled"
             may_go[bucket] = (
-                may_go.get(bucket, True) and is_over and _is_before(row["last_seen"], before)
+                may_go.get(bucket, True) and is_over and is_before(row["last_seen"], before)
             )
     old: list[Key] = [
         (run.settings.journal_keyspace, bucket) for bucket, goes in sorted(may_go.items()) if goes
@@ -108,7 +108,7 @@ def plan_findings(run: RunContext, keep_days: int) -> TargetPlan:
     )
 
 
-def _is_before(at: datetime | None, before: datetime) -> bool:
+def is_before(at: datetime | None, before: datetime) -> bool:
     """Return whether something is old; what has no time may be new."""
     return at is not None and at.replace(tzinfo=UTC) < before
 

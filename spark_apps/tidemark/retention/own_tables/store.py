@@ -20,22 +20,18 @@ def delete(
     name: str,
     columns: Sequence[str],
     keys: Iterable[Sequence[object]],
+    *,
+    below: str | None = None,
 ) -> None:
-    """Delete all rows of one of Tidemark's own tables that begin with one of the keys."""
-    condition = " AND ".join(f"{identifier(column)} = ?" for column in columns)
-    control.execute_many(f"DELETE FROM {table(settings.keyspace, name)} WHERE {condition}", keys)
+    """Delete all rows of one of Tidemark's own tables that begin with one of the keys.
 
-
-def delete_below(
-    control: Control,
-    settings: Settings,
-    name: str,
-    columns: Sequence[str],
-    keys: Iterable[Sequence[object]],
-) -> None:
-    """Delete the rows of partitions below a value of the first clustering column, the last one."""
-    *partition, last = (identifier(column) for column in columns)
-    condition = " AND ".join([*(f"{column} = ?" for column in partition), f"{last} < ?"])
+    With `below`, the next column of the primary key, only those with a lower value in it than the
+    last one of the key.
+    """
+    conditions = [f"{identifier(column)} = ?" for column in columns]
+    if below is not None:
+        conditions.append(f"{identifier(below)} < ?")
+    condition = " AND ".join(conditions)
     control.execute_many(f"DELETE FROM {table(settings.keyspace, name)} WHERE {condition}", keys)
 
 
