@@ -65,6 +65,8 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
     # Plans are written out at every step of an adaptive query, those of cached frames repeatedly.
     spark.conf.set("spark.sql.maxPlanStringLength", "65536")
+    # HotSpot interprets longer methods for ever; operators that do not share one are compiled.
+    spark.conf.set("spark.sql.codegen.hugeMethodLimit", "8000")
     # What is kept for a minute is not worth the statistics by which it would be compressed.
     spark.conf.set("spark.sql.inMemoryColumnarStorage.compressed", "false")
     # The rows of `tidemark.spark.local_rows` come that way.

@@ -1,6 +1,5 @@
 """Records of a frame, decoded: the usual ones by Spark (`usual.py`), all others by `record.decode`.
 
-JSON, which is written anew, goes through Python, and so does whatever Spark cannot read:
 `record.decode` has the last word on what is malformed, and why.
 """
 
@@ -29,7 +28,7 @@ _READ = ("timestamp", "key", "value", "headers")
 @shaped(records=RECORDS, returns=DECODED)
 def decoded(records: DataFrame) -> DataFrame:
     """Decode records."""
-    told = records.select("*", usual.content(_CONTENT).alias("usual"))
+    told = usual.told(records, _CONTENT)
     unusual = (F.when(F.col("usual").isNull(), F.col(name)) for name in _READ)
     content = F.coalesce("usual", _by_python()(*unusual))
     return told.select(*_OUTSIDE, content.alias("content")).select(

@@ -1,15 +1,14 @@
-"""What kafka-journal's current writer usually makes, decoded by Spark: no payload leaves the JVM.
+"""What is most of a journal topic, decoded by Spark: its payloads do not leave the JVM.
 
-Usual are appends whose events have a binary payload, a text or none, without metadata, and deletes
-and purges. Of every other record these functions return null, and `record.decode` reads it. The
-layout of the bytes is in `payload.py`.
+Usual are appends of one event whose payload is binary, a text or none, with at most two tags,
+without metadata and headers, and all other actions. Only plain functions are used, which Spark
+compiles: loops over events or tags in Spark's functions take longer than Python does. The layout of
+the bytes is in `payload.py`; `record.decode` reads all other records.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.kafka_journal.wire.action import HEADER, ActionType
@@ -17,181 +16,173 @@ from tidemark.kafka_journal.wire.shapes import EVENT
 
 _TEXT = r'"([^"\\\x00-\x1f]+)"'
 _NR = r"([1-9]\d{0,17})"
+_WRITER = rf'(?:,"origin":{_TEXT})?(?:,"version":{_TEXT})?'
+_FIRST_WRITER = rf'(?:"origin":{_TEXT}(?:,"version":{_TEXT})?)?'
+_ACTIONS = (
+    rf'(append)":\{{"range":\{{"from":{_NR},"to":{_NR}\}}{_WRITER}'
+    r',"payloadType":"binary","metadata":\{\}',
+    rf'(delete)":\{{"to":{_NR}{_WRITER}',
+    rf'(mark)":\{{"id":{_TEXT}{_WRITER}',
+    rf'(purge)":\{{{_FIRST_WRITER}',
+)
+_HEADER = rf'^\{{"(?:{"|".join(_ACTIONS)})\}}\}}\z'
+# A header can have no such character, so that one pass over it finds all of its parts.
+_BETWEEN = "\x01"
+_PARTS = _BETWEEN.join(("$1$6$10$14", "$2", "$3$7", "$4$8$12$15", "$5$9$13$16"))
 _NO_METADATA = '{"header":{},"payload":{}}'
-_STATE = f"struct<at:bigint,events:array<{EVENT}>>"
-_SMALLEST_EVENT = 21
-"""Bytes of an event without tags and payload, with those of its size."""
+
+_VERSION_AND_COUNT = b"\x01\x00\x00\x00\x01"
+_TAGS_AT = 21
+"""Where the tags begin, from 0: behind version, count, size, seq nr and the size of all tags."""
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How a header is written; `origin` and `version` are numbers of groups."""
-
-    action: ActionType
-    pattern: str
-    origin: int
-    version: int
-
-
-_APPEND = _Form(
-    ActionType.APPEND,
-    rf'^\{{"append":\{{"range":\{{"from":{_NR},"to":{_NR}\}},(?:"origin":{_TEXT},)?'
-    rf'(?:"version":{_TEXT},)?"payloadType":"binary","metadata":\{{\}}\}}\}}\z',
-    origin=3,
-    version=4,
-)
-_DELETE = _Form(
-    ActionType.DELETE,
-    rf'^\{{"delete":\{{"to":{_NR}(?:,"origin":{_TEXT})?(?:,"version":{_TEXT})?\}}\}}\z',
-    origin=2,
-    version=3,
-)
-_PURGE = _Form(
-    ActionType.PURGE,
-    rf'^\{{"purge":\{{(?:"origin":{_TEXT}(?:,"version":{_TEXT})?)?\}}\}}\z',
-    origin=1,
-    version=2,
-)
+def told(records: DataFrame, shape: dict[str, str]) -> DataFrame:
+    """Return records with `usual`, a struct of `shape`, which is null in all that are not."""
+    action = F.col("action")
+    is_append = action == ActionType.APPEND.value
+    # Step by step: in one expression each part is computed again wherever it is used.
+    steps = _with_event(_with_sizes(_with_action(records)))
+    content = {
+        "id": F.decode("key", "UTF-8"),
+        "action": action,
+        "to": F.when(action == ActionType.DELETE.value, F.col("to")),
+        "origin": F.col("origin"),
+        "version": F.col("version"),
+        "metadata": F.when(is_append, _NO_METADATA),
+        "headers": F.when(is_append, F.create_map().cast("map<string,string>")),
+        "events": F.when(is_append, F.array("event")),
+    }
+    usual = F.struct(
+        *(content.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in shape.items())
+    )
+    is_usual = F.when(is_append, F.col("event").isNotNull()).otherwise(action.isNotNull())
+    return steps.select(*records.columns, F.when(is_usual, usual).alias("usual"))
 
 
-def content(shape: dict[str, str]) -> Column:
-    """Return what a usual record does, a struct of `shape`; null of every other record."""
-    key, headers = F.col("key"), F.col("headers")
-    header = F.decode(headers[0]["value"], "UTF-8")
+def _with_action(records: DataFrame) -> DataFrame:
+    """Add what the header says; `action` is null of one that is not usual."""
+    first = F.col("headers")[0]
     is_whole = (
         F.col("timestamp").isNotNull()
-        & (headers[0]["key"] == HEADER)
-        & _is_utf8(headers[0]["value"])
-        & _is_utf8(key)
+        & (F.size("headers") > 0)
+        & (first["key"] == HEADER)
+        & _is_utf8(first["value"])
+        & _is_utf8(F.col("key"))
     )
-
-    def told(form: _Form, **values: Column) -> Column:
-        values = {
-            **values,
-            "id": F.decode(key, "UTF-8"),
-            "action": F.lit(form.action.value),
-            "origin": _text(header, form, form.origin),
-            "version": _text(header, form, form.version),
+    header = F.when(is_whole, F.decode(first["value"], "UTF-8"))
+    parts = records.withColumn(
+        "parts", F.split(F.regexp_replace(header, _HEADER, _PARTS), _BETWEEN)
+    )
+    action, first_nr, to, origin, version = (
+        F.when(part != "", part) for part in (F.get("parts", F.lit(number)) for number in range(5))
+    )
+    return parts.withColumns(
+        {
+            "action": F.when(F.size("parts") > 1, action),
+            "first": first_nr.cast("bigint"),
+            "to": to.cast("bigint"),
+            "origin": origin,
+            "version": version,
         }
-        return F.struct(
-            *(values.get(name, F.lit(None)).cast(kind).alias(name) for name, kind in shape.items())
+    )
+
+
+def _with_sizes(records: DataFrame) -> DataFrame:
+    """Add the sizes of the parts of an event's bytes, and the parts that are small."""
+    value = F.col("value")
+    is_one = (
+        (F.col("action") == ActionType.APPEND.value)
+        & (F.col("first") == F.col("to"))
+        & (F.size("headers") == 1)
+        & (_bytes(value, F.lit(0), 5) == F.lit(_VERSION_AND_COUNT))
+    )
+    tags_size, tag_size = F.col("tags_size"), F.col("tag_size")
+    return (
+        records.withColumn("tags_size", F.when(is_one, _integer(value, 17)))
+        .withColumns(
+            {
+                "size": F.octet_length(value),
+                "payload_size": F.octet_length(value) - (_TAGS_AT + 7) - tags_size,
+                "tag_size": F.when(tags_size > 0, _integer(value, _TAGS_AT)),
+                "kind": _bytes(value, _TAGS_AT + tags_size, 1),
+            }
         )
-
-    others = F.slice(headers, 2, F.size(headers))
-    names = F.transform(others, lambda one: one["key"])
-    is_plain = F.forall(others, lambda one: (one["key"] != HEADER) & _is_utf8(one["value"]))
-    texts = F.transform(others, lambda one: F.decode(one["value"], "UTF-8"))
-    first, to = (F.regexp_extract(header, _APPEND.pattern, end).cast("bigint") for end in (1, 2))
-    events = _events(F.col("value"))
-    append = told(
-        _APPEND,
-        metadata=F.lit(_NO_METADATA),
-        headers=F.map_from_arrays(names, texts),
-        events=events,
-    )
-    is_append = (
-        header.rlike(_APPEND.pattern)
-        & (first <= to)
-        & is_plain
-        & (F.size(F.array_distinct(names)) == F.size(names))
-        & events.isNotNull()
-    )
-    delete = told(_DELETE, to=F.regexp_extract(header, _DELETE.pattern, 1))
-    return F.when(
-        is_whole,
-        F.when(is_append, append)
-        .when(header.rlike(_DELETE.pattern), delete)
-        .when(header.rlike(_PURGE.pattern), told(_PURGE)),
+        .withColumns(
+            {
+                "tag": _bytes(value, F.lit(_TAGS_AT + 4), tag_size),
+                "second_size": tags_size - 8 - tag_size,
+                "payload": _bytes(value, _TAGS_AT + 5 + tags_size, F.col("payload_size")),
+            }
+        )
+        .withColumn("second_tag", _bytes(value, _TAGS_AT + 8 + tag_size, F.col("second_size")))
     )
 
 
-def _text(header: Column, form: _Form, group: int) -> Column:
-    found = F.regexp_extract(header, form.pattern, group)
-    return F.when(found != "", found)
-
-
-def _events(value: Column) -> Column:
-    """Return the events of a value of version 1 with the metadata `{}`; null of any other."""
-    count = _integer(value, F.lit(1), 4)
-    is_countable = (F.substring(value, 1, 1) == F.lit(b"\x01")) & (
-        count.between(1, F.length(value) / _SMALLEST_EVENT)
-    )
-    start = F.struct(
-        F.lit(5).cast("bigint").alias("at"), F.array().cast(f"array<{EVENT}>").alias("events")
-    )
-    read = F.aggregate(
-        F.sequence(F.lit(1), F.when(is_countable, count)),
-        start,
-        lambda state, _: _next_event(value, state),
-    )
-    rest = _bytes(value, read["at"], F.lit(2))
-    is_end = (read["at"] + 2 == F.length(value)) & (rest == F.lit(b"{}"))
-    return F.when(is_countable & is_end, read["events"])
-
-
-def _next_event(value: Column, state: Column) -> Column:
-    """Return the state behind the next event; null where it cannot be read here."""
-    size = _integer(value, state["at"], 4)
-    at = state["at"] + 4
-    end = at + size
-    tags_size = _integer(value, at + 8, 4)
-    tags_end = at + 12 + tags_size
-    kind = _integer(value, tags_end, 1)
-    payload_size = _integer(value, tags_end + 1, 4)
-    payload = _bytes(value, tags_end + 5, payload_size)
-    tags = _tags(value, at + 12, tags_size)
-    seq_nr = _integer(value, at, 8).cast("bigint")
+def _with_event(records: DataFrame) -> DataFrame:
+    """Add the only event of a value of version 1 with the metadata `{}`; null of any other."""
+    value, size = F.col("value"), F.col("size")
+    payload, kind = F.col("payload"), F.col("kind")
     is_read = (
-        (seq_nr >= 1)
-        & tags.isNotNull()
-        & (tags_end + 5 + payload_size == end)
-        & (end <= F.length(value))
-        & ((kind < 2) | ((kind == 3) & _is_utf8(payload)))
+        (F.col("payload_size") >= 0)
+        & (_bytes(value, F.lit(5), 4) == _big_endian(size - 11, 4))
+        & (_bytes(value, F.lit(9), 8) == _big_endian(F.col("first"), 8))
+        & (
+            _bytes(value, _TAGS_AT + 1 + F.col("tags_size"), 4)
+            == _big_endian(F.col("payload_size"), 4)
+        )
+        & (_bytes(value, size - 2, 2) == F.lit(b"{}"))
+    )
+    is_binary, is_text = kind == F.lit(b"\x01"), kind == F.lit(b"\x03")
+    payload_type = (
+        F.when(kind == F.lit(b"\x00"), "none")
+        .when(is_binary, "binary")
+        .when(is_text & _is_utf8(payload), "text")
     )
     event = F.struct(
-        seq_nr.alias("seq_nr"),
-        tags.alias("tags"),
-        F.when(kind == 1, "binary").when(kind == 3, "text").alias("payload_type"),
-        F.when(kind == 3, F.decode(payload, "UTF-8")).alias("payload_txt"),
-        F.when(kind == 1, payload).alias("payload_bin"),
+        F.col("first").alias("seq_nr"),
+        F.col("tags"),
+        F.when(F.col("kind_name") != "none", F.col("kind_name")).alias("payload_type"),
+        F.when(is_text, F.decode(payload, "UTF-8")).alias("payload_txt"),
+        F.when(is_binary, payload).alias("payload_bin"),
     )
-    state_behind = F.struct(
-        end.alias("at"), F.concat(state["events"], F.array(event.cast(EVENT))).alias("events")
+    is_whole = F.col("is_read") & F.col("tags").isNotNull() & F.col("kind_name").isNotNull()
+    return records.withColumns(
+        {"is_read": is_read, "tags": _tags(), "kind_name": payload_type}
+    ).withColumn("event", F.when(is_whole, event.cast(EVENT)))
+
+
+def _tags() -> Column:
+    """Return none, one or two tags; null of more and of what is no UTF-8."""
+    size, first, second = F.col("tags_size"), F.col("tag"), F.col("second_tag")
+    second_size = F.col("second_size")
+    written_size = _bytes(F.col("value"), _TAGS_AT + 4 + F.col("tag_size"), 4)
+    has_two = (
+        (second_size >= 0)
+        & (written_size == _big_endian(second_size, 4))
+        & _is_utf8(first)
+        & _is_utf8(second)
     )
-    return F.when(is_read, state_behind.cast(_STATE))
+    both = F.array_distinct(F.array(F.decode(first, "UTF-8"), F.decode(second, "UTF-8")))
+    return (
+        F.when(size == 0, F.array().cast("array<string>"))
+        .when((size == F.col("tag_size") + 4) & _is_utf8(first), F.array(F.decode(first, "UTF-8")))
+        .when(has_two, both)
+    )
 
 
-def _tags(value: Column, start: Column, size: Column) -> Column:
-    """Return the distinct tags in `size` bytes from `start`; null where they cannot be read."""
-    begin = F.struct(start.alias("at"), F.array().cast("array<string>").alias("tags"))
-    end = start + size
-    # Each tag has at least the four bytes of its size.
-    is_within = size.between(1, F.length(value))
-    places = F.when(is_within, F.sequence(F.lit(1), (size / 4).cast("int")))
-
-    def behind(state: Column, _: Column) -> Column:
-        length = _integer(value, state["at"], 4)
-        tag = _bytes(value, state["at"] + 4, length)
-        next_at = state["at"] + 4 + length
-        taken = F.struct(
-            next_at.alias("at"),
-            F.concat(state["tags"], F.array(F.decode(tag, "UTF-8"))).alias("tags"),
-        ).cast("struct<at:bigint,tags:array<string>>")
-        is_read = (next_at <= end) & _is_utf8(tag)
-        return F.when(state["at"] >= end, state).when(is_read, taken)
-
-    read = F.aggregate(places, begin, behind)
-    tags = F.when(read["at"] == end, F.array_distinct(read["tags"]))
-    return F.when(size == 0, F.array().cast("array<string>")).otherwise(tags)
+def _integer(value: Column, at: int) -> Column:
+    """Return the four big-endian bytes from `at` as an unsigned number."""
+    return F.conv(F.hex(_bytes(value, F.lit(at), 4)), 16, 10).cast("bigint")
 
 
-def _integer(value: Column, at: Column, size: int) -> Column:
-    """Return `size` big-endian bytes from `at` (from 0) as an unsigned number."""
-    return F.conv(F.hex(_bytes(value, at, F.lit(size))), 16, 10).cast("bigint")
+def _big_endian(number: Column, size: int) -> Column:
+    return F.unhex(F.lpad(F.hex(number.cast("bigint")), 2 * size, "0"))
 
 
-def _bytes(value: Column, at: Column, size: Column) -> Column:
-    return value.substr(at.cast("int") + 1, size.cast("int"))
+def _bytes(value: Column, at: Column, size: int | Column) -> Column:
+    """Return `size` bytes from `at`, which counts from 0."""
+    length = F.lit(size) if isinstance(size, int) else size.cast("int")
+    return value.substr(at.cast("int") + 1, length)
 
 
 def _is_utf8(value: Column) -> Column:
