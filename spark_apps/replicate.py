@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
 from tidemark.application import cli
 from tidemark.application.cli import Job
+from tidemark.cassandra.control import Control
+from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.inspection.kafka_topic.asked import Asked, OffsetRange
+from tidemark.replication import wait as waiting
 from tidemark.replication.replay import Choice, run_replay
 from tidemark.replication.run import APPLICATION, run_replicate
+from tidemark.settings import Settings
+from tidemark.verification.repair import run_repair
+from tidemark.verification.verify import run_verify
+from tidemark.window import parse_moment
 
 Topic = Annotated[
     list[str] | None,
@@ -65,13 +74,118 @@ def replay(
     return Job(lambda run: run_replay(run, choice, do=apply), dry_run=not apply)
 
 
+def verify(
+    topic: Topic = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Only records from this time on (ISO 8601, UTC), by their timestamps.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only records before this time.")
+    ] = None,
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offsets",
+            metavar="TOPIC/PARTITION:FIRST-LAST",
+            help="Only these offsets; can be repeated.",
+        ),
+    ] = None,
+) -> Job:
+    """Compare what the topics say, as far as they are replicated, with the tables.
+
+    What differs goes to the table `finding`, and ends the run with exit status 3. Nothing in
+    kafka-journal's tables is written, and the replicator may go on meanwhile.
+    """
+    return Job(
+        lambda run: run_verify(
+            run,
+            Asked(
+                tuple(topic or ()),
+                None if since is None else parse_moment(since, "--since"),
+                None if until is None else parse_moment(until, "--until"),
+                tuple(OffsetRange.parse(one) for one in offsets or ()),
+            ),
+        )
+    )
+
+
+def repair(
+    topic: Topic = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="ID", help="Only this key; can be repeated."),
+    ] = None,
+    apply: cli.Apply = False,
+) -> Job:
+    """Write what verify misses anew from Kafka, and delete events that Kafka does not know."""
+    return Job(
+        lambda run: run_repair(run, topic or (), key or (), do=apply),
+        dry_run=not apply,
+    )
+
+
+def wait(
+    topic: Topic = None,
+    offset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--offset",
+            metavar="TOPIC/PARTITION:OFFSET",
+            help="Until this one is replicated; can be repeated.",
+            show_default="where the topics end now",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0, help="At most so long.")
+    ] = 3600,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what is waited for, and what is missing, as JSON.")
+    ] = False,
+) -> None:
+    """Wait until all that the topics hold now is replicated, by whichever replicator.
+
+    It ends with exit status 1 if it is not within the timeout. Nothing is written.
+    """
+    if topic and offset:
+        raise InvalidInput("--topic and --offset exclude each other", do="leave one of them out")
+    settings = Settings.load()
+    targets = waiting.parse(offset) if offset else waiting.ends(settings, topic or ())
+    with Control(settings) as control:
+        missing = waiting.wait(control, settings, targets, timeout)
+    if as_json:
+        told = {"targets": waiting.written(targets), "missing": waiting.written(missing)}
+        typer.echo(json.dumps(told))
+    if missing:
+        raise TidemarkError(
+            f"{len(missing)} of {len(targets)} topic partitions are not replicated that far after"
+            f" {timeout:g} s, such as {waiting.written(missing)[0]}",
+            where=f"pointer2 of {settings.kafka_journal_keyspace}",
+            do="check that replicate runs, or wait longer",
+        )
+    if not as_json:
+        typer.echo(f"{len(targets)} topic partitions are replicated that far")
+
+
 if __name__ == "__main__":
     cli.group(
         APPLICATION,
-        {"replay": replay},
+        {"replay": replay, "verify": verify, "repair": repair},
         examples={
-            "": ["--dry-run", "", "--topic journal-orders", "replay"],
+            "": ["--dry-run", "", "--topic journal-orders", "verify", "repair", "wait", "replay"],
             "replay": ["", "--key order-17 --apply", "--key order-17 --skip 4711 --apply"],
+            "verify": [
+                "",
+                "--since 2026-11-20 --until 2026-11-21",
+                "--offsets journal-orders/0:1000-1999",
+            ],
+            "wait": ["", "--topic journal-orders --timeout 600", "--offset journal-orders/0:4711"],
+            "repair": ["", "--key order-17 --apply", "--apply"],
         },
+        tools={"wait": wait},
         default=main,
     )

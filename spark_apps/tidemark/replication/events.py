@@ -19,7 +19,10 @@ _OF_RECORD = ("origin", "version", "metadata", "headers", "timestamp", "partitio
 
 @shaped(decoded=DECODED, returns=ACTIONS)
 def actions_of(decoded: DataFrame) -> DataFrame:
-    """Return what records do to journals, without marks and records that are passed over."""
+    """Return what records do to journals, without marks and records that are passed over.
+
+    A further column `timestamp` tells when.
+    """
     does = F.col("action").isin(
         *(one.value for one in ActionType if one is not ActionType.MARK),
     )
@@ -28,7 +31,7 @@ def actions_of(decoded: DataFrame) -> DataFrame:
         "last_nr": F.element_at("events", -1)["seq_nr"],
         "bytes": _bytes(),
     }
-    return decoded.where(does).withColumns(ends).select(*ACTIONS)
+    return decoded.where(does).withColumns(ends).select(*ACTIONS, "timestamp")
 
 
 def _bytes() -> Column:

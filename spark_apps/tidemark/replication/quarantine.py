@@ -15,7 +15,7 @@ from tidemark.context import RunContext
 from tidemark.kafka_journal.tables import JOURNAL_KEY
 from tidemark.kafka_journal.wire.shapes import DECODED, RECORDS
 from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.shapes import HELD_FROM
+from tidemark.replication.shapes import HELD_FROM, PLACES
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
@@ -47,15 +47,21 @@ def holding(run: RunContext, partitions: Sequence[TopicPartition]) -> list[Topic
 
 @shaped(returns=HELD_FROM)
 def held_keys(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
-    """Return the keys that earlier runs hold: everything of theirs is behind a held record."""
-    held = _read_held(run, partitions, *JOURNAL_KEY)
-    return held.distinct().withColumn("held_from", F.lit(0).cast("bigint"))
+    """Return the keys that earlier runs hold, each from its first held record on."""
+    held = _read(run, partitions, Quarantined.HELD, *JOURNAL_KEY, "offset")
+    return held.groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("held_from"))
+
+
+@shaped(returns=PLACES)
+def skipped(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
+    """Return the places of records that are passed over for good."""
+    return _read(run, partitions, Quarantined.SKIPPED, *PLACES)
 
 
 @shaped(returns=RECORDS)
 def held_records(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
     """Return all held records as they stood in Kafka, and their keys as `id`."""
-    stored = _read_held(run, partitions, *_STORED)
+    stored = _read(run, partitions, Quarantined.HELD, *_STORED)
     headers = F.from_json("headers", RECORDS["headers"])
     return stored.withColumn("headers", headers).select(*RECORDS, "id")
 
@@ -75,7 +81,8 @@ def release(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
         for one in places.select("topic", "partition").distinct().collect()
     ]
     if partitions:
-        stored = _read_held(run, partitions, *_STORED, "cause", "run_id", "found_at")
+        also = ("cause", "run_id", "found_at")
+        stored = _read(run, partitions, Quarantined.HELD, *_STORED, *also)
         kept = stored.join(F.broadcast(places), list(_PLACE)).withColumns(
             {
                 "journal_keyspace": F.lit(settings.kafka_journal_keyspace),
@@ -92,12 +99,14 @@ def release(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
     connector.delete(keys, settings.keyspace, TABLE)
 
 
-def _read_held(run: RunContext, partitions: Iterable[TopicPartition], *columns: str) -> DataFrame:
+def _read(
+    run: RunContext, partitions: Iterable[TopicPartition], state: Quarantined, *columns: str
+) -> DataFrame:
     settings = run.settings
     keys = local_rows(
         run.spark,
         [
-            (settings.kafka_journal_keyspace, one.topic, one.partition, Quarantined.HELD.value)
+            (settings.kafka_journal_keyspace, one.topic, one.partition, state.value)
             for one in partitions
         ],
         "journal_keyspace string, topic string, partition int, state string",

@@ -14,7 +14,7 @@ from tidemark import clock
 from tidemark.cassandra import conditional
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.errors import LockLost
+from tidemark.errors import LockLost, TidemarkError
 from tidemark.ledger.piece import State
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.topics import TopicPartition
@@ -142,3 +142,19 @@ class Ranges:
             "topic": one.topic,
             "partition": one.partition,
         }
+
+
+def require_ended(run: RunContext, partitions: Iterable[TopicPartition]) -> None:
+    """Refuse partitions of which a range is begun and not ended.
+
+    Raises:
+        TidemarkError: with the first of them.
+    """
+    for one, entry in Ranges(run).newest(partitions).items():
+        if not entry.is_done:
+            raise TidemarkError(
+                f"a run of replicate has begun offsets {entry.range.first} to"
+                f" {entry.range.end - 1} and not ended",
+                where=str(one),
+                do="run replicate first",
+            )

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, RunContext
-from tidemark.errors import InvalidInput, TidemarkError
+from tidemark.errors import InvalidInput
 from tidemark.kafka_journal import tables
 from tidemark.kafka_journal.schema import prepare
 from tidemark.kafka_journal.tables import JOURNAL_KEY
@@ -27,7 +27,7 @@ from tidemark.replication.apply import WriteTimes, apply, kept
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import batch_now, write_time_base
-from tidemark.replication.ranges import Ranges
+from tidemark.replication.ranges import Ranges, require_ended
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.spark.ship_library import ship_library
 
@@ -81,7 +81,7 @@ def _plan(
 ) -> Plan:
     if not partitions:
         return Plan({}, ["nothing is held"], None)
-    _require_ended(run, partitions)
+    require_ended(run, partitions)
     with _held(run, partitions, choice) as held:
         told = _told(held)
     _require_known(choice, told)
@@ -160,17 +160,6 @@ def _require_known(choice: Choice, told: list[Row]) -> None:
             where="--skip",
             do="look into the table quarantined_record",
         )
-
-
-def _require_ended(run: RunContext, partitions: Collection[TopicPartition]) -> None:
-    for one, entry in Ranges(run).newest(partitions).items():
-        if not entry.is_done:
-            raise TidemarkError(
-                f"a run of replicate has begun offsets {entry.range.first} to"
-                f" {entry.range.end - 1} and not ended",
-                where=str(one),
-                do="run replicate first",
-            )
 
 
 def _apply(

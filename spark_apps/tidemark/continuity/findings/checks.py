@@ -97,6 +97,8 @@ class Layer(StrEnum):
     MESSAGES = "messages"
     TAG_VIEWS = "tag_views"
     KAFKA_JOURNAL = "kafka_journal"
+    KAFKA_TOPIC = "kafka_topic"
+    """The tables of kafka-journal beside the topics that they are replicated from."""
     STORAGE = "storage"
     """How long the tables keep their rows, and how they compact them."""
     PROJECTIONS = "projections"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -81,6 +82,23 @@ class Topics:
         ends = self._ask(of_client, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         firsts = self._ask(of_client, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
         return {one: Offsets(firsts[one], ends[one]) for one in of_client}
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], at: datetime
+    ) -> Mapping[TopicPartition, int]:
+        """Return the first offset of each partition whose record is of this time or later.
+
+        Where there is none yet, it is the one at which the partition ends.
+
+        Raises:
+            KafkaUnavailable: Kafka does not answer.
+        """
+        of_client = {one: ClientPartition(one.topic, one.partition) for one in partitions}
+        spec = OffsetSpec.for_timestamp(round(at.timestamp() * 1000))
+        found = self._ask(of_client, spec)
+        # Kafka says -1 where there is none.
+        ends = self.offsets(one for one, offset in found.items() if offset < 0)
+        return {one: ends[one].end if one in ends else offset for one, offset in found.items()}
 
     def _ask(
         self, of_client: Mapping[TopicPartition, ClientPartition], which: OffsetSpec

@@ -18,7 +18,7 @@ from tidemark.replication.shapes import (
     WRITTEN_ROWS,
 )
 from tidemark.settings import Settings
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import Shape, shaped
 
 
 @shaped(rows=WRITTEN_ROWS)
@@ -37,6 +37,18 @@ def write_events(rows: DataFrame, settings: Settings, *, in_order: bool) -> None
         settings.kafka_journal_table,
         write_time=WRITE_TIME,
         in_order=in_order,
+    )
+
+
+@shaped(rows=WRITTEN_ROWS)
+def overwrite_events(rows: DataFrame, settings: Settings) -> None:
+    """Write rows of journal over others; what a record leaves out is deleted."""
+    connector.write(
+        rows.select(*JOURNAL_ROWS, WRITE_TIME),
+        settings.kafka_journal_keyspace,
+        settings.kafka_journal_table,
+        keep_nulls=True,
+        write_time=WRITE_TIME,
     )
 
 
@@ -68,11 +80,22 @@ def loses_expiry() -> Column:
 @shaped(heads=CHANGED_HEADS)
 def remove_expiry(heads: DataFrame, settings: Settings) -> None:
     """Delete the expiry of heads whose last append has none."""
-    rows = heads.where(loses_expiry()).select(
+    nothing = {"expire_after": "string", "expire_on": "date"}
+    _remove(heads.where(loses_expiry()), settings, nothing)
+
+
+@shaped(heads=CHANGED_HEADS)
+def remove_delete_to(heads: DataFrame, settings: Settings) -> None:
+    """Delete the `delete_to` of heads that have one, and should have none."""
+    loses = F.col("before")["delete_to"].isNotNull() & F.col("head")["delete_to"].isNull()
+    _remove(heads.where(loses), settings, {"delete_to": "bigint"})
+
+
+def _remove(heads: DataFrame, settings: Settings, columns: Shape) -> None:
+    rows = heads.select(
         *JOURNAL_KEY,
         F.col("head")["segment"].alias("segment"),
-        F.lit(None).cast("string").alias("expire_after"),
-        F.lit(None).cast("date").alias("expire_on"),
+        *(F.lit(None).cast(kind).alias(name) for name, kind in columns.items()),
         WRITE_TIME,
     )
     _write(rows, settings, keep_nulls=True)

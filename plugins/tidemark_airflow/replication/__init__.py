@@ -1,0 +1,1 @@
+"""Waiting for the replication of kafka-journal's topics."""

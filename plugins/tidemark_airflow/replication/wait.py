@@ -1,0 +1,176 @@
+"""A task that waits until everything up to its start is replicated, without taking a slot."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseHook, BaseOperator, Connection, Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from tidemark_airflow.operators import cassandra_environment, home, kafka_environment
+
+POLL = timedelta(seconds=30)
+
+
+class WaitUntilReplicated(BaseOperator):
+    """Waits until the pointers have passed what the topics hold when the task begins.
+
+    So whatever is downstream reads everything that was appended before. It needs no mark in Kafka,
+    and works with any replicator. While it waits, the triggerer looks every `poll`.
+
+    Args:
+        topics: only these; all with the prefix of the settings if none is named (templated).
+        offsets: these instead of the topics' ends, as `topic/partition:offset` (templated).
+        poll: how often the pointers are looked at.
+        timeout: how long at most; then the task fails.
+        cassandra_conn_id: the connection of Cassandra.
+        kafka_conn_id: the connection of Kafka.
+
+    Raises:
+        AirflowFailException: a topic or offset is refused.
+        AirflowException: it is not replicated in time, or a server does not answer.
+    """
+
+    template_fields: Sequence[str] = ("topics", "offsets")
+
+    def __init__(
+        self,
+        *,
+        topics: Sequence[str] = (),
+        offsets: Sequence[str] = (),
+        poll: timedelta = POLL,
+        timeout: timedelta = timedelta(hours=1),
+        cassandra_conn_id: str = "cassandra_default",
+        kafka_conn_id: str = "kafka_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.topics = topics
+        self.offsets = offsets
+        self.poll = poll
+        self.timeout = timeout
+        self.cassandra_conn_id = cassandra_conn_id
+        self.kafka_conn_id = kafka_conn_id
+
+    def execute(self, context: Context) -> None:
+        """Note where the topics end, and leave the rest to the triggerer."""
+        cassandra, kafka = (
+            BaseHook.get_connection(name) for name in (self.cassandra_conn_id, self.kafka_conn_id)
+        )
+        asked = [word for name in self.topics for word in ("--topic", name)]
+        asked += [word for name in self.offsets for word in ("--offset", name)]
+        done = subprocess.run(
+            _command(asked),
+            env=_environment(cassandra, kafka),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = _told(done.returncode, done.stdout, done.stderr)
+        self.log.info("waiting for %s", ", ".join(told["targets"]) or "nothing: no record is there")
+        if told["missing"]:
+            trigger = ReplicatedTrigger(
+                told["targets"],
+                self.poll.total_seconds(),
+                time.time() + self.timeout.total_seconds(),
+                self.cassandra_conn_id,
+                self.kafka_conn_id,
+            )
+            self.defer(trigger=trigger, method_name="resume")
+
+    def resume(self, context: Context, event: Mapping[str, Any]) -> None:
+        """End as the trigger says."""
+        if event["error"]:
+            raise AirflowException(event["error"])
+        self.log.info("everything up to the start of this task is replicated")
+
+
+class ReplicatedTrigger(BaseTrigger):
+    """Fires when the pointers have reached offsets, or it is too late."""
+
+    def __init__(
+        self,
+        targets: Sequence[str],
+        poll_seconds: float,
+        until: float,
+        cassandra_conn_id: str,
+        kafka_conn_id: str,
+    ) -> None:
+        super().__init__()
+        self.targets = targets
+        self.poll_seconds = poll_seconds
+        self.until = until
+        self.cassandra_conn_id = cassandra_conn_id
+        self.kafka_conn_id = kafka_conn_id
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class and its arguments, which hold no secret."""
+        names = ("targets", "poll_seconds", "until", "cassandra_conn_id", "kafka_conn_id")
+        kind = type(self)
+        return f"{kind.__module__}.{kind.__qualname__}", {
+            name: getattr(self, name) for name in names
+        }
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look at the pointers until all are there."""
+        asked = [word for target in self.targets for word in ("--offset", target)]
+        while True:
+            cassandra = await BaseHook.aget_connection(self.cassandra_conn_id)
+            kafka = await BaseHook.aget_connection(self.kafka_conn_id)
+            process = await asyncio.create_subprocess_exec(
+                *_command(asked),
+                env=_environment(cassandra, kafka),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            output, errors = await process.communicate()
+            missing: Sequence[str] = self.targets
+            try:
+                missing = _told(process.returncode or 0, output.decode(), errors.decode())[
+                    "missing"
+                ]
+                problem = f"not replicated in time: {', '.join(missing[:3])}"
+            except AirflowException as error:
+                # Cassandra may be away for a while; the time that is left is its bound.
+                problem = str(error)
+            if not missing:
+                yield TriggerEvent({"error": ""})
+                return
+            if time.time() + self.poll_seconds > self.until:
+                yield TriggerEvent({"error": problem})
+                return
+            await asyncio.sleep(self.poll_seconds)
+
+
+def _command(asked: Sequence[str]) -> list[str]:
+    python = os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable
+    program = str(home() / "spark_apps" / "replicate.py")
+    return [python, program, "wait", "--timeout", "0", "--json", *asked]
+
+
+def _environment(cassandra: Connection, kafka: Connection) -> dict[str, str]:
+    return {**os.environ, **cassandra_environment(cassandra), **kafka_environment(kafka)}
+
+
+def _told(status: int, output: str, errors: str) -> dict[str, list[str]]:
+    """Return what `replicate.py wait --json` has said.
+
+    Raises:
+        AirflowFailException: the input is refused.
+        AirflowException: a server does not answer.
+    """
+    lines = output.strip().splitlines()
+    if not lines:
+        kind = AirflowFailException if status == 2 else AirflowException
+        raise kind((errors.strip().splitlines() or [f"exit status {status}"])[-1])
+    told: dict[str, list[str]] = json.loads(lines[-1])
+    return told

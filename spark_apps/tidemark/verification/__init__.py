@@ -1,0 +1,1 @@
+"""Topics against tables: findings in the table `finding`, and their repair from Kafka."""

@@ -1,0 +1,101 @@
+"""verify: what the topics say that is not in the tables, or is there and should not be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.continuity import store
+from tidemark.continuity.findings import finding
+from tidemark.continuity.reading.inspection import Keep, kept_frames
+from tidemark.errors import ValidationFailed
+from tidemark.inspection.kafka_journal import checks as of_tables
+from tidemark.inspection.kafka_journal import find as in_tables
+from tidemark.inspection.kafka_topic import checks
+from tidemark.inspection.kafka_topic.asked import Asked, bounds
+from tidemark.inspection.kafka_topic.find import looked_twice
+from tidemark.text import counted
+
+_NAMED = 20
+_HIDDEN = [check for check in of_tables.CHECKS if check.name == of_tables.HIDDEN_EVENTS]
+CHECKS = (*checks.CHECKS, *_HIDDEN)
+"""What verify looks for: a gap across the end of a segment is one in the topic, or was lost."""
+REPAIRED = (
+    *(checks.MISSING_EVENT, checks.DIFFERENT_EVENT, checks.EXTRA_EVENT),
+    *(checks.MISSING_HEAD, checks.DIFFERENT_HEAD),
+)
+"""What `repair` puts right as long as Kafka holds the records."""
+
+
+def run_verify(run: RunContext, asked: Asked) -> Outcome:
+    """Compare topics with tables, and end as FAILED with a `ValidationFailed` if they differ.
+
+    No lock is taken: the replicator may go on beside it. What is found replaces what an earlier
+    look at the same topics has found, but a look at a range only adds to it.
+
+    Raises:
+        InvalidInput: a topic or partition is unknown.
+        KafkaUnavailable: Kafka does not answer.
+        SchemaMismatch: kafka-journal's tables are missing or of another shape.
+    """
+    within = bounds(run, asked)
+    if not within:
+        return Outcome(RunState.NOTHING, lines=["nothing of it is replicated and still in Kafka"])
+    with kept_frames() as keep:
+        looked = looked_twice(run, keep, asked)
+        found = looked.findings
+        topics = sorted({one.topic for one in within})
+        if asked.is_whole:
+            found = found.unionByName(_hidden(run, keep, topics))
+        found = keep(finding.one_of_each(finding.with_evidence(found)))
+        weighed = finding.weighed(found, store.settlements(run.spark, run.control, run.settings))
+        is_replaced = F.col("check_name").isin([check.name for check in CHECKS])
+        is_of_topics = F.col("tag").isin(topics)
+        whole = F.lit(asked.is_whole)
+        store.replace(run, weighed, CHECKS, is_replaced & is_of_topics & whole)
+        still_open = keep(weighed.where(F.col("reason").isNull()))
+        by_check = _by_check(still_open)
+        lines = examples(still_open)
+    counts = {"events_compared": looked.events, "findings": sum(by_check.values()), **by_check}
+    if not by_check:
+        line = f"{counted(len(within), 'topic partition')}: the tables hold what the topics say"
+        return Outcome(RunState.DONE, PieceCounts(1, 1), counts, [line])
+    return Outcome(
+        RunState.FAILED, PieceCounts(1, failed=1), counts, lines, _error(run, by_check, lines)
+    )
+
+
+def examples(findings: DataFrame) -> list[str]:
+    """Return the first findings by key as lines for people."""
+    rows = findings.orderBy(*finding.KEY).limit(_NAMED + 1).collect()
+    lines = [finding.line(row.asDict(), "topic") for row in rows[:_NAMED]]
+    return [*lines, "and more"] if len(rows) > _NAMED else lines
+
+
+def _hidden(run: RunContext, keep: Keep, topics: list[str]) -> DataFrame:
+    found = in_tables.find(run, keep)
+    is_hidden = F.col("check_name") == of_tables.HIDDEN_EVENTS
+    columns = ("time_bucket", *finding.KEY[1:], "expected", "detail")
+    return finding.with_evidence(
+        found.where(is_hidden & F.col("tag").isin(topics)).select(*columns)
+    )
+
+
+def _by_check(findings: DataFrame) -> Mapping[str, int]:
+    rows = findings.groupBy("check_name").count().orderBy("check_name").collect()
+    return {row["check_name"]: row["count"] for row in rows}
+
+
+def _error(run: RunContext, by_check: Mapping[str, int], lines: list[str]) -> ValidationFailed:
+    kinds = ", ".join(f"{count:,} {name}" for name, count in by_check.items())
+    ways = ["replicate.py repair --apply"] if not by_check.keys().isdisjoint(REPAIRED) else []
+    others = [check for check in CHECKS if check.name in by_check and check.name not in REPAIRED]
+    ways += [f"{check.name}: {check.mend}" for check in others]
+    return ValidationFailed(
+        f"{counted(sum(by_check.values()), 'finding')} ({kinds}); first: {lines[0]}",
+        where=run.settings.kafka_journal_keyspace,
+        do=f"see the table {run.settings.keyspace}.{store.FINDING}; {'; '.join(ways)}",
+    )
