@@ -105,7 +105,7 @@ class ReplicatedTrigger(BaseTrigger):
         cassandra_conn_id: str,
         kafka_conn_id: str,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.targets = targets
         self.poll_seconds = poll_seconds
         self.until = until
@@ -143,12 +143,16 @@ class ReplicatedTrigger(BaseTrigger):
                 # Cassandra may be away for a while; the time that is left is its bound.
                 problem = str(error)
             if not missing:
-                yield TriggerEvent({"error": ""})
+                yield _event("")
                 return
             if time.time() + self.poll_seconds > self.until:
-                yield TriggerEvent({"error": problem})
+                yield _event(problem)
                 return
             await asyncio.sleep(self.poll_seconds)
+
+
+def _event(error: str) -> TriggerEvent:
+    return TriggerEvent({"error": error})  # type: ignore[no-untyped-call]
 
 
 def _command(asked: Sequence[str]) -> list[str]:

@@ -61,7 +61,10 @@ def ends(settings: Settings, topics: Sequence[str]) -> Targets:
 
 def missing(control: Control, settings: Settings, targets: Targets) -> Targets:
     """Return those that the pointers have not reached."""
-    known = pointers.read(control, settings, targets)
+    table = settings.kafka_journal_keyspace, settings.kafka_pointer_table
+    # Before the first replication there is no table.
+    has_run = control.table_columns(*table) is not None
+    known = pointers.read(control, settings, targets) if has_run else {}
     return {one: offset for one, offset in targets.items() if known.get(one, -1) < offset}
 
 

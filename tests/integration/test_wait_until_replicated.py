@@ -1,4 +1,4 @@
-"""The task that waits for the replication, against real Kafka and Cassandra, without a scheduler."""
+"""The task that waits for the replication: real Kafka and Cassandra, without a scheduler."""
 
 from __future__ import annotations
 
@@ -29,9 +29,19 @@ def tenant(
     topic.feeds(journal)
 
     def named(conn_id: str) -> Connection:
-        kind = "KAFKA_BOOTSTRAP_SERVERS" if conn_id == "kafka_default" else "CASSANDRA_HOSTS"
-        host, port = journal.environment[f"TIDEMARK_{kind}"].split(":")
-        return Connection(conn_id=conn_id, conn_type="generic", host=host, port=int(port))
+        own = journal.environment
+        if conn_id == "kafka_default":
+            host, port = own["TIDEMARK_KAFKA_BOOTSTRAP_SERVERS"].split(":")
+            return Connection(conn_id=conn_id, conn_type="kafka", host=host, port=int(port))
+        host, port = own["TIDEMARK_CASSANDRA_HOSTS"].split(":")
+        return Connection(
+            conn_id=conn_id,
+            conn_type="cassandra",
+            host=host,
+            port=int(port),
+            login=own["TIDEMARK_CASSANDRA_USERNAME"],
+            password=own["TIDEMARK_CASSANDRA_PASSWORD"],
+        )
 
     async def asked(conn_id: str) -> Connection:
         return named(conn_id)
