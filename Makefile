@@ -33,7 +33,7 @@ soak: $(VENV)  ## run all, kill at every boundary and SOAK_KILLS (100) times mor
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 \
 	  --soak --kills $${SOAK_KILLS:-100} --timeout 0 $(PYTEST_ARGS)
 
-up: $(VENV)  ## start Cassandra and Airflow, print Airflow's address
+up: $(VENV)  ## start Cassandra, Kafka and Airflow, print Airflow's address
 	@$(PY) -m embedded up
 
 install: $(VENV)  ## make .venv with the locked packages, for calls by hand

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -46,17 +47,20 @@ def kafka() -> None:
 
 @app.command()
 def up() -> None:
-    """Start Cassandra and Airflow, leave both running and print Airflow's address."""
-    node = Cassandra(CASSANDRA_HOME)
-    was_running = node.endpoint() is not None
-    endpoint = node.start()
-    try:
-        url = Airflow(AIRFLOW_HOME, applications.environment(endpoint)).start()
-    except BaseException:
-        if not was_running:
-            node.stop()
-        raise
+    """Start Cassandra, Kafka and Airflow, leave them running and print Airflow's address."""
+    node, broker = Cassandra(CASSANDRA_HOME), Kafka(KAFKA_HOME)
+    with ExitStack() as started:
+        if node.endpoint() is None:
+            started.callback(node.stop)
+        endpoint = node.start()
+        if broker.address() is None:
+            started.callback(broker.stop)
+        address = broker.start()
+        url = Airflow(AIRFLOW_HOME, applications.environment(endpoint, address)).start()
+        # All of them are there: nothing is to be stopped.
+        started.pop_all()
     typer.echo(f"Cassandra is at {endpoint.host}:{endpoint.port}")
+    typer.echo(f"Kafka is at {address}")
     typer.echo(f"Airflow is at {url}")
 
 
@@ -138,7 +142,7 @@ def _applications() -> dict[str, str]:
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     if endpoint is None:
         raise EmbeddedError("Cassandra does not run", str(CASSANDRA_HOME), "start it: make up")
-    return applications.environment(endpoint)
+    return applications.environment(endpoint, Kafka(KAFKA_HOME).address())
 
 
 def _airflow() -> dict[str, str]:

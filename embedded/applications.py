@@ -10,8 +10,10 @@ JOURNAL_KEYSPACE = "pekko"
 READ_MODEL_KEYSPACE = "flights"
 
 
-def environment(endpoint: Endpoint) -> dict[str, str]:
-    """Return the variables of the applications for the embedded Cassandra and the demo's journal.
+def environment(endpoint: Endpoint, kafka: str | None = None) -> dict[str, str]:
+    """Return the variables of the applications for the embedded servers and the demo's journals.
+
+    `kafka` is the address of Kafka if it runs.
 
     Day buckets: a thousand flights a day is what Pekko's documentation recommends them for. The
     schedule is off: a journal of 2013 has nothing new each night.
@@ -25,4 +27,5 @@ def environment(endpoint: Endpoint) -> dict[str, str]:
         "TIDEMARK_CADENCE": "off",
         "TIDEMARK_REPLICATE_MINUTES": "0",
         "TIDEMARK_DATA_DOCS_DIR": str(STATE / "data_docs"),
+        **({"TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": kafka} if kafka else {}),
     }

@@ -1,4 +1,6 @@
-"""The main job over real data: load the flights, let Airflow run the four DAGs, show the outcome.
+"""The main job over real data: load the flights, let Airflow run the DAGs, show the outcome.
+
+A part of the flights is also appended to a topic of Kafka, replicated, and projected from there.
 
 Each step looks at the ledger first: a second run does no work twice, and a run that was
 interrupted goes on where the last one stopped.
@@ -25,7 +27,8 @@ from embedded.airflow.server import Airflow
 from embedded.cassandra.server import Cassandra
 from embedded.demo import summary
 from embedded.errors import EmbeddedError
-from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, ROOT
+from embedded.kafka.server import Kafka
+from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, ROOT
 from embedded.progress import Progress
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
@@ -37,6 +40,8 @@ from tidemark.settings import Settings
 from tidemark.window import Window, iso
 
 PURGED_DAYS = 7
+PUBLISHED_DAYS = 7
+OF_TOPICS = {"TIDEMARK_PROJECTIONS_DIR": str(ROOT / "include" / "sql" / "topics")}
 _STARTED_BY_ASSET_S = 120.0
 _RUN_S = 1800.0
 _UNWIND_S = 30.0
@@ -54,20 +59,21 @@ def run(months: int) -> None:
         node = Cassandra(CASSANDRA_HOME)
         _stop_if_interrupted(started, node.stop, ran_before=node.endpoint() is not None)
         endpoint = node.start()
-        environment = applications.environment(endpoint)
+        broker = Kafka(KAFKA_HOME)
+        _stop_if_interrupted(started, broker.stop, ran_before=broker.address() is not None)
+        environment = applications.environment(endpoint, broker.start())
         airflow = Airflow(AIRFLOW_HOME, environment)
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):
             settings = Settings.load()
-        _load(months, environment)
+        _run("load_flights.py", environment, "--months", str(months))
+        _run("publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
         url = airflow.start()
-        agrees = _run_steps(settings, airflow, load_window(months), progress)
+        agrees = _run_steps(settings, airflow, load_window(months), environment, progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
-    print("Both servers run on; `make down` stops them. Next: docs/first-projection.md")
+    print("The servers run on; `make down` stops them. Next: docs/first-projection.md")
     if not agrees:
-        raise EmbeddedError(
-            "the read model disagrees with the CSV", "daily_punctuality", "please report this"
-        )
+        raise EmbeddedError("a read model disagrees with the CSV", "above", "please report this")
 
 
 def _stop_if_interrupted(
@@ -83,15 +89,26 @@ def _stop_if_interrupted(
     started.push(at_the_end)
 
 
-def _run_steps(settings: Settings, airflow: Airflow, window: Window, progress: Progress) -> bool:
+def _run_steps(
+    settings: Settings,
+    airflow: Airflow,
+    window: Window,
+    environment: Mapping[str, str],
+    progress: Progress,
+) -> bool:
     with Control(settings) as control, airflow.client() as client:
         _create_read_models(control, settings)
         steps = Steps(control, settings, client, window)
         steps.unpause()
         steps.chain()
         steps.purge()
+        steps.replicate()
+        days = Window(window.start, window.start + timedelta(days=PUBLISHED_DAYS))
+        options = ("--window-start", iso(days.start), "--window-end", iso(days.end))
+        _run("project.py", {**environment, **OF_TOPICS}, *options)
         progress.done("all steps are done")
-        return summary.show(control, settings, window)
+        agrees = summary.show(control, settings, window)
+        return summary.show_topic(control, settings, days) and agrees
 
 
 @dataclass
@@ -104,8 +121,8 @@ class Steps:
     window: Window
 
     def unpause(self) -> None:
-        """Let the four DAGs run; a new Airflow has them paused."""
-        dags = ("tag_write", "validate", "project", "purge")
+        """Let the DAGs run; a new Airflow has them paused."""
+        dags = ("tag_write", "validate", "project", "purge", "replicate")
         rest.wait_until("the DAGs to be parsed", _RUN_S, lambda: self._known(dags))
         for dag_id in dags:
             rest.unpause(self.client, dag_id)
@@ -136,6 +153,11 @@ class Steps:
             return
         run_id = rest.trigger(self.client, "purge", conf={**_conf(week), "dry_run": False})
         self._wait("purge", run_id)
+
+    def replicate(self) -> None:
+        """Bring the topic of flights into kafka-journal's tables."""
+        run_id = rest.trigger(self.client, "replicate", conf={})
+        self._wait("replicate", run_id)
 
     def _subjects(self) -> dict[str, dict[str, list[str]]]:
         """Return the subjects of the pieces, by DAG and application."""
@@ -202,28 +224,26 @@ def _conf(window: Window) -> dict[str, Any]:
     return {"window_start": iso(window.start), "window_end": iso(window.end)}
 
 
-def _load(months: int, environment: Mapping[str, str]) -> None:
-    """Run the loader as a user would; its progress goes through, its report is checked."""
-    loader = subprocess.Popen(
-        [sys.executable, str(ROOT / "spark_apps" / "load_flights.py"), "--months", str(months)],
+def _run(program: str, environment: Mapping[str, str], *options: str) -> None:
+    """Run an application as a user would; its progress goes through, its report is checked."""
+    running = subprocess.Popen(
+        [sys.executable, str(ROOT / "spark_apps" / program), *options],
         env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        output, _ = loader.communicate()
+        output, _ = running.communicate()
     except KeyboardInterrupt:
         # The terminal has told it as well: let it give its locks back.
-        loader.wait(_UNWIND_S)
+        running.wait(_UNWIND_S)
         raise
     except SystemExit:
-        loader.terminate()
-        loader.wait(_UNWIND_S)
+        running.terminate()
+        running.wait(_UNWIND_S)
         raise
-    if loader.returncode:
-        raise EmbeddedError(
-            "loading the flights failed", "spark_apps/load_flights.py", "its error is above"
-        )
+    if running.returncode:
+        raise EmbeddedError(f"{program} failed", f"spark_apps/{program}", "its error is above")
     *text, report = output.splitlines()
     if json.loads(report)["state"] == "done":
         print("\n".join(text))

@@ -36,11 +36,29 @@ def show(control: Control, settings: Settings, window: Window) -> bool:
     return agrees
 
 
-def read_model(control: Control, settings: Settings, window: Window) -> pd.DataFrame:
-    """Sum the read model over the window's time buckets: MEASURES by carrier and origin."""
+def show_topic(control: Control, settings: Settings, window: Window) -> bool:
+    """Print what came through Kafka; returns whether its read model agrees with the CSV."""
+    console = Console(highlight=False)
+    rows = control.execute(
+        f"SELECT offset FROM {table(settings.kafka_journal_keyspace, settings.kafka_pointer_table)}"
+    )
+    records = sum(row["offset"] + 1 for row in rows)
+    agrees = read_model(control, settings, window, "topic_departures").equals(count_csv(window))
+    verdict = "agrees with" if agrees else "DISAGREES with"
+    console.print(
+        f"Of {window}, {records:,} records were replicated from Kafka; their read model"
+        f" topic_departures {verdict} the CSV."
+    )
+    return agrees
+
+
+def read_model(
+    control: Control, settings: Settings, window: Window, name: str = "daily_punctuality"
+) -> pd.DataFrame:
+    """Sum a read model over the window's time buckets: MEASURES by carrier and origin."""
     parts = control.execute_many(
         f"SELECT carrier, origin, {', '.join(MEASURES)}"
-        f" FROM {table(READ_MODEL_KEYSPACE, 'daily_punctuality')} WHERE time_bucket = ?",
+        f" FROM {table(READ_MODEL_KEYSPACE, name)} WHERE time_bucket = ?",
         [(bucket,) for bucket in window.buckets(settings.bucket_size)],
     )
     rows = pd.DataFrame(

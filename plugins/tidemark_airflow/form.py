@@ -49,8 +49,8 @@ SCOPE = Param(
 LAYERS = Param(
     [],
     type=["null", "array"],
-    items={"type": "string", "enum": ["kafka_journal", "kafka_topic", "projections", "storage"]},
-    examples=["kafka_journal", "kafka_topic", "projections", "storage"],
+    items={"type": "string", "enum": ["kafka_journal", "projections", "storage"]},
+    examples=["kafka_journal", "projections", "storage"],
     title="Further layers",
     description="What is looked at beside messages and the tag views, whether time buckets are due"
     " or not. Empty: storage, which every run looks at, and where something has blocked.",

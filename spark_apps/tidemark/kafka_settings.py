@@ -80,7 +80,8 @@ class KafkaSettings(BaseSettings):
         300,
         ge=0,
         description="Seconds after its end that projections of kafka-journal leave a time bucket"
-        " alone, since the replicator may still write into it.",
+        " alone, since the replicator may still write into it. Where `replicate` is the replicator,"
+        " its progress says when they are complete.",
     )
 
     @field_validator("kafka_journal_zone")

@@ -219,7 +219,7 @@ def test_kafka_journal_is_a_source_with_the_same_envelope(
     projections.journal.environment = no_pekko | {"TIDEMARK_KAFKA_JOURNAL_DELAY": str(10**9)}
     early = run(0, 2)
     assert early.report["pieces"] == {"planned": 2, "done": 0, "held": 2, "failed": 0}
-    assert {error for _, _, _, error in projections.states()} == {"younger than the delay"}
+    assert {error for _, _, _, error in projections.states()} == {"not replicated yet"}
 
     projections.journal.environment = no_pekko
     first = run(0, 2)

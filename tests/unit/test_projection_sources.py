@@ -56,14 +56,14 @@ def test_an_event_of_kafka_journal_in_the_envelope(
 
 
 @pytest.mark.parametrize(
-    ("now", "expected"),
-    [(3600 + 299, []), (3600 + 300, [0]), (2 * 3600 + 300, [0, 1]), (10 * 3600, [0, 1, 2])],
+    ("until", "expected"),
+    [(3599, []), (3600, [0]), (2 * 3600, [0, 1]), (10 * 3600, [0, 1, 2])],
 )
-def test_time_buckets_of_kafka_journal_may_be_read_when_the_delay_is_over(
-    now: int, expected: Sequence[int]
+def test_time_buckets_of_kafka_journal_may_be_read_when_they_have_ended(
+    until: int, expected: Sequence[int]
 ) -> None:
     hour = 3_600_000
-    buckets = plan.ended_buckets(Settings(), 0, 3 * hour, now * 1000)
+    buckets = plan.ended_buckets(Settings(), 0, 3 * hour, until * 1000)
     assert sorted(buckets) == [number * hour for number in expected]
 
 

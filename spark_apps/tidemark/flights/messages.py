@@ -55,8 +55,8 @@ def to_messages(
         F.lit(PEKKO_STRING_SERIALIZER).alias("ser_id"),
         F.lit("").alias("ser_manifest"),
         F.lit("").alias("event_manifest"),
-        F.encode(_payload(), "UTF-8").alias("event"),
-        _tags().alias("tags"),
+        F.encode(F.to_json(payload(), {"ignoreNullFields": "true"}), "UTF-8").alias("event"),
+        tags().alias("tags"),
     )
 
 
@@ -68,7 +68,8 @@ def to_persistence_ids(messages: DataFrame) -> DataFrame:
     return messages.where(F.col("sequence_nr") == 1).select("persistence_id")
 
 
-def _payload() -> Column:
+def payload() -> Column:
+    """Return the fields of an event, null where they do not apply."""
     always = ["kind", "carrier", "flight", "tail_number", "origin", "dest", "scheduled_departure"]
     by_kind = {DEPARTED: ["dep_delay"], ARRIVED: ["arr_delay", "air_time", "distance"]}
     fields = [
@@ -79,10 +80,11 @@ def _payload() -> Column:
         for kind, names in by_kind.items()
         for name in names
     ]
-    return F.to_json(F.struct(*fields), {"ignoreNullFields": "true"})
+    return F.struct(*fields)
 
 
-def _tags() -> Column:
+def tags() -> Column:
+    """Return the tags of an event."""
     is_delayed = (F.col("kind") == DEPARTED) & (F.col("dep_delay") > DELAYED_OVER_MINUTES)
     return F.array_compact(
         F.array(F.col("carrier"), F.col("origin"), F.when(is_delayed, F.lit(DELAYED)))

@@ -9,7 +9,6 @@ from tidemark.continuity.layers import FurtherLayer
 from tidemark.inspection.kafka_journal import checks as of_kafka_journal
 from tidemark.inspection.kafka_journal import find as in_kafka_journal
 from tidemark.inspection.kafka_topic import checks as of_kafka_topic
-from tidemark.inspection.kafka_topic import find as in_kafka_topic
 from tidemark.inspection.projections import checks as of_projections
 from tidemark.inspection.projections import find as in_projections
 from tidemark.inspection.storage import checks as of_storage
@@ -20,7 +19,6 @@ class LayerName(StrEnum):
     """The names of the layers that can be asked for."""
 
     KAFKA_JOURNAL = Layer.KAFKA_JOURNAL.value
-    KAFKA_TOPIC = Layer.KAFKA_TOPIC.value
     PROJECTIONS = Layer.PROJECTIONS.value
     STORAGE = Layer.STORAGE.value
 
@@ -28,6 +26,8 @@ class LayerName(StrEnum):
 LAYERS = (
     FurtherLayer(Layer.STORAGE, of_storage.CHECKS, in_storage.find, is_always=True),
     FurtherLayer(Layer.KAFKA_JOURNAL, of_kafka_journal.CHECKS, in_kafka_journal.find),
-    FurtherLayer(Layer.KAFKA_TOPIC, of_kafka_topic.CHECKS, in_kafka_topic.find),
     FurtherLayer(Layer.PROJECTIONS, of_projections.CHECKS, in_projections.find),
 )
+CHECKS = (*(check for layer in LAYERS for check in layer.checks), *of_kafka_topic.CHECKS)
+"""Those of all layers beside messages and tag views. Of topics only `replicate.py verify` makes
+them, since no other application reads Kafka."""

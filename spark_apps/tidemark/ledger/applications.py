@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 LOAD_FLIGHTS = "load-flights"
+PUBLISH_FLIGHTS = "publish-flights"
 TAG_WRITE = "tag-write"
 VALIDATE = "validate"
 PROJECT = "project"

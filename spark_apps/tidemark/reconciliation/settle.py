@@ -18,7 +18,7 @@ from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import CHECKS, Severity
 from tidemark.continuity.user_checks import definition
 from tidemark.errors import InvalidInput
-from tidemark.inspection.layers import LAYERS
+from tidemark.inspection import layers
 from tidemark.reconciliation.operation import Operation
 from tidemark.text import counted
 
@@ -94,7 +94,7 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
             " last run of validate or of check is not there",
         )
     counts = {"findings_settled": len(findings)}
-    subjects = {check.name: check.subject for layer in LAYERS for check in layer.checks}
+    subjects = {check.name: check.subject for check in layers.CHECKS}
     lines = [
         f"settles {counted(len(findings), 'finding')}: {reason}",
         *(finding.line(row, subjects.get(row["check_name"], "tag")) for row in findings[:SHOWN]),
@@ -111,7 +111,7 @@ def _plan(run: RunContext, which: Which, reason: str) -> Plan:
 
 
 def _require_known(run: RunContext, name: str | None) -> None:
-    further = [check for layer in LAYERS for check in layer.checks]
+    further = layers.CHECKS
     of_users = definition.load(run.settings.checks_dir, further)
     checks = [*CHECKS, *further, *(user.check for user in of_users)]
     blocking = [check.name for check in checks if check.severity is Severity.BLOCKS]

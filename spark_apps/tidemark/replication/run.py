@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
@@ -13,6 +14,7 @@ from tidemark.kafka_journal import tables
 from tidemark.kafka_journal.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
+from tidemark.replication import replicated_to
 from tidemark.replication.batch import Order, Replicated, replicate
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import Position, alike, batch_now, cut
@@ -31,6 +33,7 @@ class _Progress:
     counts: dict[str, int]
     ranges: int
     problems: list[TidemarkError]
+    reached: list[TopicPartition]
 
     def add(self, done: Replicated) -> None:
         for name, number in done.counts.items():
@@ -67,10 +70,14 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         return _shown(_positions(run, kafka, partitions))
     resource = tables.lock_of(settings)
     with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
+        asked_at = clock.now()
         positions = _positions(run, kafka, partitions)
         if any(position.behind for position in positions):
             run.start_spark()
-        return _outcome(_replicate(run, positions, locks.check), positions)
+        progress = _replicate(run, positions, locks.check)
+        locks.check()
+        replicated_to.write(run, progress.reached, asked_at)
+        return _outcome(progress, positions)
 
 
 def _positions(
@@ -86,7 +93,7 @@ def _replicate(
     run: RunContext, positions: Sequence[Position], ensure_locked: EnsureLocked
 ) -> _Progress:
     problems = {one.partition: problem for one in positions if (problem := one.problem())}
-    progress = _Progress({}, 0, list(problems.values()))
+    progress = _Progress({}, 0, list(problems.values()), [])
     able = [one for one in positions if one.partition not in problems]
     starts = {one.partition: one.next for one in able}
     known = {one.partition: one.pointer for one in able if one.pointer is not None}
@@ -115,6 +122,7 @@ def _replicate(
         for one, (first, end) in spans.items():
             if reached.get(one, first) < end:
                 del ends[one]
+    progress.reached = [one for one, end in ends.items() if starts[one] >= end]
     return progress
 
 

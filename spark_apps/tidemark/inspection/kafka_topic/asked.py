@@ -63,9 +63,6 @@ class Asked:
         return self.since is None and self.until is None and not self.offsets
 
 
-EVERYTHING = Asked()
-
-
 @dataclass(frozen=True)
 class Bounds:
     """Offsets of a topic partition, all included: its last one, those judged, and the pointer."""

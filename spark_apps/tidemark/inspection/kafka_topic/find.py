@@ -17,10 +17,9 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.continuity import shapes
 from tidemark.continuity.reading.inspection import Keep
 from tidemark.inspection.kafka_topic import rules
-from tidemark.inspection.kafka_topic.asked import EVERYTHING, Asked, Bounds, bounds
+from tidemark.inspection.kafka_topic.asked import Asked, Bounds, bounds
 from tidemark.inspection.kafka_topic.shapes import BOUNDS, EVENTS
 from tidemark.kafka_journal import segment_size, written
 from tidemark.kafka_journal.tables import (
@@ -91,17 +90,6 @@ class Compared:
     stored: DataFrame
     journals: DataFrame
     heads: DataFrame
-
-
-@shaped(returns=shapes.FINDINGS)
-def find(run: RunContext, keep: Keep) -> DataFrame:
-    """Return the findings of all that is replicated and that Kafka still holds.
-
-    Raises:
-        KafkaUnavailable: Kafka does not answer.
-        SchemaMismatch: kafka-journal's tables are missing or of another shape.
-    """
-    return looked_twice(run, keep, EVERYTHING).findings
 
 
 def looked_twice(run: RunContext, keep: Keep, asked: Asked) -> Compared:

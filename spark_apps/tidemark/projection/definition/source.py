@@ -84,7 +84,7 @@ class KafkaJournal:
     """The events that kafka-journal replicated from a topic, numbered by seq_nr."""
 
     topic: str
-    waits_for: ClassVar[str] = "younger than the delay"
+    waits_for: ClassVar[str] = "not replicated yet"
     reads_journal: ClassVar[bool] = False
     reads_tag_views: ClassVar[bool] = False
     series_tags: ClassVar[tuple[str, ...]] = (NO_TAG,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from tidemark import clock
 from tidemark.context import RunContext
@@ -17,7 +18,9 @@ from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import Slicing
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
+from tidemark.projection.definition.source import KafkaJournal
 from tidemark.projection.planning import history, live_release, source_check
+from tidemark.replication import replicated_to
 from tidemark.settings import Settings
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis
@@ -204,18 +207,22 @@ def ready_buckets(run: RunContext, definition: Definition, first: int, end: int)
     """Find the time buckets from `first` to `end` (epoch ms) that may be processed.
 
     Those of a Pekko journal may when validate is done with them; older and younger ones are
-    returned as well. Those of kafka-journal, which nothing validates, may when they ended longer
-    ago than the delay.
+    returned as well. Those of kafka-journal, which nothing validates, may when they are
+    replicated; of a foreign replicator, when they ended longer ago than the delay.
     """
-    if definition.source.reads_journal:
+    source = definition.source
+    if not isinstance(source, KafkaJournal):
         return validated_buckets(run, run.settings)
-    return ended_buckets(run.settings, first, end, to_millis(clock.now()))
+    at = replicated_to.read(run, source.topic)
+    delay = timedelta(seconds=run.settings.kafka_journal_delay)
+    until = clock.now() - delay if at is None else at
+    return ended_buckets(run.settings, first, end, to_millis(until))
 
 
-def ended_buckets(settings: Settings, first: int, end: int, now: int) -> TimeBuckets:
-    """Return the time buckets from `first` to `end` that the replicator has left; all epoch ms."""
+def ended_buckets(settings: Settings, first: int, end: int, until: int) -> TimeBuckets:
+    """Return the time buckets from `first` to `end` that have ended by a time; all epoch ms."""
     size = settings.bucket_size.milliseconds
-    newest = now - settings.kafka_journal_delay * 1000 - size
+    newest = until - size
     ended = range(first, min(end, newest + 1), size)
     return TimeBuckets([(ended.start, ended[-1] + size)] if ended else [], size)
 

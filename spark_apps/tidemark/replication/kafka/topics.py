@@ -46,7 +46,7 @@ class Topics:
         self._servers = settings.kafka_bootstrap_servers
         self._prefix = settings.kafka_topic_prefix
         self._timeout = settings.kafka_timeout
-        self._client = AdminClient(_client_settings(settings))
+        self._client = AdminClient(client_settings(settings))
 
     def partitions(self, only: Iterable[str] = ()) -> list[TopicPartition]:
         """Return the partitions of the topics with the prefix, or only of the named ones.
@@ -128,7 +128,8 @@ class Topics:
             ) from None
 
 
-def _client_settings(settings: Settings) -> dict[str, Any]:
+def client_settings(settings: Settings) -> dict[str, Any]:
+    """Return the configuration of a client of Kafka's."""
     client: dict[str, Any] = {
         "bootstrap.servers": settings.kafka_bootstrap_servers,
         "security.protocol": settings.kafka_security_protocol,

@@ -1,0 +1,136 @@
+"""The first days of the flights as kafka-journal's client would have appended them to a topic.
+
+Each event is a record of its own, with the event's time as its timestamp. The records of a topic
+partition always come in the same order, so that a run after a crash goes on behind the last one.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.errors import KafkaUnavailable
+from tidemark.flights import events, messages, source
+from tidemark.kafka_journal.wire.action import HEADER
+from tidemark.ledger import applications
+from tidemark.replication.kafka.topics import TopicPartition, Topics, client_settings
+from tidemark.settings import Settings
+from tidemark.window import to_millis
+
+APPLICATION = applications.PUBLISH_FLIGHTS
+PARTITIONS = 4
+_BEGIN = datetime(2013, 1, 1, tzinfo=UTC)
+_FLUSH_S = 60.0
+_WAITING = 10_000
+"""Records that the producer has taken and not sent."""
+
+
+def topic_of(settings: Settings) -> str:
+    """Return the name of the topic."""
+    return f"{settings.kafka_topic_prefix}-flights"
+
+
+def publish_days(run: RunContext, days: int) -> Outcome:
+    """Append the events of the first days of 2013 that the topic does not hold yet.
+
+    Raises:
+        KafkaUnavailable: Kafka does not answer, or does not take a record.
+    """
+    settings = run.settings
+    topic, client = topic_of(settings), client_settings(settings)
+    if topic not in _topics(client, settings):
+        _create(client, topic)
+    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    there = {one.partition: held.end for one, held in Topics(settings).offsets(partitions).items()}
+    end = _BEGIN + timedelta(days=days)
+    flights = source.read_flights(run.spark, source.flights_file(), end + timedelta(days=1))
+    numbered = events.number_events(events.to_events(flights))
+    rows = records(numbered.where(F.col("event_ms") < to_millis(end)))
+    run.say(f"appending the events of {days} days to {topic}")
+    written = _append(client, topic, rows, there)
+    if not written:
+        return Outcome(RunState.NOTHING, lines=[f"{topic} holds these events already"])
+    return Outcome(RunState.DONE, PieceCounts(1, 1), {"records_written": written})
+
+
+def records(numbered: DataFrame) -> DataFrame:
+    """Return the records in their order.
+
+    Columns in: as `number_events` returns them.
+    Columns out: `partition`, `key`, `value`, `header` (bytes), `event_ms`.
+    """
+    event = F.struct(
+        F.col("sequence_nr").alias("seqNr"),
+        messages.tags().alias("tags"),
+        F.lit("json").alias("payloadType"),
+        messages.payload().alias("payload"),
+    )
+    value = F.struct(F.array(event).alias("events"), F.create_map().alias("metadata"))
+    header = F.format_string(
+        '{"append":{"range":{"from":%d,"to":%d},"origin":"flights","payloadType":"json",'
+        '"metadata":{}}}',
+        "sequence_nr",
+        "sequence_nr",
+    )
+    return numbered.select(
+        (F.crc32("persistence_id") % PARTITIONS).cast("int").alias("partition"),
+        F.encode("persistence_id", "UTF-8").alias("key"),
+        F.encode(F.to_json(value, {"ignoreNullFields": "true"}), "UTF-8").alias("value"),
+        F.encode(header, "UTF-8").alias("header"),
+        "event_ms",
+    ).orderBy("event_ms", "rank_in_ms")
+
+
+def _append(client: dict[str, Any], topic: str, rows: DataFrame, there: dict[int, int]) -> int:
+    """Append what is behind the first `there` records of each partition; return how many."""
+    refused: list[str] = []
+    producer = Producer({**client, "enable.idempotence": True})
+    passed = dict.fromkeys(there, 0)
+    written = 0
+    for row in rows.toLocalIterator():
+        passed[row["partition"]] += 1
+        if passed[row["partition"]] <= there[row["partition"]]:
+            continue
+        producer.produce(
+            topic,
+            key=bytes(row["key"]),
+            value=bytes(row["value"]),
+            partition=row["partition"],
+            timestamp=row["event_ms"],
+            headers=[(HEADER, bytes(row["header"]))],
+            on_delivery=lambda error, _: refused.append(error.str()) if error else None,
+        )
+        written += 1
+        if len(producer) > _WAITING:
+            producer.poll(1.0)
+    if producer.flush(_FLUSH_S) or refused:
+        raise KafkaUnavailable(
+            f"Kafka did not take all records: {refused[0] if refused else 'no answer'}",
+            where=client["bootstrap.servers"],
+            do="run it again: it goes on behind the last one",
+        )
+    return written
+
+
+def _topics(client: dict[str, Any], settings: Settings) -> set[str]:
+    try:
+        return set(AdminClient(client).list_topics(timeout=settings.kafka_timeout).topics)
+    except KafkaException as error:
+        raise KafkaUnavailable(
+            f"Kafka does not answer: {error.args[0].str()}",
+            where=settings.kafka_bootstrap_servers,
+            do="check that it is up and TIDEMARK_KAFKA_BOOTSTRAP_SERVERS names it",
+        ) from None
+
+
+def _create(client: dict[str, Any], topic: str) -> None:
+    # The events are of 2013: a retention by time would delete them at once.
+    new = NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})
+    AdminClient(client).create_topics([new])[topic].result(_FLUSH_S)
