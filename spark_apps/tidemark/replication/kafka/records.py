@@ -15,6 +15,9 @@ from tidemark.spark.shapes import shaped
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """Offsets by topic partition: the first one, and the one behind the last."""
 
+_OFFSETS_OF_A_TASK = 20_000
+"""Fewer than these are not worth a task, with its Python process, for each topic partition."""
+
 
 @shaped(returns=RECORDS)
 def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
@@ -28,9 +31,16 @@ def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
         "startingOffsets": _offsets((one, first) for one, (first, _) in spans.items()),
         "endingOffsets": _offsets((one, end) for one, (_, end) in spans.items()),
         "includeHeaders": "true",
+        # All that is read is there. By default Kafka would let each consumer wait half a second,
+        # since it looks at the end of its partition before it reads.
+        "kafka.fetch.max.wait.ms": "10",
         "failOnDataLoss": "true",
     }
-    return spark.read.format("kafka").options(**options).load().select(*RECORDS)
+    found = spark.read.format("kafka").options(**options).load().select(*RECORDS)
+    offsets = sum(end - first for first, end in spans.values())
+    return found.coalesce(
+        max(spark.sparkContext.defaultParallelism, offsets // _OFFSETS_OF_A_TASK, 1)
+    )
 
 
 def _by_topic(values: Iterable[tuple[TopicPartition, int]]) -> dict[str, list[int]]:
