@@ -12,7 +12,7 @@ from tidemark.application.cli import Job
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.inspection.kafka_topic.asked import Asked, OffsetRange
-from tidemark.replication import wait as waiting
+from tidemark.replication.progress import wait as waiting
 from tidemark.replication.replay import Choice, run_replay
 from tidemark.replication.run import APPLICATION, run_replicate
 from tidemark.settings import Settings

@@ -14,10 +14,10 @@ from tidemark.kafka_journal import tables
 from tidemark.kafka_journal.schema import prepare
 from tidemark.ledger.applications import REPLICATE as APPLICATION
 from tidemark.ledger.locks import Locks
-from tidemark.replication import replicated_to
 from tidemark.replication.batch import Order, Replicated, replicate
 from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import Position, alike, batch_now, cut
+from tidemark.replication.progress import replicated_to
 from tidemark.replication.ranges import Range, Ranges
 from tidemark.replication.tables import pointers
 

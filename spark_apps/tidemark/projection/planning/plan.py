@@ -20,7 +20,7 @@ from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.source import KafkaJournal
 from tidemark.projection.planning import history, live_release, source_check
-from tidemark.replication import replicated_to
+from tidemark.replication.progress import replicated_to
 from tidemark.settings import Settings
 from tidemark.text import counted
 from tidemark.window import Window, from_millis, iso, to_millis

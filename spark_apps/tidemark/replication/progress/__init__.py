@@ -1,0 +1,1 @@
+"""How far the replication is, for those who wait for it."""
