@@ -483,6 +483,9 @@ def _is_progress_of(fact: dict[str, str], tags: set[str]) -> bool:
 
 
 def _is_number_of(fact: dict[str, str], series: set[tuple[str, str]]) -> bool:
+    """Tell whether check may say so of another row or event of the series, which it looks at."""
+    if fact["check_name"] == checks.SCANNING_AHEAD:
+        return fact["persistence_id"] in {pid for pid, _ in series}
     is_number = fact["check_name"] in checks.OF_ROW_NUMBERS
     return is_number and (fact["persistence_id"], fact["tag"]) in series
 

@@ -133,4 +133,6 @@ def _topics(client: dict[str, Any], settings: Settings) -> set[str]:
 def _create(client: dict[str, Any], topic: str) -> None:
     # The events are of 2013: a retention by time would delete them at once.
     new = NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})
-    AdminClient(client).create_topics([new])[topic].result(_FLUSH_S)
+    # Its answers end with it.
+    admin = AdminClient(client)
+    admin.create_topics([new])[topic].result(_FLUSH_S)
