@@ -45,10 +45,12 @@ def publish_days(run: RunContext, days: int) -> Outcome:
     """
     settings = run.settings
     topic, client = topic_of(settings), client_settings(settings)
-    if topic not in _topics(client, settings):
+    there = dict.fromkeys(range(PARTITIONS), 0)
+    if topic in _topics(client, settings):
+        held = Topics(settings).offsets(TopicPartition(topic, number) for number in there)
+        there = {one.partition: offsets.end for one, offsets in held.items()}
+    else:
         _create(client, topic)
-    partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    there = {one.partition: held.end for one, held in Topics(settings).offsets(partitions).items()}
     end = _BEGIN + timedelta(days=days)
     flights = source.read_flights(run.spark, source.flights_file(), end + timedelta(days=1))
     numbered = events.number_events(events.to_events(flights))
