@@ -13,7 +13,10 @@ from pyspark.sql import functions as F
 
 from tests import flights_model
 from tidemark.errors import InvalidInput
-from tidemark.flights import events, messages, plan, source
+from tidemark.flights import events, messages, plan, source, topic
+from tidemark.kafka_journal.wire import decode
+from tidemark.kafka_journal.wire.action import HEADER
+from tidemark.kafka_journal.wire.record import Record
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.window import to_millis
@@ -201,3 +204,23 @@ def test_delayed_means_more_than_fifteen_minutes(spark: SparkSession) -> None:
         (2, "cancelled"): ["UA", "EWR"],
     }
     assert {row.persistence_id for row in written} == {"aircraft|none-UA"}
+
+
+def test_records_of_a_topic_are_what_kafka_journal_reads(numbered: DataFrame) -> None:
+    rows = topic.records(numbered).where("key = encode('aircraft|N14228', 'UTF-8')").collect()
+    assert len({row["partition"] for row in rows}) == 1
+    times = [row["event_ms"] for row in rows]
+    assert times == sorted(times)
+    numbers = []
+    for row in rows:
+        at = datetime.fromtimestamp(row["event_ms"] / 1000, UTC)
+        header = [(HEADER, bytes(row["header"]))]
+        read = decode.row(Record(bytes(row["key"]), at, header, bytes(row["value"])))
+        told = read["id"], read["action"], read["origin"]
+        assert told == ("aircraft|N14228", "append", "flights")
+        [event] = read["events"]
+        payload = json.loads(event["payload_txt"])
+        assert (event["payload_type"], payload["tail_number"]) == ("json", "N14228")
+        assert {payload["carrier"], payload["origin"]} <= set(event["tags"])
+        numbers.append(event["seq_nr"])
+    assert numbers == list(range(1, len(rows) + 1))

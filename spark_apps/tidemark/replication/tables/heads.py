@@ -40,6 +40,8 @@ def heads_of(journals: DataFrame, settings: Settings) -> DataFrame:
     keys = journals.select(
         "topic", F.explode(F.array_distinct(F.array(present, old))).alias("segment"), "id"
     )
+    # Keys are so small that one task would ask for all of them.
+    keys = keys.repartition(journals.sparkSession.sparkContext.defaultParallelism)
     stored = connector.read_partitions(
         keys,
         settings.kafka_journal_keyspace,
