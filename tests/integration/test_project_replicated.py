@@ -76,3 +76,18 @@ def test_runs_of_replicate_say_how_far_they_are(projections: Projections, kafka:
     again = {row["partition"]: row["replicated_to"] for row in journal.own_rows("replicated_topic")}
     assert all(again[one] > first[one] for one in first)
     assert projections.run(12, 13).report["pieces"]["done"] == 1
+
+
+def test_partition_that_stops_holds_the_time_bucket(projections: Projections, kafka: str) -> None:
+    journal, topic = projections.journal, Topic(kafka, partitions=2)
+    topic.feeds(journal, KAFKA_JOURNAL_POISON="stop")
+    definition = LOG.replace("kafka-journal: orders", f"kafka-journal: {topic.name}")
+    projections.define(definition, LOG_TABLE)
+    topic.append("a", [1])
+    topic.record(b"b", b"{", partition=1)
+    topic.flush()
+    assert journal.run("replicate").status != 0
+    assert projections.run(12, 13).report["pieces"]["held"] == 1
+    topic.feeds(journal, KAFKA_JOURNAL_POISON="skip")
+    assert journal.run("replicate").status == 0
+    assert projections.run(12, 13).report["pieces"]["done"] == 1

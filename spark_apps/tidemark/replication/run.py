@@ -20,6 +20,7 @@ from tidemark.replication.plan import Position, alike, batch_now, cut
 from tidemark.replication.progress import replicated_to
 from tidemark.replication.ranges import Range, Ranges
 from tidemark.replication.tables import pointers
+from tidemark.window import EPOCH
 
 __all__ = ["APPLICATION", "run_replicate"]
 
@@ -70,6 +71,8 @@ def run_replicate(run: RunContext, topics: Sequence[str] = (), *, dry_run: bool 
         return _shown(_positions(run, kafka, partitions))
     resource = tables.lock_of(settings)
     with Locks.of(run, [f"{resource}/{one}" for one in partitions]) as locks:
+        # So that one that never gets as far as its end is known to lack.
+        replicated_to.write(run, partitions, EPOCH)
         asked_at = clock.now()
         positions = _positions(run, kafka, partitions)
         if any(position.behind for position in positions):

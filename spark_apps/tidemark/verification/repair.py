@@ -165,7 +165,8 @@ def _apply(
 ) -> Mapping[str, int]:
     settings = run.settings
     with _mending(run, topics, keys) as mending:
-        at = F.lit(_write_time(run, partitions, mending.compared.heads))
+        write_time = _write_time(run, partitions, mending.compared.heads)
+        at = F.lit(write_time)
         wanted = {
             name: mending.found.where(F.col("check_name") == name).select(*_JOURNAL, "seq_nr")
             for name in REPAIRED
@@ -181,7 +182,7 @@ def _apply(
         rows.remove_delete_to(heads, settings)
         ensure_locked()
         rows.write_heads(heads, settings, batch_now(settings).at)
-        _delete(run, mending, ensure_locked)
+        _delete(run, mending, write_time, ensure_locked)
     return counts
 
 
@@ -198,7 +199,9 @@ def _write_time(run: RunContext, partitions: Sequence[TopicPartition], heads: Da
     return max(clock.now_micros(), *of_ranges, (of_heads["newest"] or 0) + 1, 0)
 
 
-def _delete(run: RunContext, mending: Mending, ensure_locked: EnsureLocked) -> None:
+def _delete(
+    run: RunContext, mending: Mending, write_time: int, ensure_locked: EnsureLocked
+) -> None:
     """Delete rows without a record, and those whose record has another timestamp."""
     settings, key = run.settings, [*_JOURNAL, "seq_nr"]
     found = mending.found
@@ -217,9 +220,8 @@ def _delete(run: RunContext, mending: Mending, ensure_locked: EnsureLocked) -> N
         f"DELETE FROM {journal} USING TIMESTAMP ?"
         " WHERE id = ? AND topic = ? AND segment = ? AND seq_nr = ? AND timestamp = ?"
     )
-    newest = _write_time(run, [], mending.compared.heads)
     values = (
-        (newest, row["id"], row["topic"], row["segment"], row["seq_nr"], row["timestamp"])
+        (write_time, row["id"], row["topic"], row["segment"], row["seq_nr"], row["timestamp"])
         for row in extra.select(*key, "segment", "timestamp").toLocalIterator()
     )
     while part := list(islice(values, _DELETED_TOGETHER)):
