@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -68,14 +67,7 @@ class WaitUntilReplicated(BaseOperator):
         )
         asked = [word for name in self.topics for word in ("--topic", name)]
         asked += [word for name in self.offsets for word in ("--offset", name)]
-        done = subprocess.run(
-            _command(asked),
-            env=_environment(cassandra, kafka),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        told = _told(done.returncode, done.stdout, done.stderr)
+        told = asyncio.run(_ask(asked, cassandra, kafka))
         self.log.info("waiting for %s", ", ".join(told["targets"]) or "nothing: no record is there")
         if told["missing"]:
             trigger = ReplicatedTrigger(
@@ -126,18 +118,9 @@ class ReplicatedTrigger(BaseTrigger):
         while True:
             cassandra = await BaseHook.aget_connection(self.cassandra_conn_id)
             kafka = await BaseHook.aget_connection(self.kafka_conn_id)
-            process = await asyncio.create_subprocess_exec(
-                *_command(asked),
-                env=_environment(cassandra, kafka),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            output, errors = await process.communicate()
             missing: Sequence[str] = self.targets
             try:
-                missing = _told(process.returncode or 0, output.decode(), errors.decode())[
-                    "missing"
-                ]
+                missing = (await _ask(asked, cassandra, kafka))["missing"]
                 problem = f"not replicated in time: {', '.join(missing[:3])}"
             except AirflowException as error:
                 # Cassandra may be away for a while; the time that is left is its bound.
@@ -155,26 +138,28 @@ def _event(error: str) -> TriggerEvent:
     return TriggerEvent({"error": error})  # type: ignore[no-untyped-call]
 
 
-def _command(asked: Sequence[str]) -> list[str]:
-    python = os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable
-    program = str(home() / "spark_apps" / "replicate.py")
-    return [python, program, "wait", "--timeout", "0", "--json", *asked]
-
-
-def _environment(cassandra: Connection, kafka: Connection) -> dict[str, str]:
-    return {**os.environ, **cassandra_environment(cassandra), **kafka_environment(kafka)}
-
-
-def _told(status: int, output: str, errors: str) -> dict[str, list[str]]:
-    """Return what `replicate.py wait --json` has said.
+async def _ask(
+    asked: Sequence[str], cassandra: Connection, kafka: Connection
+) -> dict[str, list[str]]:
+    """Return what `replicate.py wait --json` says, without waiting.
 
     Raises:
         AirflowFailException: the input is refused.
         AirflowException: a server does not answer.
     """
-    lines = output.strip().splitlines()
+    process = await asyncio.create_subprocess_exec(
+        os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
+        str(home() / "spark_apps" / "replicate.py"),
+        *("wait", "--timeout", "0", "--json", *asked),
+        env={**os.environ, **cassandra_environment(cassandra), **kafka_environment(kafka)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    lines = output.decode().strip().splitlines()
     if not lines:
-        kind = AirflowFailException if status == 2 else AirflowException
-        raise kind((errors.strip().splitlines() or [f"exit status {status}"])[-1])
+        kind = AirflowFailException if process.returncode == 2 else AirflowException
+        said = errors.decode().strip().splitlines() or [f"exit status {process.returncode}"]
+        raise kind(said[-1])
     told: dict[str, list[str]] = json.loads(lines[-1])
     return told

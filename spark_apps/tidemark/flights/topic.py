@@ -9,9 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka import Producer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -20,7 +18,7 @@ from tidemark.errors import KafkaUnavailable
 from tidemark.flights import events, messages, source
 from tidemark.kafka_journal.wire.action import HEADER
 from tidemark.ledger import applications
-from tidemark.replication.kafka.topics import TopicPartition, Topics, client_settings
+from tidemark.replication.kafka.topics import Topics, client_settings
 from tidemark.settings import Settings
 from tidemark.window import to_millis
 
@@ -43,20 +41,20 @@ def publish_days(run: RunContext, days: int) -> Outcome:
     Raises:
         KafkaUnavailable: Kafka does not answer, or does not take a record.
     """
-    settings = run.settings
-    topic, client = topic_of(settings), client_settings(settings)
+    settings, kafka = run.settings, Topics(run.settings)
+    topic = topic_of(settings)
     there = dict.fromkeys(range(PARTITIONS), 0)
-    if topic in _topics(client, settings):
-        held = Topics(settings).offsets(TopicPartition(topic, number) for number in there)
-        there = {one.partition: offsets.end for one, offsets in held.items()}
+    if known := [one for one in kafka.partitions() if one.topic == topic]:
+        there = {one.partition: held.end for one, held in kafka.offsets(known).items()}
     else:
-        _create(client, topic)
+        # The events are of 2013: a retention by time would delete them at once.
+        kafka.create(topic, PARTITIONS, {"retention.ms": "-1"})
     end = _BEGIN + timedelta(days=days)
     flights = source.read_flights(run.spark, source.flights_file(), end + timedelta(days=1))
     numbered = events.number_events(events.to_events(flights))
     rows = records(numbered.where(F.col("event_ms") < to_millis(end)))
     run.say(f"appending the events of {days} days to {topic}")
-    written = _append(client, topic, rows, there)
+    written = _append(client_settings(settings), topic, rows, there)
     if not written:
         return Outcome(RunState.NOTHING, lines=[f"{topic} holds these events already"])
     return Outcome(RunState.DONE, PieceCounts(1, 1), {"records_written": written})
@@ -119,22 +117,3 @@ def _append(client: dict[str, Any], topic: str, rows: DataFrame, there: dict[int
             do="run it again: it goes on behind the last one",
         )
     return written
-
-
-def _topics(client: dict[str, Any], settings: Settings) -> set[str]:
-    try:
-        return set(AdminClient(client).list_topics(timeout=settings.kafka_timeout).topics)
-    except KafkaException as error:
-        raise KafkaUnavailable(
-            f"Kafka does not answer: {error.args[0].str()}",
-            where=settings.kafka_bootstrap_servers,
-            do="check that it is up and TIDEMARK_KAFKA_BOOTSTRAP_SERVERS names it",
-        ) from None
-
-
-def _create(client: dict[str, Any], topic: str) -> None:
-    # The events are of 2013: a retention by time would delete them at once.
-    new = NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})
-    # Its answers end with it.
-    admin = AdminClient(client)
-    admin.create_topics([new])[topic].result(_FLUSH_S)

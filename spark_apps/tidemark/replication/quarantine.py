@@ -13,16 +13,15 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.kafka_journal.tables import JOURNAL_KEY
-from tidemark.kafka_journal.wire.shapes import DECODED, RECORDS
+from tidemark.kafka_journal.wire.shapes import DECODED, PLACE, RECORDS
 from tidemark.replication.kafka.topics import TopicPartition
-from tidemark.replication.shapes import HELD_FROM, PLACES
+from tidemark.replication.shapes import HELD_FROM
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 
 TABLE = "quarantined_record"
-_PLACE = ("topic", "partition", "offset")
-_STORED = (*_PLACE, "id", "timestamp", "key", "value", "headers")
+_STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
 
 
 class Quarantined(StrEnum):
@@ -52,10 +51,10 @@ def held_keys(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFram
     return held.groupBy(*JOURNAL_KEY).agg(F.min("offset").alias("held_from"))
 
 
-@shaped(returns=PLACES)
+@shaped(returns=PLACE)
 def skipped(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
     """Return the places of records that are passed over for good."""
-    return _read(run, partitions, Quarantined.SKIPPED, *PLACES)
+    return _read(run, partitions, Quarantined.SKIPPED, *PLACE)
 
 
 @shaped(returns=RECORDS)
@@ -75,7 +74,7 @@ def release(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
         skipped: the same of records that are passed over for good.
     """
     settings = run.settings
-    places = skipped.select(*_PLACE)
+    places = skipped.select(*PLACE)
     partitions = [
         TopicPartition(one["topic"], one["partition"])
         for one in places.select("topic", "partition").distinct().collect()
@@ -83,7 +82,7 @@ def release(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
     if partitions:
         also = ("cause", "run_id", "found_at")
         stored = _read(run, partitions, Quarantined.HELD, *_STORED, *also)
-        kept = stored.join(F.broadcast(places), list(_PLACE)).withColumns(
+        kept = stored.join(F.broadcast(places), list(PLACE)).withColumns(
             {
                 "journal_keyspace": F.lit(settings.kafka_journal_keyspace),
                 "state": F.lit(Quarantined.SKIPPED.value),
@@ -149,10 +148,10 @@ def write(
         state: theirs.
         run_id: id of the run.
     """
-    places = decoded.select(*_PLACE, "id", "cause")
-    rows = records.join(F.broadcast(places), list(_PLACE)).select(
+    places = decoded.select(*PLACE, "id", "cause")
+    rows = records.join(F.broadcast(places), list(PLACE)).select(
         F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
-        *_PLACE,
+        *PLACE,
         "id",
         F.lit(state.value).alias("state"),
         "cause",

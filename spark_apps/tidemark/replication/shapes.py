@@ -90,5 +90,3 @@ DELETIONS: Shape = {
 head goes."""
 HELD_FROM: Shape = {**JOURNAL_KEY, "held_from": "bigint"}
 """The offset of the first record of a key that is not replicated."""
-PLACES: Shape = {"topic": "string", "partition": "int", "offset": "bigint"}
-"""Where records stand."""

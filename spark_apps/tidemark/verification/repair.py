@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
-from tidemark.cassandra.schema import table
+from tidemark.cassandra.schema import create_own_tables, table
 from tidemark.context import Outcome, RunContext
 from tidemark.continuity.reading.inspection import kept_frames
 from tidemark.errors import InvalidInput
@@ -70,6 +70,7 @@ def run_repair(
     """
     settings = run.settings
     partitions = Topics(settings).partitions(topics)
+    create_own_tables(run.control, settings)
     resource = tables.lock_of(settings)
     return guarded_change(
         run,

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.reading.inspection import Keep, kept_frames
+from tidemark.continuity.shapes import FINDINGS
 from tidemark.errors import ValidationFailed
 from tidemark.inspection.kafka_journal import checks as of_tables
 from tidemark.inspection.kafka_journal import find as in_tables
@@ -41,12 +43,14 @@ def run_verify(run: RunContext, asked: Asked) -> Outcome:
         KafkaUnavailable: Kafka does not answer.
         SchemaMismatch: kafka-journal's tables are missing or of another shape.
     """
+    create_own_tables(run.control, run.settings)
     within = bounds(run, asked)
     if not within:
         return Outcome(RunState.NOTHING, lines=["nothing of it is replicated and still in Kafka"])
     with kept_frames() as keep:
         looked = looked_twice(run, keep, asked)
-        found = looked.findings
+        # The rows behind them may have columns by the names of evidence that mean something else.
+        found = looked.findings.select(*FINDINGS)
         topics = sorted({one.topic for one in within})
         if asked.is_whole:
             found = found.unionByName(_hidden(run, keep, topics))
@@ -78,10 +82,7 @@ def examples(findings: DataFrame) -> list[str]:
 def _hidden(run: RunContext, keep: Keep, topics: list[str]) -> DataFrame:
     found = in_tables.find(run, keep)
     is_hidden = F.col("check_name") == of_tables.HIDDEN_EVENTS
-    columns = ("time_bucket", *finding.KEY[1:], "expected", "detail")
-    return finding.with_evidence(
-        found.where(is_hidden & F.col("tag").isin(topics)).select(*columns)
-    )
+    return found.where(is_hidden & F.col("tag").isin(topics)).select(*FINDINGS)
 
 
 def _by_check(findings: DataFrame) -> Mapping[str, int]:

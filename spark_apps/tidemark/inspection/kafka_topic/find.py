@@ -29,7 +29,7 @@ from tidemark.kafka_journal.tables import (
     require_kafka_journal,
 )
 from tidemark.kafka_journal.wire.decode import decoded
-from tidemark.kafka_journal.wire.shapes import DECODED
+from tidemark.kafka_journal.wire.shapes import DECODED, PLACE
 from tidemark.partitioning import columns
 from tidemark.replication import quarantine
 from tidemark.replication.events import actions_of, journal_rows
@@ -180,7 +180,7 @@ def _records(run: RunContext, within: Mapping[TopicPartition, Bounds]) -> DataFr
     if holding:
         found = quarantine.passed(found, quarantine.held_keys(run, holding))
     skipped = quarantine.skipped(run, within)
-    return found.join(F.broadcast(skipped), ["topic", "partition", "offset"], "left_anti")
+    return found.join(F.broadcast(skipped), list(PLACE), "left_anti")
 
 
 def _replicated(rows: DataFrame, limits: DataFrame) -> DataFrame:

@@ -85,15 +85,14 @@ def journals(folded: DataFrame, actions: DataFrame, bounds: DataFrame) -> DataFr
         (F.max("last_purge").isNotNull() | (F.max("first") == 0)).alias("is_whole"),
         F.max(~is_done & (action != ActionType.APPEND.value)).alias("is_in_flight"),
     )
-    begins = F.col("first_nr") == 1
+    begins = (F.col("first_nr") == 1) & F.col("last_delete").isNull()
     deleted_since = F.col("last_delete") > F.col("first_append")
+    is_whole = F.col("is_whole") | F.coalesce(begins, F.lit(False))
     told = known.withColumns(
         {
             "has_append": F.col("last_append").isNotNull(),
-            "is_whole": F.col("is_whole")
-            | F.coalesce(begins & F.col("last_delete").isNull(), F.lit(False)),
-            "knows_delete_to": F.col("is_whole")
-            | F.coalesce(deleted_since, begins & F.col("last_delete").isNull(), F.lit(False)),
+            "is_whole": is_whole,
+            "knows_delete_to": is_whole | F.coalesce(deleted_since, F.lit(False)),
         }
     )
     heads = folded.select(*_JOURNAL, "partition", F.col("head").alias("said"))

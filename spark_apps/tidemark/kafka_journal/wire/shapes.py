@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tidemark.spark.shapes import Shape
 
-_PLACE: Shape = {"topic": "string", "partition": "int", "offset": "bigint"}
+PLACE: Shape = {"topic": "string", "partition": "int", "offset": "bigint"}
+"""Where a record stands."""
 RECORDS: Shape = {
-    **_PLACE,
+    **PLACE,
     "timestamp": "timestamp",
     "key": "binary",
     "value": "binary",
@@ -18,7 +19,7 @@ EVENT = (
     "payload_bin:binary>"
 )
 DECODED: Shape = {
-    **_PLACE,
+    **PLACE,
     "timestamp": "timestamp",
     "id": "string",
     "action": "string",

@@ -38,9 +38,7 @@ def records(spark: SparkSession, settings: Settings, spans: Spans) -> DataFrame:
     }
     found = spark.read.format("kafka").options(**options).load().select(*RECORDS)
     offsets = sum(end - first for first, end in spans.values())
-    return found.coalesce(
-        max(spark.sparkContext.defaultParallelism, offsets // _OFFSETS_OF_A_TASK, 1)
-    )
+    return found.coalesce(max(spark.sparkContext.defaultParallelism, offsets // _OFFSETS_OF_A_TASK))
 
 
 def _by_topic(values: Iterable[tuple[TopicPartition, int]]) -> dict[str, list[int]]:

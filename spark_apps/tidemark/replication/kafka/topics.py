@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.cimpl import NewTopic
 
 from tidemark.errors import InvalidInput, KafkaUnavailable
 from tidemark.settings import Settings
@@ -70,6 +71,16 @@ class Topics:
             for name in wanted
             for number in sorted(own[name].partitions)
         ]
+
+    def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Make a topic.
+
+        Raises:
+            KafkaUnavailable: Kafka does not answer, or refuses it.
+        """
+        new = NewTopic(topic, partitions, config=dict(config))
+        with self._in_one_line():
+            self._client.create_topics([new])[topic].result(self._timeout)
 
     def offsets(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Offsets]:
         """Return the offsets that partitions hold now.
