@@ -18,6 +18,11 @@ SHAPES = "__shapes__"
 F = TypeVar("F", bound=Callable[..., object])
 
 
+def ddl(shape: Shape) -> str:
+    """Return a shape as the schema of a frame that is made."""
+    return ", ".join(f"{name} {kind}" for name, kind in shape.items())
+
+
 @dataclass(frozen=True)
 class Shapes:
     """The shapes of the frames that a function takes, by parameter, and returns."""

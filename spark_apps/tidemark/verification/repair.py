@@ -46,9 +46,9 @@ class Mending:
 
     Attributes:
         compared: the comparison, of the journals in question.
-        found: the findings that are put right, as `topic`, `id`, `check_name`, `seq_nr`, `detail`.
-        heads: heads to be written, of shape CHANGED_HEADS; WRITE_TIME is null.
-        lost: findings of heads whose first records Kafka does not hold any more.
+        found: the findings that are put right, as `topic`, `id`, `check_name`, `seq_nr`.
+        heads: heads to be written, of shape CHANGED_HEADS but for their write time.
+        lost: the journals without a head whose first records Kafka does not hold any more.
     """
 
     compared: Compared
@@ -140,7 +140,6 @@ def _mending(run: RunContext, topics: Sequence[str], keys: Collection[str]) -> I
             *_JOURNAL,
             F.col("head").alias("before"),
             _mended_head().alias("head"),
-            F.lit(None).cast("bigint").alias(WRITE_TIME),
         )
         lost = journals.where(~is_told & F.col("said").isNotNull()).select(*_JOURNAL)
         yield Mending(compared, found, gateway.leaf(keep(heads)), gateway.leaf(keep(lost)))

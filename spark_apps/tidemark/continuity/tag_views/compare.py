@@ -26,7 +26,7 @@ from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import DELETED
 from tidemark.partitioning import columns
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ def _nothing(read: Keys) -> Compared:
     """Return the result of comparing no persistence id."""
     keys = Keys(**{field.name: getattr(read, field.name).limit(0) for field in fields(Keys)})
     spark, shapes = read.index.sparkSession, ({**FINDINGS, **EVIDENCE}, ABSENT)
-    schemas = [", ".join(f"{name} {kind}" for name, kind in shape.items()) for shape in shapes]
-    findings, absent = (local_rows(spark, [], schema) for schema in schemas)
+    findings, absent = (local_rows(spark, [], ddl(shape)) for shape in shapes)
     return Compared(keys, findings, KeptRows(keys.rows, keys.rows), absent)
 
 

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
-from tidemark.replication.kafka.topics import TopicPartition, Topics
+from tidemark.replication.kafka.topics import TopicPartition, Topics, placed
 from tidemark.replication.tables import pointers
 
-_OFFSETS = re.compile(r"(?P<topic>[^/:]+)/(?P<partition>\d+):(?P<first>\d+)-(?P<last>\d+)")
+_SPAN = re.compile(r"(\d+)-(\d+)")
 
 
 @dataclass(frozen=True)
@@ -30,15 +30,15 @@ class OffsetRange:
         Raises:
             InvalidInput: it is none.
         """
-        found = _OFFSETS.fullmatch(text)
-        if found is None or int(found["first"]) > int(found["last"]):
+        found = placed(text)
+        span = found and _SPAN.fullmatch(found[1])
+        if not found or not span or int(span[1]) > int(span[2]):
             raise InvalidInput(
                 f"{text} is no range of offsets",
                 where="--offsets",
                 do="write topic/partition:first-last, such as journal-orders/0:100-200",
             )
-        partition = TopicPartition(found["topic"], int(found["partition"]))
-        return cls(partition, int(found["first"]), int(found["last"]))
+        return cls(found[0], int(span[1]), int(span[2]))
 
 
 @dataclass(frozen=True)

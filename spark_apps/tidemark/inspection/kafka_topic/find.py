@@ -41,13 +41,11 @@ from tidemark.replication.shapes import HEADS, JOURNAL_ROWS
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 from tidemark.spark.ship_library import ship_library
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _SAME = ("check_name", "persistence_id", "tag", "number")
-_BOUNDS = ", ".join(f"{name} {kind}" for name, kind in BOUNDS.items())
-_HEADS = ", ".join(f"{name} {kind}" for name, kind in HEADS.items())
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def compared(
         found = found.join(F.broadcast(only.journals), list(_JOURNAL), "left_semi")
     actions = kept(actions_of(found))
     batch = batch_now(settings)
-    nothing = local_rows(spark, [], _HEADS)
+    nothing = local_rows(spark, [], ddl(HEADS))
     after = kept(folded(_replicated(actions, limits), nothing, batch))
     journals = kept(rules.journals(after, actions, limits))
     run.say("reading kafka-journal's tables")
@@ -167,7 +165,7 @@ def _limits(spark: SparkSession, within: Mapping[TopicPartition, Bounds]) -> Dat
             (one.topic, one.partition, found.first, found.last, found.pointer)
             for one, found in within.items()
         ],
-        _BOUNDS,
+        ddl(BOUNDS),
     )
 
 

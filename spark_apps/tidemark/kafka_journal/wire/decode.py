@@ -16,11 +16,11 @@ from pyspark.sql.pandas.functions import pandas_udf
 from tidemark.kafka_journal.wire import record, usual
 from tidemark.kafka_journal.wire.fields import Malformed
 from tidemark.kafka_journal.wire.shapes import DECODED, RECORDS
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 
 _OUTSIDE = ("topic", "partition", "offset", "timestamp")
 _CONTENT = {name: kind for name, kind in DECODED.items() if name not in _OUTSIDE}
-_STRUCT = ", ".join(f"{name} {kind}" for name, kind in _CONTENT.items())
+_STRUCT = ddl(_CONTENT)
 _NOTHING: dict[str, Any] = dict.fromkeys(_CONTENT)
 _READ = ("timestamp", "key", "value", "headers")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from confluent_kafka.cimpl import NewTopic
 from tidemark.errors import InvalidInput, KafkaUnavailable
 from tidemark.settings import Settings
 
+_PLACED = re.compile(r"(?P<topic>[^/:]+)/(?P<partition>\d+):(?P<rest>.+)")
+
 
 @dataclass(frozen=True, order=True)
 class TopicPartition:
@@ -29,6 +32,12 @@ class TopicPartition:
     def __str__(self) -> str:
         """Return `topic/partition`."""
         return f"{self.topic}/{self.partition}"
+
+
+def placed(text: str) -> tuple[TopicPartition, str] | None:
+    """Return the topic partition and the rest of `topic/partition:rest`; None of another text."""
+    found = _PLACED.fullmatch(text)
+    return found and (TopicPartition(found["topic"], int(found["partition"])), found["rest"])
 
 
 @dataclass(frozen=True)

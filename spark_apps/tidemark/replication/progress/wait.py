@@ -6,18 +6,16 @@ topics end stand for it, and nothing is written.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput
-from tidemark.replication.kafka.topics import TopicPartition, Topics
+from tidemark.replication.kafka.topics import TopicPartition, Topics, placed
 from tidemark.replication.tables import pointers
 from tidemark.settings import Settings
 
 _POLL_S = 2.0
-_OFFSET = re.compile(r"(?P<topic>[^/:]+)/(?P<partition>\d+):(?P<offset>\d+)")
 
 Targets = Mapping[TopicPartition, int]
 """The offset that the pointer of each topic partition has to reach."""
@@ -31,14 +29,15 @@ def parse(texts: Iterable[str]) -> Targets:
     """
     targets = {}
     for text in texts:
-        found = _OFFSET.fullmatch(text)
-        if found is None:
+        found = placed(text)
+        if found is None or not found[1].isdecimal():
             raise InvalidInput(
                 f"{text} is no offset",
                 where="--offset",
                 do="write topic/partition:offset, such as journal-orders/0:4711",
             )
-        targets[TopicPartition(found["topic"], int(found["partition"]))] = int(found["offset"])
+        partition, offset = found
+        targets[partition] = int(offset)
     return targets
 
 

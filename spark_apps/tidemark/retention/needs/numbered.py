@@ -20,7 +20,7 @@ from tidemark.retention.needs import shapes
 from tidemark.retention.needs.consumers import Consumer
 from tidemark.retention.needs.readers import Reader
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.shapes import shaped
+from tidemark.spark.shapes import ddl, shaped
 
 
 @shaped(index=PLACED_EVENTS, returns=shapes.FIRSTS)
@@ -96,8 +96,7 @@ def of_ids(readers: Sequence[Reader], ids: DataFrame) -> DataFrame:
         )
         for reader in readers
     ]
-    schema = ", ".join(f"{name} {kind}" for name, kind in shapes.EVENT_NEEDS.items())
-    return local_rows(ids.sparkSession, rows, schema).join(
+    return local_rows(ids.sparkSession, rows, ddl(shapes.EVENT_NEEDS)).join(
         ids, on="persistence_id", how="left_semi"
     )
 

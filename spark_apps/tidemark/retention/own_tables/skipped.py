@@ -32,7 +32,7 @@ from tidemark.retention.own_tables.old_rows import delete_keys, lock_of
 from tidemark.retention.own_tables.traces import without_trace
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.shapes import Shape, shaped
+from tidemark.spark.shapes import Shape, ddl, shaped
 
 _KEY = ("projection", "persistence_id", "tag", "first_number")
 _SERIES = ["persistence_id", "tag"]
@@ -108,8 +108,7 @@ def _of_nobody(
     run: RunContext, definition: Definition, old: Sequence[tuple[object, ...]]
 ) -> list[tuple[object, ...]]:
     """Return persistence id, tag and first number of the skips that can be met no more."""
-    schema = ", ".join(f"{name} {kind}" for name, kind in SKIPS.items())
-    skips = local_rows(run.spark, list(old), schema)
+    skips = local_rows(run.spark, list(old), ddl(SKIPS))
     ids = skips.select("persistence_id").distinct().localCheckpoint()
     source = definition.source
     topic = source.topic if isinstance(source, KafkaJournal) else None
