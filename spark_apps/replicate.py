@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,6 +13,8 @@ from tidemark.application.cli import Job
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.inspection.kafka_topic.asked import Asked, OffsetRange
+from tidemark.replication import mend as mending
+from tidemark.replication.kafka.topics import Topics
 from tidemark.replication.progress import wait as waiting
 from tidemark.replication.replay import Choice, run_replay
 from tidemark.replication.run import APPLICATION, run_replicate
@@ -28,6 +31,11 @@ Topic = Annotated[
         help="Only this topic; can be repeated.",
         show_default="all with the prefix",
     ),
+]
+
+Key = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="ID", help="Only this key; can be repeated.", show_default="all"),
 ]
 
 
@@ -52,12 +60,7 @@ def main(
 
 def replay(
     topic: Topic = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--key", metavar="ID", help="Only this key; can be repeated.", show_default="all held"
-        ),
-    ] = None,
+    key: Key = None,
     skip: Annotated[
         list[int] | None,
         typer.Option(
@@ -72,6 +75,32 @@ def replay(
     """Replicate records that were held, in their order, up to the next that cannot be read."""
     choice = Choice(tuple(topic or ()), tuple(key or ()), tuple(skip or ()))
     return Job(lambda run: run_replay(run, choice, do=apply), dry_run=not apply)
+
+
+def held(topic: Topic = None, key: Key = None) -> None:
+    """Print the held records that cannot be read, one JSON object a line, to be edited for mend.
+
+    Bytes that are no text are in base64, as `value_base64`.
+    """
+    settings = Settings.load()
+    partitions = Topics(settings).partitions(topic or ())
+    with Control(settings) as control:
+        for record in mending.held(control, settings, partitions, key or ()):
+            typer.echo(record.model_dump_json(exclude_none=True))
+
+
+def mend(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Edited lines of `held`.", show_default=False)
+    ],
+    apply: cli.Apply = False,
+) -> Job:
+    """Give held records another content, with which replay replicates them.
+
+    Only what differs is mended, and only if it can be read. Kafka keeps what was written; the new
+    content stays in the table quarantined_record, beside the old one.
+    """
+    return Job(lambda run: mending.run_mend(run, mending.parse(file), do=apply), dry_run=not apply)
 
 
 def verify(
@@ -116,10 +145,7 @@ def verify(
 
 def repair(
     topic: Topic = None,
-    key: Annotated[
-        list[str] | None,
-        typer.Option("--key", metavar="ID", help="Only this key; can be repeated."),
-    ] = None,
+    key: Key = None,
     apply: cli.Apply = False,
 ) -> Job:
     """Write what verify misses anew from Kafka, and delete events that Kafka does not know."""
@@ -174,9 +200,11 @@ def wait(
 if __name__ == "__main__":
     cli.group(
         APPLICATION,
-        {"replay": replay, "verify": verify, "repair": repair},
+        {"replay": replay, "mend": mend, "verify": verify, "repair": repair},
         examples={
             "": ["--dry-run", "", "--topic journal-orders", "verify", "repair", "wait", "replay"],
+            "held": ["", "--key order-17 > held.jsonl"],
+            "mend": ["held.jsonl", "held.jsonl --apply"],
             "replay": ["", "--key order-17 --apply", "--key order-17 --skip 4711 --apply"],
             "verify": [
                 "",
@@ -186,6 +214,6 @@ if __name__ == "__main__":
             "wait": ["", "--topic journal-orders --timeout 600", "--offset journal-orders/0:4711"],
             "repair": ["", "--key order-17 --apply", "--apply"],
         },
-        tools={"wait": wait},
+        tools={"wait": wait, "held": held},
         default=main,
     )

@@ -77,6 +77,8 @@ class Seam(Enum):
     # replicate
     RANGES_STARTED = "tidemark.replication.ranges:Ranges.start"
     RECORDS_QUARANTINED = "tidemark.replication.quarantine:write"
+    MENDED_RECORDS_KEPT = "tidemark.replication.quarantine:keep"
+    RECORDS_RELEASED = "tidemark.replication.quarantine:release"
     DELETIONS_NOTED = "tidemark.replication.tables.deletions:Notes.note"
     PURGED_HEADS_MARKED = "tidemark.replication.tables.deletions:mark_heads"
     REPLICATED_EVENTS_DELETED = "tidemark.replication.tables.deletions:delete_events"

@@ -163,7 +163,7 @@ def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path:
     for (topic, partition), times in ended.items():
         for number, at in enumerate(times):
             key = {"journal_keyspace": "k", "topic": topic, "partition": partition}
-            own = {"first_offset": number * 10, "finished_at": at}
+            own = {"number": number * 10, "finished_at": at}
             put(journal, "offset_range", {**key, **own})
     assert journal.run("purge").report["counts"]["offset_ranges_deleted"] == 0
     assert len(journal.own_rows("offset_range")) == 11
@@ -171,7 +171,7 @@ def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path:
     assert result.report["counts"]["offset_ranges_deleted"] == 5, result.stderr
     left: dict[tuple[str, int], list[int]] = {}
     for row in journal.own_rows("offset_range"):
-        left.setdefault((row["topic"], row["partition"]), []).append(row["first_offset"])
+        left.setdefault((row["topic"], row["partition"]), []).append(row["number"])
     assert left == {
         ("all old", 0): [20],
         ("all old", 1): [30, 20, 10],

@@ -7,14 +7,12 @@ gets of a well-behaved journal what it would get if all were replicated.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import date, timedelta
-from typing import Any
-from unittest.mock import patch
 
 import pytest
 
+from tests.faults.dying import Died, dying_after
 from tests.faults.seams import Seam
 from tests.integration.kafka_reader import Reader
 from tests.integration.kafka_topic import Topic
@@ -41,28 +39,6 @@ PARTITIONS = 2
 SIZE = 3
 SEEDS = 60
 SAMPLE = 1
-
-
-class Died(BaseException):
-    """The end of a run that is killed; nothing of the application catches it."""
-
-
-@contextmanager
-def dying_after(seam: Seam, calls: int) -> Iterator[None]:
-    """Let the run die after a seam was passed so often."""
-    owner, name = seam.place()
-    function = getattr(owner, name)
-    left = [calls]
-
-    def and_die(*args: Any, **kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        left[0] -= 1
-        if not left[0]:
-            raise Died
-        return result
-
-    with patch.object(owner, name, and_die):
-        yield
 
 
 class Writers:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.dying import Died, dying_after
 from tests.faults.seams import Seam
 from tests.integration.kafka_topic import Topic
 from tests.integration.support import Journal, Result
@@ -198,6 +199,28 @@ def test_a_pointer_beyond_the_end_of_the_topic_is_refused(tenant: Journal, topic
     tenant.insert("pointer2", [{"topic": topic.name, "partition": 0, "offset": 7}])
     line = refused(tenant.run("replicate"))
     assert "the pointer is 7, and the topic ends before offset 1: it is another" in line
+
+
+def test_a_keyspace_that_was_emptied_is_filled_anew_whatever_has_died_before(
+    tenant: Journal, topic: Topic
+) -> None:
+    topic.append("a", [1])
+    topic.flush()
+    done(tenant.run("replicate"))
+    topic.append("a", [2])
+    topic.flush()
+    with dying_after(Seam.REPLICATED_EVENTS_WRITTEN, 1), pytest.raises(Died):
+        tenant.run("replicate", LOCK_TTL="2")
+    for name in ("journal", "metajournal", "pointer2"):
+        tenant.control.execute_ddl(f"TRUNCATE {table(tenant.keyspace, name)}")
+    done(tenant.run("replicate"))
+    assert [event[2] for event in events(tenant)] == [1, 2]
+    topic.append("a", [3])
+    topic.flush()
+    with dying_after(Seam.REPLICATED_EVENTS_WRITTEN, 1), pytest.raises(Died):
+        tenant.run("replicate", LOCK_TTL="2")
+    done(tenant.run("replicate"))
+    assert pointers(tenant) == {0: 2}
 
 
 def test_keys_that_have_come_from_another_partition_are_refused(

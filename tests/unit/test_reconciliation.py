@@ -479,7 +479,9 @@ def test_whatever_validate_finds_check_finds(
 
 
 def _is_progress_of(fact: dict[str, str], tags: set[str]) -> bool:
-    return fact["check_name"].startswith("progress_") and fact["tag"] in tags
+    name = fact["check_name"]
+    is_of = name.startswith("progress_") or name == checks.TAG_PID_SEQUENCE_NR_LOST_TAIL
+    return is_of and fact["tag"] in tags
 
 
 def _is_number_of(fact: dict[str, str], series: set[tuple[str, str]]) -> bool:

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemark import clock
 from tidemark.replication.fold import Batch
 from tidemark.replication.kafka.topics import Offsets, TopicPartition
-from tidemark.replication.plan import Position, cut
+from tidemark.replication.plan import Position, cut, write_time_base
 from tidemark.replication.ranges import Entry, Range
 
 ONE = TopicPartition("journal", 3)
@@ -20,7 +21,7 @@ BATCH = Batch(datetime(2024, 3, 1, tzinfo=UTC), "UTC", 10)
 def position(
     pointer: int | None, first: int, end: int, begun: tuple[int, int] | None = None
 ) -> Position:
-    newest = None if begun is None else Entry(Range(ONE, *begun, BATCH, 0, 1), False)
+    newest = None if begun is None else Entry(Range(ONE, 1, *begun, BATCH, 0, 1), False)
     return Position(ONE, pointer, Offsets(first, end), newest)
 
 
@@ -50,9 +51,23 @@ def test_what_does_not_go_on_is_refused_with_the_offsets(found: Position, text: 
     assert "(journal/3)" in str(problem)
 
 
+def test_without_a_pointer_a_partition_begins_anew_whatever_was_begun() -> None:
+    found = position(None, 0, 9, (5, 9))
+    assert (found.problem(), found.next) == (None, 0)
+
+
 @pytest.mark.parametrize("pointer", [4, 8])
 def test_a_range_that_was_begun_is_done_again_or_only_lacks_its_end(pointer: int) -> None:
     assert position(pointer, 0, 9, (5, 9)).problem() is None
+
+
+def test_write_times_are_behind_all_that_was_written_wherever_offsets_begin_anew() -> None:
+    ahead = clock.now_micros() + 60_000_000
+    last = Range(ONE, 1, 500, 600, BATCH, ahead, 1)
+    for first in (0, 550, 600):
+        assert write_time_base(first, last.last_write_time, None) + first > ahead + 599
+        assert write_time_base(first, None, ahead) + first > ahead
+    assert write_time_base(7, None, None) + 7 < ahead
 
 
 @given(

@@ -50,14 +50,14 @@ class Order:
         pinned: the ranges of these spans, if a run has begun them.
         batch: how their actions are folded.
         known: the pointers before.
-        bases: the write time base of the last range of each partition that had one.
+        last: the last range of each partition that had one.
     """
 
     spans: Spans
     pinned: Sequence[Range]
     batch: Batch
     known: Pointers
-    bases: Mapping[TopicPartition, int]
+    last: Mapping[TopicPartition, Range]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
     """
     ship_library(run.spark)
     raw = records(run.spark, run.settings, order.spans)
+    raw = quarantine.with_mended(run, raw, list(order.spans))
     with _kafka_in_one_line(run, order), kept(decoded(raw)) as found:
         told = _summary(found)
         poison = []
@@ -189,16 +190,13 @@ def _place(partition: TopicPartition) -> tuple[str, int]:
 
 def _pinned(order: Order, newest: WriteTimes) -> list[Range]:
     """Return the ranges of a batch, each with write times behind all that is written."""
-    return [
-        Range(
-            one,
-            first,
-            end,
-            order.batch,
-            write_time_base(first, order.bases.get(one, 0), newest.get(one, 0)),
-        )
-        for one, (first, end) in order.spans.items()
-    ]
+    ranges = []
+    for one, (first, end) in order.spans.items():
+        last = order.last.get(one)
+        number, written = (1, None) if last is None else (last.number + 1, last.last_write_time)
+        base = write_time_base(first, written, newest.get(one))
+        ranges.append(Range(one, number, first, end, order.batch, base))
+    return ranges
 
 
 def _move_pointers(run: RunContext, order: Order, ranges: Sequence[Range]) -> None:

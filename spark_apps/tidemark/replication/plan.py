@@ -50,6 +50,9 @@ class Position:
     def problem(self) -> TopicMoved | None:
         """Return why the partition cannot go on, if it cannot."""
         begun = self.unfinished
+        if self.pointer is None:
+            # By now, or from the start: somebody wants it to begin anew.
+            return None
         if begun is not None and self.next not in (begun.first, begun.end):
             return TopicMoved(
                 f"the pointer is {self.pointer}, and a run that was not ended has begun"
@@ -57,15 +60,13 @@ class Position:
                 where=str(self.partition),
                 do="let only one of them write this keyspace",
             )
-        if self.pointer is None:
-            return None
         if self.next > self.held.end:
             return TopicMoved(
                 f"the pointer is {self.pointer}, and the topic ends before offset {self.held.end}:"
                 " it is another topic of that name, or its end was lost",
                 where=str(self.partition),
-                do="nothing of it was read; replicate it into another keyspace, or delete the row"
-                " in pointer2 to begin anew",
+                do="nothing of it was read; replicate it into another keyspace, or empty journal,"
+                " metajournal and pointer2 to begin anew",
             )
         if self.next < self.held.first:
             return TopicMoved(
@@ -103,15 +104,15 @@ def batch_now(settings: Settings) -> Batch:
     return Batch(at, settings.kafka_journal_zone, settings.kafka_journal_segment_size)
 
 
-def write_time_base(first: int, before: int, newest: int) -> int:
+def write_time_base(first: int, *write_times: int | None) -> int:
     """Return what offsets from `first` on are added to for write times behind all that is written.
 
     Args:
         first: the first offset.
-        before: the base of the range before, 0 if there is none.
-        newest: the newest write time of the heads that may change, 0 if there is none.
+        write_times: those of the range before and of the heads that may change, if there are any.
     """
-    return max(clock.now_micros() - first, before + 1, newest + 1 - first)
+    behind = [time + 1 for time in write_times if time is not None]
+    return max([clock.now_micros(), *behind]) - first
 
 
 def alike(ranges: Iterable[Range]) -> list[Sequence[Range]]:

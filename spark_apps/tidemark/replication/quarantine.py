@@ -22,22 +22,34 @@ from tidemark.spark.shapes import shaped
 
 TABLE = "quarantined_record"
 _STORED = (*PLACE, "id", "timestamp", "key", "value", "headers")
+_MENDED = ("mended_value", "mended_headers")
 
 
 class Quarantined(StrEnum):
-    """What becomes of a record in quarantine: HELD ones wait for `replay`, with all behind them."""
+    """What becomes of a record in quarantine.
+
+    HELD ones wait for `replay`, with all behind them. SKIPPED ones are passed over for good. MENDED
+    ones are replicated with the content that `mend` gave them.
+    """
 
     HELD = "held"
     SKIPPED = "skipped"
+    MENDED = "mended"
 
 
 def holding(run: RunContext, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
     """Return the partitions of which a key is held."""
+    return _with_any(run, partitions, Quarantined.HELD)
+
+
+def _with_any(
+    run: RunContext, partitions: Sequence[TopicPartition], state: Quarantined
+) -> list[TopicPartition]:
     found = run.control.execute_many(
         f"SELECT id FROM {table(run.settings.keyspace, TABLE)} WHERE journal_keyspace = ?"
         " AND topic = ? AND partition = ? AND state = ? LIMIT 1",
         [
-            (run.settings.kafka_journal_keyspace, one.topic, one.partition, Quarantined.HELD)
+            (run.settings.kafka_journal_keyspace, one.topic, one.partition, state)
             for one in partitions
         ],
     )
@@ -59,43 +71,82 @@ def skipped(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
 
 @shaped(returns=RECORDS)
 def held_records(run: RunContext, partitions: Iterable[TopicPartition]) -> DataFrame:
-    """Return all held records as they stood in Kafka, and their keys as `id`."""
-    stored = _read(run, partitions, Quarantined.HELD, *_STORED)
-    headers = F.from_json("headers", RECORDS["headers"])
-    return stored.withColumn("headers", headers).select(*RECORDS, "id")
+    """Return all held records, and their keys as `id`; mended ones with their new content."""
+    return _content(_read(run, partitions, Quarantined.HELD, *_STORED, *_MENDED))
 
 
-def release(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
-    """Take records out of quarantine; skipped ones stay there as such.
+@shaped(records=RECORDS, returns=RECORDS)
+def with_mended(
+    run: RunContext, records: DataFrame, partitions: Sequence[TopicPartition]
+) -> DataFrame:
+    """Return records as they are replicated: those that were mended with their new content.
 
     Args:
         run: the context of the run.
-        replayed: topic, partition, id and offset of records that are replicated by now.
+        records: as they stand in Kafka.
+        partitions: all that they are of.
+    """
+    mended = _with_any(run, partitions, Quarantined.MENDED)
+    if not mended:
+        return records
+    stored = _content(_read(run, mended, Quarantined.MENDED, *_STORED, *_MENDED))
+    new = F.broadcast(stored.select(*PLACE, F.struct("value", "headers").alias("mended")))
+    told = records.join(new, list(PLACE), "left")
+    is_mended = F.col("mended").isNotNull()
+    content = {
+        name: F.when(is_mended, F.col("mended")[name]).otherwise(F.col(name))
+        for name in ("value", "headers")
+    }
+    return told.withColumns(content).select(*RECORDS)
+
+
+def _content(stored: DataFrame) -> DataFrame:
+    is_mended = F.col("mended_headers").isNotNull()
+    headers = F.when(is_mended, F.col("mended_headers")).otherwise(F.col("headers"))
+    return stored.select(
+        *(name for name in RECORDS if name not in ("value", "headers")),
+        F.when(is_mended, F.col("mended_value")).otherwise(F.col("value")).alias("value"),
+        F.from_json(headers, RECORDS["headers"]).alias("headers"),
+        "id",
+    )
+
+
+def keep(run: RunContext, replayed: DataFrame, skipped: DataFrame) -> None:
+    """Keep held records that leave for the evidence: skipped ones, and replayed ones if mended.
+
+    Args:
+        run: the context of the run.
+        replayed: topic, partition and offset of records that are replicated by now.
         skipped: the same of records that are passed over for good.
     """
     settings = run.settings
-    places = skipped.select(*PLACE)
+    states = replayed.select(*PLACE, F.lit(Quarantined.MENDED.value).alias("state")).unionByName(
+        skipped.select(*PLACE, F.lit(Quarantined.SKIPPED.value).alias("state"))
+    )
     partitions = [
         TopicPartition(one["topic"], one["partition"])
-        for one in places.select("topic", "partition").distinct().collect()
+        for one in states.select("topic", "partition").distinct().collect()
     ]
-    if partitions:
-        also = ("cause", "run_id", "found_at")
-        stored = _read(run, partitions, Quarantined.HELD, *_STORED, *also)
-        kept = stored.join(F.broadcast(places), list(PLACE)).withColumns(
-            {
-                "journal_keyspace": F.lit(settings.kafka_journal_keyspace),
-                "state": F.lit(Quarantined.SKIPPED.value),
-            }
-        )
-        connector.write(kept, settings.keyspace, TABLE)
-    keys = replayed.unionByName(skipped).select(
-        F.lit(settings.kafka_journal_keyspace).alias("journal_keyspace"),
+    also = ("cause", "run_id", "found_at", *_MENDED)
+    stored = _read(run, partitions, Quarantined.HELD, *_STORED, *also)
+    is_skipped = F.col("state") == Quarantined.SKIPPED.value
+    kept = (
+        stored.join(states, list(PLACE))
+        .where(is_skipped | F.col("mended_headers").isNotNull())
+        .withColumn("journal_keyspace", F.lit(settings.kafka_journal_keyspace))
+    )
+    connector.write(kept, settings.keyspace, TABLE)
+
+
+def release(run: RunContext, records: DataFrame) -> None:
+    """Delete held records, given by topic, partition, id and offset."""
+    keys = records.select(
+        F.lit(run.settings.kafka_journal_keyspace).alias("journal_keyspace"),
         *("topic", "partition"),
         F.lit(Quarantined.HELD.value).alias("state"),
         *("id", "offset"),
     )
-    connector.delete(keys, settings.keyspace, TABLE)
+    connector.delete(keys, run.settings.keyspace, TABLE)
 
 
 def _read(

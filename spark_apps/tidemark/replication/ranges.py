@@ -1,5 +1,7 @@
 """The ledger of replicate: ranges of offsets, one after the other, of each topic partition.
 
+They are numbered, since offsets begin anew where somebody sets a pointer back.
+
 A range is pinned before anything of it is written, and a run after a crash does the same range in
 the same way. Its `attempt` is the fencing number, as in the ledger of pieces.
 """
@@ -28,6 +30,7 @@ class Range:
 
     Attributes:
         partition: of which topic partition.
+        number: its place among the ranges of the partition, from 1.
         first: the first offset.
         end: the offset behind the last one.
         batch: how its actions are folded.
@@ -36,11 +39,17 @@ class Range:
     """
 
     partition: TopicPartition
+    number: int
     first: int
     end: int
     batch: Batch
     write_time_base: int
     attempt: int = 0
+
+    @property
+    def last_write_time(self) -> int:
+        """Return the newest write time of what it writes."""
+        return self.write_time_base + self.end - 1
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class Ranges:
         """Read the newest range of each partition that has one."""
         wanted = list(partitions)
         found = self._run.control.execute_many(
-            f"SELECT first_offset, end_offset, state, attempt, at, zone, segment_size,"
+            f"SELECT number, first_offset, end_offset, state, attempt, at, zone, segment_size,"
             f" write_time_base FROM {self._table}"
             " WHERE journal_keyspace = ? AND topic = ? AND partition = ? LIMIT 1",
             [tuple(self._key(one).values()) for one in wanted],
@@ -72,6 +81,7 @@ class Ranges:
             one: Entry(
                 Range(
                     one,
+                    row["number"],
                     row["first_offset"],
                     row["end_offset"],
                     Batch(row["at"].replace(tzinfo=UTC), row["zone"], row["segment_size"]),
@@ -114,6 +124,7 @@ class Ranges:
             self._change(one, values, {"attempt": one.attempt})
             return begun
         fixed = {
+            "first_offset": one.first,
             "end_offset": one.end,
             "at": one.batch.at,
             "zone": one.batch.zone,
@@ -126,7 +137,7 @@ class Ranges:
     def _change(
         self, one: Range, values: Mapping[str, object], expected: Mapping[str, object] | None
     ) -> None:
-        key = {**self._key(one.partition), "first_offset": one.first}
+        key = {**self._key(one.partition), "number": one.number}
         if not conditional.compare_and_set(
             self._run.control, self._table, key, values, expected=expected
         ):

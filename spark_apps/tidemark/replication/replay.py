@@ -170,8 +170,8 @@ def _apply(
     counts: Mapping[str, int],
     ensure_locked: EnsureLocked,
 ) -> Mapping[str, int]:
-    bases = {
-        one: entry.range.write_time_base for one, entry in Ranges(run).newest(partitions).items()
+    last = {
+        one: entry.range.last_write_time for one, entry in Ranges(run).newest(partitions).items()
     }
     with _held(run, partitions, choice) as held:
         lowest = held.groupBy("topic", "partition").agg(F.min("offset").alias("first")).collect()
@@ -179,7 +179,7 @@ def _apply(
 
         def begin(newest: WriteTimes) -> WriteTimes:
             return {
-                one: write_time_base(first, bases.get(one, 0), newest.get(one, 0))
+                one: write_time_base(first, last.get(one), newest.get(one))
                 for one, first in firsts.items()
             }
 
@@ -187,5 +187,6 @@ def _apply(
         apply(run, held.where(F.col("becomes") == "replayed"), batch, notes, begin, ensure_locked)
         ensure_locked()
         replayed, skipped = (held.where(F.col("becomes") == name) for name in _LEAVING)
-        quarantine.release(run, replayed, skipped)
+        quarantine.keep(run, replayed, skipped)
+        quarantine.release(run, replayed.unionByName(skipped))
     return counts

@@ -100,26 +100,24 @@ def _replicate(
     able = [one for one in positions if one.partition not in problems]
     starts = {one.partition: one.next for one in able}
     known = {one.partition: one.pointer for one in able if one.pointer is not None}
-    bases = {one.partition: one.newest.range.write_time_base for one in able if one.newest}
+    last = {one.partition: one.newest.range for one in able if one.newest}
     begun = [one.unfinished for one in able if one.unfinished is not None]
     _end(run, [one for one in begun if starts[one.partition] == one.end])
     for ranges in alike(one for one in begun if starts[one.partition] == one.first):
         begun_spans = {one.partition: (one.first, one.end) for one in ranges}
         run.say(f"ending {len(ranges)} ranges of offsets that an earlier run has begun")
         done = replicate(
-            run, Order(begun_spans, ranges, ranges[0].batch, known, bases), ensure_locked
+            run, Order(begun_spans, ranges, ranges[0].batch, known, last), ensure_locked
         )
         progress.add(done)
-        _move(done, starts, known, bases)
+        _move(done, starts, known, last)
     ends = {one.partition: one.held.end for one in able}
     while spans := cut(starts, ends, run.settings.replicate_max_records):
         left = sum(end - starts[one] for one, end in ends.items())
         run.say(f"{left:,} offsets of {len(spans)} topic partitions are left")
-        done = replicate(
-            run, Order(spans, (), batch_now(run.settings), known, bases), ensure_locked
-        )
+        done = replicate(run, Order(spans, (), batch_now(run.settings), known, last), ensure_locked)
         progress.add(done)
-        _move(done, starts, known, bases)
+        _move(done, starts, known, last)
         # A partition that has not moved as far as it should has stopped for good.
         reached = {one.partition: one.end for one in done.ranges}
         for one, (first, end) in spans.items():
@@ -133,12 +131,12 @@ def _move(
     done: Replicated,
     starts: dict[TopicPartition, int],
     known: dict[TopicPartition, int],
-    bases: dict[TopicPartition, int],
+    last: dict[TopicPartition, Range],
 ) -> None:
     for one in done.ranges:
         starts[one.partition] = one.end
         known[one.partition] = one.end - 1
-        bases[one.partition] = one.write_time_base
+        last[one.partition] = one
 
 
 def _end(run: RunContext, ranges: Sequence[Range]) -> None:

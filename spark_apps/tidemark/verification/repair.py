@@ -194,7 +194,7 @@ def _of(events: DataFrame, wanted: DataFrame) -> DataFrame:
 def _write_time(run: RunContext, partitions: Sequence[TopicPartition], heads: DataFrame) -> int:
     """Return a write time (microseconds) behind all writes of the topic partitions."""
     newest = Ranges(run).newest(partitions).values()
-    of_ranges = [entry.range.write_time_base + entry.range.end for entry in newest]
+    of_ranges = [entry.range.last_write_time + 1 for entry in newest]
     [of_heads] = heads.agg(F.max("write_time").alias("newest")).collect()
     return max(clock.now_micros(), *of_ranges, (of_heads["newest"] or 0) + 1, 0)
 

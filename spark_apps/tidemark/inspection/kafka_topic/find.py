@@ -173,7 +173,8 @@ def _limits(spark: SparkSession, within: Mapping[TopicPartition, Bounds]) -> Dat
 def _records(run: RunContext, within: Mapping[TopicPartition, Bounds]) -> DataFrame:
     """Read the records up to the ends of the partitions, but for those in quarantine."""
     spans = {one: (found.first, found.end + 1) for one, found in within.items()}
-    found = decoded(records(run.spark, run.settings, spans))
+    stored = records(run.spark, run.settings, spans)
+    found = decoded(quarantine.with_mended(run, stored, list(within)))
     holding = quarantine.holding(run, list(within))
     if holding:
         found = quarantine.passed(found, quarantine.held_keys(run, holding))

@@ -26,7 +26,7 @@ def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
     """Plan the ranges below the oldest that ended in the last `keep_days` days, or the newest."""
     before = run.moment - timedelta(days=keep_days)
     rows = run.control.stream(
-        "SELECT journal_keyspace, topic, partition, first_offset, finished_at"
+        "SELECT journal_keyspace, topic, partition, number, finished_at"
         f" FROM {table(run.settings.keyspace, _TABLE)}",
         page=_PAGE,
     )
@@ -36,7 +36,7 @@ def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
     for row in rows:
         key = tuple(row[name] for name in _PARTITION)
         if key not in lowest_kept or not is_before(row["finished_at"], before):
-            lowest_kept[key] = row["first_offset"]
+            lowest_kept[key] = row["number"]
             # What lies between two that stay, stays.
             old[key] = 0
         else:
@@ -46,7 +46,7 @@ def plan_offset_ranges(run: RunContext, keep_days: int) -> TargetPlan:
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         ensure_locked()
-        store.delete(run.control, run.settings, _TABLE, _PARTITION, goes, below="first_offset")
+        store.delete(run.control, run.settings, _TABLE, _PARTITION, goes, below="number")
         return counts
 
     number = counted(counts["offset_ranges_deleted"], "range")
