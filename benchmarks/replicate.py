@@ -109,6 +109,8 @@ class Tenant:
             "kafka.bootstrap.servers": self.settings.kafka_bootstrap_servers,
             "topic": self.topic,
             "includeHeaders": "true",
+            # With several at once this client may put records of a new topic out of order for ever.
+            "kafka.max.in.flight.requests.per.connection": "1",
         }
         rows.write.format("kafka").options(**options).save()
 

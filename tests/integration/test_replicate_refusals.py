@@ -210,7 +210,7 @@ def test_a_keyspace_that_was_emptied_is_filled_anew_whatever_has_died_before(
     topic.append("a", [2])
     topic.flush()
     with dying_after(Seam.REPLICATED_EVENTS_WRITTEN, 1), pytest.raises(Died):
-        tenant.run("replicate", LOCK_TTL="2")
+        tenant.run("replicate")
     for name in ("journal", "metajournal", "pointer2"):
         tenant.control.execute_ddl(f"TRUNCATE {table(tenant.keyspace, name)}")
     done(tenant.run("replicate"))
@@ -218,7 +218,7 @@ def test_a_keyspace_that_was_emptied_is_filled_anew_whatever_has_died_before(
     topic.append("a", [3])
     topic.flush()
     with dying_after(Seam.REPLICATED_EVENTS_WRITTEN, 1), pytest.raises(Died):
-        tenant.run("replicate", LOCK_TTL="2")
+        tenant.run("replicate")
     done(tenant.run("replicate"))
     assert pointers(tenant) == {0: 2}
 
