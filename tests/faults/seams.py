@@ -90,6 +90,13 @@ class Seam(Enum):
     DELETIONS_FORGOTTEN = "tidemark.replication.tables.deletions:Notes.forget"
     POINTERS_WRITTEN = "tidemark.replication.tables.pointers:write"
     RANGE_FINISHED = "tidemark.replication.ranges:Ranges.finish"
+    # run-event-groups
+    GROUP_STATE_SET = "tidemark.event_groups.stream.store:Stream.set_state"
+    IMAGES_KEPT = "tidemark.event_groups.stream.store:Stream.keep_images"
+    EVENT_BEGUN = "tidemark.event_groups.stream.store:Stream.begin"
+    EVENT_ENDED = "tidemark.event_groups.stream.store:Stream.end"
+    STATEMENT_SENT = "tidemark.event_groups.execution.group:send"
+    ROW_RESTORED = "tidemark.event_groups.execution.before_image:Restoring.restore"
     # reconcile
     TABLE_EMPTIED = "tidemark.reconciliation.truncate:empty_table"
     SCANNING_DELETED = "tidemark.reconciliation.delete.store:delete_scanning"

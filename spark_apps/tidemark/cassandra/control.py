@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cassandra import ConsistencyLevel
+from cassandra import ConsistencyLevel, InvalidRequest
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
@@ -100,6 +100,21 @@ class Control:
         """
         with self._failures.in_one_line():
             return list(self._session.execute(self._prepare(cql), values))
+
+    def refusal(self, cql: str) -> str:
+        """Return why Cassandra refuses a statement of a user's; empty if it takes it."""
+        with self._failures.in_one_line():
+            try:
+                self._prepare(cql)
+            except InvalidRequest as error:
+                return str(error).rpartition("message=")[2].strip('"')
+        return ""
+
+    def execute_named(self, cql: str, values: Mapping[str, object], timeout: float) -> list[Row]:
+        """Run a user's statement with its parameters by name; it may be sent twice."""
+        with self._failures.in_one_line():
+            bound = self._prepare(cql).bind(dict(values))
+            return list(self._session.execute(bound, timeout=timeout))
 
     def stream(
         self, cql: str, values: Sequence[object] = (), *, page: int = _STREAMED

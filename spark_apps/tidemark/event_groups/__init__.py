@@ -1,0 +1,1 @@
+"""Event groups: statements over Cassandra that are executed as a whole, or rolled back."""

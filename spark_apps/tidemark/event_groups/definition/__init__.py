@@ -1,0 +1,1 @@
+"""What an event group says, and whether it can be executed."""

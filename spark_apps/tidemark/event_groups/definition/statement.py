@@ -1,0 +1,379 @@
+"""The statements of events: which table and rows they are about, and how they are sent.
+
+Only statements that write the same if they are sent twice are accepted, since a run after a crash
+sends them again: no conditions, counters, appends to lists, or functions of the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from tidemark.cassandra.schema import table as quoted
+
+WRITE_TIME = "tidemark_write_time"
+"""The parameter that a write gets: its timestamp in microseconds."""
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<quoted>\"(?:[^\"]|\"\")+\")|(?P<parameter>:[A-Za-z]\w*)"
+    r"|(?P<number>-?\d[\w.+-]*)|(?P<word>[A-Za-z]\w*)|(?P<sign><=|>=|!=|\+=|-=|[^\s\w'\"]))"
+)
+_NEVER_TWICE = frozenset(
+    {"now", "uuid", "currenttimestamp", "currentdate", "currenttime", "currenttimeuuid"}
+)
+
+
+class Kind(StrEnum):
+    """What a statement does."""
+
+    SELECT = "select"
+    INSERT = "insert"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Refused(ValueError):
+    """A statement that cannot be an event's: what is wrong, and what to do."""
+
+    def __init__(self, what: str, do: str) -> None:
+        super().__init__(what, do)
+        self.what, self.do = what, do
+
+
+@dataclass(frozen=True)
+class Token:
+    """A part of a statement; `kind` is the name of its group in the grammar."""
+
+    kind: str
+    text: str
+
+    def is_word(self, *words: str) -> bool:
+        """Tell whether it is one of these words of CQL."""
+        return self.kind == "word" and self.text.upper() in words
+
+    @property
+    def name(self) -> str:
+        """Return the identifier as Cassandra stores it."""
+        return self.text[1:-1] if self.kind == "quoted" else self.text.lower()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement of an event.
+
+    Attributes:
+        kind: what it does.
+        keyspace: of its table.
+        table: its table.
+        columns: the columns that an insert or update writes, or that a delete names.
+        key: the columns that conditions tie to one value each, with the tokens of the value; of an
+            insert all its columns.
+        is_range: whether it has conditions other than `column = value`.
+        where: its conditions as they are sent; empty of an insert.
+        may_leave_null: whether a column may be null behind it.
+        parameters: names of its parameters.
+        cql: the statement as it is sent, with a parameter `WRITE_TIME` if it writes.
+    """
+
+    kind: Kind
+    keyspace: str
+    table: str
+    columns: tuple[str, ...]
+    key: Mapping[str, tuple[Token, ...]]
+    is_range: bool
+    where: str
+    may_leave_null: bool
+    parameters: frozenset[str]
+    cql: str
+
+    @property
+    def name(self) -> str:
+        """Return `keyspace.table`."""
+        return f"{self.keyspace}.{self.table}"
+
+    @property
+    def quoted(self) -> str:
+        """Return the name of the table for CQL."""
+        return quoted(self.keyspace, self.table)
+
+    @property
+    def writes(self) -> bool:
+        """Return whether it writes."""
+        return self.kind is not Kind.SELECT
+
+
+def parse(text: str) -> Statement:
+    """Parse a statement.
+
+    Raises:
+        Refused: it is none that an event may have.
+    """
+    tokens = _tokens(text)
+    first = tokens[0].text.upper() if tokens else ""
+    if first not in ("SELECT", "INSERT", "UPDATE", "DELETE"):
+        raise Refused(f"{first or 'nothing'} is no statement of an event", _KINDS)
+    return _Parser(tokens).statement(Kind(first.lower()))
+
+
+_KINDS = "write a SELECT, INSERT, UPDATE or DELETE"
+
+
+def _tokens(text: str) -> list[Token]:
+    found, at = [], 0
+    stripped = text.rstrip().removesuffix(";").rstrip()
+    while at < len(stripped):
+        match = _TOKEN.match(stripped, at)
+        if match is None or match.lastgroup is None:
+            raise Refused(f"not CQL: {stripped[at : at + 20]!r}", "correct it")
+        found.append(Token(match.lastgroup, match[match.lastgroup]))
+        at = match.end()
+    for token in found:
+        if token.text in (";", "?"):
+            do = "write one statement" if token.text == ";" else "name it, such as `:id`"
+            raise Refused(f"there is a `{token.text}` in it", do)
+    return found
+
+
+class _Parser:
+    """Goes through the tokens of one statement."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens, self._at = tokens, 1
+        for token, behind in pairwise(tokens):
+            if token.kind == "word" and behind.text == "(" and token.name in _NEVER_TWICE:
+                raise Refused(
+                    f"{token.text}() is another value each time", "give the value as a parameter"
+                )
+
+    def statement(self, kind: Kind) -> Statement:
+        if kind is not Kind.SELECT:
+            self._require_plain()
+        parts = {
+            Kind.SELECT: self._select,
+            Kind.INSERT: self._insert,
+            Kind.UPDATE: self._update,
+            Kind.DELETE: self._delete,
+        }[kind]
+        return parts()
+
+    def _require_plain(self) -> None:
+        for token in self._tokens:
+            if token.is_word("IF"):
+                raise Refused("it has a condition IF", "select before it with `expect`")
+            if token.is_word("TIMESTAMP"):
+                raise Refused("it has a TIMESTAMP", "leave it out: its group has the write times")
+            if token.is_word("JSON"):
+                raise Refused("it has JSON", "name the columns")
+
+    def _select(self) -> Statement:
+        at = self._find("FROM")
+        if self._tokens[1].is_word("JSON", "DISTINCT"):
+            raise Refused(f"it selects {self._tokens[1].text}", "name the columns")
+        self._at = at + 1
+        keyspace, table = self._table()
+        head = ["SELECT", "JSON", *_sent(self._tokens[1:at]), "FROM", quoted(keyspace, table)]
+        rest = self._tokens[self._at :]
+        # A limit is no column's value, so that Cassandra does not convert it.
+        cut = next((n for n, one in enumerate(rest) if one.is_word("LIMIT", "PER")), len(rest))
+        if any(token.kind == "parameter" for token in rest[cut:]):
+            raise Refused("its limit is a parameter", "write a number")
+        return self._made(Kind.SELECT, keyspace, table, (), {}, True, "", [*head, *_sent(rest)])
+
+    def _insert(self) -> Statement:
+        self._expect("INTO")
+        keyspace, table = self._table()
+        names = [part[0].name for part in self._list() if len(part) == 1]
+        self._expect("VALUES")
+        values = self._list()
+        if len(names) != len(values):
+            raise Refused(f"it has {len(names)} columns and {len(values)} values", "correct it")
+        ttl = self._ttl()
+        self._require_end()
+        sent = [
+            *("INSERT INTO", quoted(keyspace, table), "(", ", ".join(map(_column, names)), ")"),
+            *("VALUES (", ", ".join(" ".join(_sent(value)) for value in values), ")"),
+            *("USING TIMESTAMP", f":{WRITE_TIME}", *(["AND", *ttl] if ttl else [])),
+        ]
+        key = dict(zip(names, map(tuple, values), strict=True))
+        return self._made(Kind.INSERT, keyspace, table, tuple(names), key, False, "", sent)
+
+    def _update(self) -> Statement:
+        keyspace, table = self._table()
+        ttl = self._ttl()
+        self._expect("SET")
+        where = self._find("WHERE")
+        names = []
+        sets = []
+        for part in _split(self._tokens[self._at : where], ","):
+            if len(part) < 3 or part[1].text != "=" or not _is_value(part[2:]):
+                raise Refused(
+                    f"`{' '.join(one.text for one in part)}` is not the same if it is sent twice",
+                    "write `column = value`",
+                )
+            names.append(part[0].name)
+            sets.append(f"{_column(part[0].name)} = {' '.join(_sent(part[2:]))}")
+        self._at = where + 1
+        key, is_range, conditions = self._conditions()
+        sent = [
+            *("UPDATE", quoted(keyspace, table), "USING TIMESTAMP", f":{WRITE_TIME}"),
+            *(["AND", *ttl] if ttl else []),
+            *("SET", ", ".join(sets), "WHERE", conditions),
+        ]
+        return self._made(
+            Kind.UPDATE, keyspace, table, tuple(names), key, is_range, conditions, sent
+        )
+
+    def _delete(self) -> Statement:
+        at = self._find("FROM")
+        parts = _split(self._tokens[1:at], ",") if at > 1 else []
+        if any(len(part) != 1 for part in parts):
+            raise Refused("it deletes a part of a column", "delete or update whole columns")
+        names = tuple(part[0].name for part in parts)
+        self._at = at + 1
+        keyspace, table = self._table()
+        self._expect("WHERE")
+        key, is_range, conditions = self._conditions()
+        sent = [
+            *("DELETE", ", ".join(map(_column, names)), "FROM", quoted(keyspace, table)),
+            *("USING TIMESTAMP", f":{WRITE_TIME}", "WHERE", conditions),
+        ]
+        return self._made(Kind.DELETE, keyspace, table, names, key, is_range, conditions, sent)
+
+    def _made(
+        self,
+        kind: Kind,
+        keyspace: str,
+        table: str,
+        columns: tuple[str, ...],
+        key: Mapping[str, tuple[Token, ...]],
+        is_range: bool,
+        where: str,
+        sent: Sequence[str],
+    ) -> Statement:
+        named = frozenset(token.text[1:] for token in self._tokens if token.kind == "parameter")
+        if WRITE_TIME in named:
+            raise Refused(f"it has a parameter {WRITE_TIME}", "give it another name")
+        leaves_null = any(token.is_word("DELETE", "NULL", "TTL") for token in self._tokens)
+        text = " ".join(part for part in sent if part)
+        return Statement(
+            kind, keyspace, table, columns, key, is_range, where, leaves_null, named, text
+        )
+
+    def _conditions(self) -> tuple[dict[str, tuple[Token, ...]], bool, str]:
+        key, is_range = {}, False
+        rest = self._tokens[self._at :]
+        for part in _split_words(rest, "AND"):
+            if len(part) > 2 and part[1].text == "=":
+                key[part[0].name] = tuple(part[2:])
+            else:
+                is_range = True
+        return key, is_range, " ".join(_sent(rest))
+
+    def _table(self) -> tuple[str, str]:
+        names = self._tokens[self._at : self._at + 3]
+        if len(names) < 3 or names[1].text != ".":
+            found = names[0].text if names else "nothing"
+            raise Refused(f"{found} is no table with its keyspace", "write keyspace.table")
+        self._at += 3
+        return names[0].name, names[2].name
+
+    def _ttl(self) -> list[str]:
+        if self._at >= len(self._tokens) or not self._tokens[self._at].is_word("USING"):
+            return []
+        self._at += 1
+        self._expect("TTL")
+        self._at += 1
+        value = self._tokens[self._at - 1 : self._at]
+        if not value or value[0].kind != "number":
+            raise Refused("its TTL is no number", "write the seconds")
+        return ["TTL", value[0].text]
+
+    def _list(self) -> list[list[Token]]:
+        if self._at >= len(self._tokens) or self._tokens[self._at].text != "(":
+            raise Refused("there is no list in brackets where one must be", "correct it")
+        depth, start = 0, self._at + 1
+        for place in range(self._at, len(self._tokens)):
+            depth += {"(": 1, ")": -1}.get(self._tokens[place].text, 0)
+            if not depth:
+                self._at = place + 1
+                return _split(self._tokens[start:place], ",")
+        raise Refused("a bracket is not closed", "correct it")
+
+    def _find(self, word: str) -> int:
+        for place in range(self._at, len(self._tokens)):
+            if self._tokens[place].is_word(word):
+                return place
+        raise Refused(f"it has no {word}", "correct it")
+
+    def _expect(self, word: str) -> None:
+        if self._at >= len(self._tokens) or not self._tokens[self._at].is_word(word):
+            raise Refused(f"it has no {word} where it must be", "correct it")
+        self._at += 1
+
+    def _require_end(self) -> None:
+        if self._at < len(self._tokens):
+            raise Refused(f"{self._tokens[self._at].text} is too much", "leave it out")
+
+
+def key_cql(statement: Statement, columns: Sequence[str]) -> str:
+    """Return conditions that are met by the rows of the statement's values of key columns."""
+    return " AND ".join(
+        f"{_column(name)} = {' '.join(_sent(statement.key[name]))}" for name in columns
+    )
+
+
+def _sent(tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield tokens as they are sent: parameters are JSON, which Cassandra converts."""
+    for token in tokens:
+        yield f"fromJson({token.text})" if token.kind == "parameter" else token.text
+
+
+def _is_value(tokens: Sequence[Token]) -> bool:
+    """Tell whether tokens are one literal, parameter or call, so that they name no column."""
+    first = tokens[0]
+    if len(tokens) == 1:
+        is_constant = first.is_word("NULL", "TRUE", "FALSE")
+        return first.kind in ("text", "number", "parameter") or is_constant
+    is_call = first.kind == "word" and tokens[1].text == "("
+    is_collection = first.text in ("{", "[", "(")
+    return (is_call or is_collection) and _closes_at_end(tokens, 1 if is_call else 0)
+
+
+def _closes_at_end(tokens: Sequence[Token], first: int) -> bool:
+    depth = 0
+    for place in range(first, len(tokens)):
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[place].text, 0)
+        if not depth:
+            return place == len(tokens) - 1
+    return False
+
+
+def _split(tokens: Sequence[Token], sign: str) -> list[list[Token]]:
+    """Split tokens at a sign that stands in no bracket."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.text, 0)
+        if token.text == sign and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if not all(parts):
+        raise Refused("a part between two commas is empty", "correct it")
+    return parts
+
+
+def _split_words(tokens: Sequence[Token], word: str) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.is_word(word):
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,179 @@
+"""What of a group only Cassandra can tell: tables and columns, and whether rows can be restored."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tidemark.cassandra.control import Control
+from tidemark.event_groups.definition.file import Definition, Fault, Place
+from tidemark.event_groups.definition.model import DeclaredRow
+from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.journal.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
+from tidemark.projection.definition import catalog
+from tidemark.settings import Settings
+
+_COMPENSATE = "write `rollback: none`, or `rollback: {statements: [...]}` of your own"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the cluster.
+
+    Attributes:
+        columns: CQL types by column; all of them.
+        partition_key: columns, in order.
+        clustering: columns, in order.
+        static: columns that a partition has once.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    partition_key: tuple[str, ...] = ()
+    clustering: tuple[str, ...] = ()
+    static: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Return the primary key."""
+        return (*self.partition_key, *self.clustering)
+
+    @property
+    def regular(self) -> tuple[str, ...]:
+        """Return the columns that are neither static nor of the key."""
+        return tuple(one for one in self.columns if one not in {*self.key, *self.static})
+
+    @classmethod
+    def read(cls, control: Control, keyspace: str, name: str) -> Table | None:
+        """Read what the cluster says; None if there is no such table."""
+        rows = control.execute(
+            "SELECT column_name, type, kind, position FROM system_schema.columns"
+            " WHERE keyspace_name = ? AND table_name = ?",
+            (keyspace, name),
+        )
+        if not rows:
+            return None
+        of_kind = {
+            kind: [
+                row["column_name"]
+                for row in sorted(rows, key=lambda row: row["position"])
+                if row["kind"] == kind
+            ]
+            for kind in ("partition_key", "clustering", "static")
+        }
+        return cls(
+            {row["column_name"]: row["type"] for row in rows},
+            tuple(of_kind["partition_key"]),
+            tuple(of_kind["clustering"]),
+            frozenset(of_kind["static"]),
+        )
+
+
+class _Check:
+    """Goes through the statements of a group."""
+
+    def __init__(self, control: Control, settings: Settings, fault: Fault) -> None:
+        self._control, self._fault = control, fault
+        self._owner = _owners(settings)
+        self._known: dict[str, Table] = {}
+
+    def table(self, name: str, at: Place) -> Table:
+        """Return a table by `keyspace.table`."""
+        if name not in self._known:
+            found = Table.read(self._control, *name.split("."))
+            if found is None:
+                do = "create it, or correct the name"
+                raise self._fault(f"there is no table {name}", do, *at)
+            self._known[name] = found
+        return self._known[name]
+
+    def statement(self, parsed: Statement, at: Place) -> Table:
+        """Check one statement; return its table."""
+        if parsed.writes and (owner := self._owner(parsed)):
+            do = "use the applications that write it"
+            raise self._fault(f"{parsed.name} belongs to {owner}", do, *at)
+        table = self.table(parsed.name, at)
+        for column in sorted({*parsed.columns, *parsed.key} - table.columns.keys()):
+            near = difflib.get_close_matches(column, table.columns, 1)
+            do = f"write {near[0]}" if near else "correct the name"
+            raise self._fault(f"{parsed.name} has no column {column}", do, *at)
+        if refusal := self._control.refusal(parsed.cql):
+            raise self._fault(f"Cassandra refuses it: {refusal}", "correct it", *at)
+        return table
+
+    def row(self, row: DeclaredRow, at: Place) -> None:
+        """Check that a declared row names its partition."""
+        table = self.table(row.table, (*at, "table"))
+        if not set(table.partition_key) <= row.key.keys() <= set(table.key):
+            what = f"the key of a row of {row.table} has {', '.join(row.key)}"
+            do = f"name {', '.join(table.partition_key)}, and clustering columns"
+            raise self._fault(what, do, *at, "key")
+
+
+def check(control: Control, settings: Settings, definition: Definition, fault: Fault) -> None:
+    """Check a group against the tables of the cluster.
+
+    Raises:
+        DefinitionError: a table or column is not there, belongs to Tidemark or to a projection, or
+            what an event does cannot be restored.
+    """
+    checks = _Check(control, settings, fault)
+    for place, event in enumerate(definition.group.events):
+        at: Place = ("events", place)
+        if event.name in definition.statements:
+            parsed = definition.statements[event.name]
+            table = checks.statement(parsed, (*at, "statement"))
+            if event.rollback == "restore" and (why := _cannot_restore(parsed, table)):
+                raise fault(why, _COMPENSATE, *at, "statement")
+        for number, back in enumerate(definition.compensations(event.name)):
+            checks.statement(back, (*at, "rollback", "statements", number, "statement"))
+    for place, row in enumerate(definition.group.rows):
+        checks.row(row, ("rows", place))
+
+
+def _cannot_restore(parsed: Statement, table: Table) -> str:
+    """Return why the rows cannot be put back as they were; empty if they can."""
+    if not parsed.writes:
+        return ""
+    touched = parsed.columns or table.regular
+    if parsed.kind is Kind.INSERT:
+        touched = tuple(name for name in parsed.columns if name not in table.key)
+    elif parsed.kind is Kind.UPDATE and (parsed.is_range or set(table.key) - parsed.key.keys()):
+        return "it updates rows that its conditions do not name by their whole key"
+    elif set(table.partition_key) - parsed.key.keys():
+        return "it deletes rows of partitions that its conditions do not name"
+    if table.static & {*touched} or (
+        table.static and parsed.kind is Kind.DELETE and parsed.key.keys() == {*table.partition_key}
+    ):
+        return f"{parsed.name} has static columns, which are not restored"
+    for name in touched:
+        kind = table.columns[name]
+        if kind == "counter" or kind.startswith(("list<", "set<", "map<")):
+            return f"the column {name} of {parsed.name} is a {kind}, which is not restored"
+    return ""
+
+
+def _owners(settings: Settings) -> Callable[[Statement], str]:
+    """Return what tells to whom a table belongs; empty if to nobody here."""
+    own = {
+        f"{settings.journal_keyspace}.{name}"
+        for name in (settings.events_by_tag_table, TAG_WRITE_PROGRESS, TAG_SCANNING)
+    } | {
+        f"{settings.kafka_journal_keyspace}.{name}"
+        for name in (
+            settings.kafka_journal_table,
+            settings.kafka_metajournal_table,
+            settings.kafka_pointer_table,
+        )
+    }
+    projected = {
+        one.target: one.name for one in catalog.load(settings.projections_dir) if one.table
+    }
+
+    def owner(parsed: Statement) -> str:
+        if parsed.keyspace == settings.keyspace or parsed.name in own:
+            return "Tidemark"
+        name = projected.get(parsed.name)
+        return f"the projection {name}" if name else ""
+
+    return owner

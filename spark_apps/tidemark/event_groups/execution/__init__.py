@@ -1,0 +1,1 @@
+"""The execution of groups: waves of statements, and the way back."""

@@ -1,0 +1,289 @@
+"""The rows of groups, their events and before-images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tidemark import clock
+from tidemark.cassandra import conditional
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Group
+
+_PAGE = 200
+
+
+class GroupState(StrEnum):
+    """How far a group is. `rollback-failed` holds the groups behind it that may touch its rows."""
+
+    SUBMITTED = "submitted"
+    RUNNING = "running"
+    ROLLING_BACK = "rolling-back"
+    DONE = "done"
+    PARTLY_DONE = "partly-done"
+    ROLLED_BACK = "rolled-back"
+    ROLLBACK_FAILED = "rollback-failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether no run goes on with it."""
+        return self in (
+            GroupState.DONE,
+            GroupState.PARTLY_DONE,
+            GroupState.ROLLED_BACK,
+            GroupState.CANCELLED,
+        )
+
+
+class EventState(StrEnum):
+    """How far an event is; one without a row is pending."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    ROLLED_BACK = "rolled-back"
+    ROLLBACK_FAILED = "rollback-failed"
+
+
+@dataclass(frozen=True)
+class StoredGroup:
+    """A group of the stream."""
+
+    id: str
+    sequence: int
+    state: GroupState
+    definition: Definition
+    reason: str
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """An event of a group; parameters and write time are None before it has begun."""
+
+    state: EventState = EventState.PENDING
+    parameters: Mapping[str, Any] | None = None
+    write_time: int | None = None
+    result: Sequence[Mapping[str, Any]] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A row before an event.
+
+    Attributes:
+        existed: whether there was one.
+        key: its primary key as JSON values by column; empty if it is that of the statement.
+        cells: by column the JSON of the value, its write time in microseconds and when it expires,
+            in milliseconds; null values have neither.
+    """
+
+    existed: bool
+    key: Mapping[str, str]
+    cells: Mapping[str, tuple[str, int | None, int | None]]
+
+
+def as_json(text: str) -> Any:
+    """Parse JSON; numbers stay as they are written, as texts, which Cassandra takes as well."""
+    return json.loads(text, parse_int=str, parse_float=str)
+
+
+class Stream:
+    """The groups of one stream."""
+
+    def __init__(self, run: RunContext, name: str) -> None:
+        """Bind to a run and the name of the stream."""
+        self._run, self.name = run, name
+        self._control = run.control
+        self._groups, self._order, self._events, self._images = (
+            table(run.settings.keyspace, one)
+            for one in ("event_group", "event_group_order", "group_event", "before_image")
+        )
+
+    def submit(self, definition: Definition) -> tuple[int, bool]:
+        """Append a group; return its sequence, and whether it is new.
+
+        A submission that died is ended by the same submission.
+
+        Raises:
+            InvalidInput: another group of that id is there.
+        """
+        name = definition.group.group
+        text = definition.group.model_dump_json(by_alias=True, exclude_unset=True)
+        key = {"stream": self.name, "id": name}
+        values = {
+            "state": GroupState.SUBMITTED,
+            "definition": text,
+            "run_id": self._run.run_id,
+            "submitted_at": clock.now(),
+        }
+        is_new = conditional.compare_and_set(
+            self._control, self._groups, key, values, expected=None
+        )
+        [found] = self._control.execute(
+            f"SELECT sequence, definition FROM {self._groups} WHERE stream = ? AND id = ?",
+            (self.name, name),
+        )
+        if found["definition"] != text:
+            raise InvalidInput(
+                f"another group {name} was submitted before",
+                where=f"stream {self.name}",
+                do="give this one another id",
+            )
+        if found["sequence"] is not None:
+            return found["sequence"], is_new
+        sequence = self._append(name)
+        if conditional.compare_and_set(
+            self._control, self._groups, key, {"sequence": sequence}, expected={"sequence": None}
+        ):
+            return sequence, True
+        return self.submit(definition)
+
+    def _append(self, name: str) -> int:
+        while True:
+            sequence = self.next_sequence()
+            key = {"stream": self.name, "sequence": sequence}
+            if conditional.compare_and_set(
+                self._control, self._order, key, {"id": name}, expected=None
+            ):
+                return sequence
+
+    def open(self) -> Iterator[StoredGroup]:
+        """Yield the groups that have not ended, in their order."""
+        found = self._control.execute(
+            f"SELECT open_from FROM {self._order} WHERE stream = ? LIMIT 1", (self.name,)
+        )
+        first = (found[0]["open_from"] or 0) if found else 0
+        for row in self._control.stream(
+            f"SELECT sequence, id FROM {self._order} WHERE stream = ? AND sequence >= ?",
+            (self.name, first),
+            page=_PAGE,
+        ):
+            group = self.group(row["id"])
+            # A submission that died may have left a place that its group has not taken.
+            if group and group.sequence == row["sequence"] and not group.state.has_ended:
+                yield group
+
+    def move_open_from(self, sequence: int) -> None:
+        """Record that all groups below a sequence have ended."""
+        self._control.execute(
+            f"UPDATE {self._order} SET open_from = ? WHERE stream = ?", (sequence, self.name)
+        )
+
+    def next_sequence(self) -> int:
+        """Return the sequence behind the last group."""
+        found = self._control.execute(
+            f"SELECT sequence FROM {self._order} WHERE stream = ? ORDER BY sequence DESC LIMIT 1",
+            (self.name,),
+        )
+        return (found[0]["sequence"] or 0) + 1 if found else 1
+
+    def group(self, name: str) -> StoredGroup | None:
+        """Return a group; None if it is not there, or its submission has not ended."""
+        found = self._control.execute(
+            f"SELECT sequence, state, definition, reason FROM {self._groups}"
+            " WHERE stream = ? AND id = ?",
+            (self.name, name),
+        )
+        if not found or found[0]["sequence"] is None:
+            return None
+        [row] = found
+        definition = Definition(Group.model_validate_json(row["definition"]))
+        state = GroupState(row["state"])
+        return StoredGroup(name, row["sequence"], state, definition, row["reason"] or "")
+
+    def set_state(self, name: str, state: GroupState, reason: str = "") -> None:
+        """Write the state of a group."""
+        self._control.execute(
+            f"UPDATE {self._groups} SET state = ?, reason = ?, run_id = ?, updated_at = ?"
+            " WHERE stream = ? AND id = ?",
+            (state, reason or None, self._run.run_id, clock.now(), self.name, name),
+        )
+
+    def events(self, name: str) -> dict[str, StoredEvent]:
+        """Return the events of a group that have begun, by name."""
+        found = self._control.execute(
+            f"SELECT event, state, parameters, write_time, result, reason FROM {self._events}"
+            " WHERE stream = ? AND group_id = ?",
+            (self.name, name),
+        )
+        return {
+            row["event"]: StoredEvent(
+                EventState(row["state"]),
+                None if row["parameters"] is None else as_json(row["parameters"]),
+                row["write_time"],
+                as_json(row["result"] or "[]"),
+                row["reason"] or "",
+            )
+            for row in found
+        }
+
+    def begin(self, group: str, event: str, begun: StoredEvent) -> None:
+        """Write that an event begins, with what is fixed from then on."""
+        self._write(
+            group,
+            event,
+            {
+                "state": begun.state,
+                "parameters": json.dumps(begun.parameters),
+                "write_time": begun.write_time,
+            },
+        )
+
+    def end(
+        self, group: str, event: str, state: EventState, *, result: str = "", reason: str = ""
+    ) -> None:
+        """Write how an event has ended, or was taken back."""
+        values = {"state": state, "reason": reason or None}
+        self._write(group, event, values | ({"result": result} if result else {}))
+
+    def _write(self, group: str, event: str, values: Mapping[str, object]) -> None:
+        row = {**values, "run_id": self._run.run_id, "updated_at": clock.now()}
+        names = ", ".join(f"{name} = ?" for name in row)
+        self._control.execute(
+            f"UPDATE {self._events} SET {names} WHERE stream = ? AND group_id = ? AND event = ?",
+            (*row.values(), self.name, group, event),
+        )
+
+    def keep_images(self, group: str, event: str, images: Iterable[Image]) -> None:
+        """Write the rows as they are before an event, instead of those of a run that died."""
+        self._control.execute(
+            f"DELETE FROM {self._images} WHERE stream = ? AND group_id = ? AND event = ?",
+            (self.name, group, event),
+        )
+        self._control.execute_many(
+            f"INSERT INTO {self._images} (stream, group_id, event, number, existed, row_key, cells)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    *(self.name, group, event, number, one.existed),
+                    *(json.dumps(one.key), json.dumps(one.cells)),
+                )
+                for number, one in enumerate(images)
+            ],
+        )
+
+    def images(self, group: str, event: str) -> list[Image]:
+        """Return the rows as they were before an event."""
+        found = self._control.execute(
+            f"SELECT existed, row_key, cells FROM {self._images}"
+            " WHERE stream = ? AND group_id = ? AND event = ?",
+            (self.name, group, event),
+        )
+        return [
+            Image(
+                row["existed"],
+                json.loads(row["row_key"]),
+                {name: tuple(cell) for name, cell in json.loads(row["cells"]).items()},
+            )
+            for row in found
+        ]

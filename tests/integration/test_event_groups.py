@@ -1,0 +1,277 @@
+"""Event groups over a real Cassandra: executed as a whole, rolled back, restarted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.dying import Died, dying_after
+from tests.faults.seams import Seam
+from tests.integration.support import Journal, Result
+from tidemark.cassandra.schema import table
+
+
+@pytest.fixture
+def shop(make_journal: Callable[..., Journal]) -> Journal:
+    """Return a keyspace with accounts, and what was posted on them."""
+    journal = make_journal()
+    for name, columns in (
+        ("account", "id text PRIMARY KEY, total decimal, note text, seen timestamp"),
+        ("posting", "account text, n int, amount decimal, PRIMARY KEY (account, n)"),
+    ):
+        made = f"CREATE TABLE {table(journal.keyspace, name)} ({columns})"
+        journal.control.execute_ddl(made)
+    cql(journal, "INSERT INTO {account} (id, total, note) VALUES ('ann', 10.50, 'old')")
+    cql(journal, "UPDATE {account} USING TTL 5000 SET seen = 1000 WHERE id = 'ann'")
+    for number in (1, 2, 3):
+        cql(journal, "INSERT INTO {posting} (account, n, amount) VALUES ('ann', ?, 3.5)", number)
+    return journal
+
+
+def cql(journal: Journal, text: str, *values: object) -> list[Any]:
+    names = {name: table(journal.keyspace, name) for name in ("account", "posting")}
+    return list(journal.control.execute(text.format(**names), values))
+
+
+def state(journal: Journal) -> list[list[dict[str, Any]]]:
+    return [
+        sorted(journal.rows(name), key=lambda row: str(row.values()))
+        for name in ("account", "posting")
+    ]
+
+
+def submit(journal: Journal, folder: Path, *texts: str, **variables: str) -> Result:
+    files = []
+    for text in texts:
+        names = {name: f"{journal.keyspace}.{name}" for name in ("account", "posting")}
+        for name, full in names.items():
+            text = text.replace(f"<{name}>", full)
+        file = folder / f"{len(list(folder.iterdir()))}.yaml"
+        file.write_text(text)
+        files.append(str(file))
+    return journal.run("run_event_groups", "submit", *files, **variables)
+
+
+def executed(journal: Journal, status: int = 0) -> dict[str, Any]:
+    result = journal.run("run_event_groups")
+    assert result.status == status, result.stderr
+    report: dict[str, Any] = result.report
+    return report
+
+
+CORRECTION = """
+group: correction
+rows:
+  - {table: <account>, key: {id: ann}}
+  - {table: <account>, key: {id: bob}}
+  - {table: <posting>, key: {account: ann}}
+events:
+  - name: read
+    statement: SELECT total, note FROM <account> WHERE id = :id
+    values: {id: ann}
+    expect: one
+  - name: correct
+    statement: UPDATE <account> SET note = 'new', seen = :at WHERE id = :id
+    values: {id: ann, at: "2024-03-01 12:00:00Z"}
+    after: [read]
+  - name: copy
+    statement: INSERT INTO <account> (id, total, note) VALUES (:id, :total, :note)
+    values: {id: bob}
+    needs:
+      - {event: read, as: total}
+      - {event: read, as: note, take: note}
+    after: [read]
+  - name: clear
+    statement: DELETE FROM <posting> WHERE account = 'ann' AND n > 1
+    after: [correct]
+"""
+FAILING = (
+    CORRECTION
+    + """
+  - name: check
+    statement: SELECT n FROM <posting> WHERE account = 'ann'
+    expect: none
+    after: [clear, copy]
+"""
+)
+
+
+def test_a_group_is_executed_as_a_whole_and_data_goes_from_event_to_event(
+    shop: Journal, tmp_path: Path
+) -> None:
+    assert submit(shop, tmp_path, CORRECTION).status == 0
+    assert executed(shop)["counts"] == {"groups_done": 1, "groups_held": 0}
+    accounts = {row["id"]: row for row in shop.rows("account")}
+    assert accounts["ann"]["note"] == "new"
+    assert accounts["ann"]["seen"].isoformat() == "2024-03-01T12:00:00"
+    assert (str(accounts["bob"]["total"]), accounts["bob"]["note"]) == ("10.50", "old")
+    assert [row["n"] for row in shop.rows("posting")] == [1]
+    again = submit(shop, tmp_path, CORRECTION)
+    assert "correction: was submitted before as number 1" in again.report["lines"]
+    assert executed(shop)["state"] == "nothing-to-do"
+    changed = submit(shop, tmp_path, CORRECTION.replace("'new'", "'newer'"))
+    assert "another group correction was submitted before" in changed.error_lines[0]
+
+
+def test_a_group_that_fails_is_rolled_back_to_what_was_there(shop: Journal, tmp_path: Path) -> None:
+    before = state(shop)
+    submit(shop, tmp_path, FAILING)
+    report = executed(shop, 3)
+    [line] = report["lines"]
+    assert line == "correction: rolled-back: check: it has found 1 rows, and expects none"
+    assert state(shop) == before
+    [left] = cql(shop, "SELECT ttl(seen) AS ttl FROM {account} WHERE id = 'ann'")
+    assert 4000 < left["ttl"] <= 5000
+    shown = shop.run("run_event_groups", "status", "correction").report["lines"]
+    assert shown[0].startswith("1 correction: rolled-back check")
+    assert f"  clear (delete {shop.keyspace}.posting): rolled-back" in shown
+    assert {row["operation"] for row in shop.own_rows("audit")} >= {"event group rolled-back"}
+
+
+def test_what_somebody_else_has_written_since_is_not_rolled_back(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, name = Seam.EVENT_ENDED.place()
+    end = getattr(owner, name)
+
+    def and_meddle(self: Any, group: str, event: str, *rest: Any, **more: Any) -> None:
+        end(self, group, event, *rest, **more)
+        if event == "check" and "failed" in rest:
+            cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'ann'")
+            cql(shop, "UPDATE {account} SET seen = 5000 WHERE id = 'bob'")
+            cql(shop, "INSERT INTO {posting} (account, n, amount) VALUES ('ann', 3, 7)")
+
+    monkeypatch.setattr(owner, name, and_meddle)
+    submit(shop, tmp_path, FAILING)
+    executed(shop, 3)
+    accounts = {row["id"]: row for row in shop.rows("account")}
+    assert accounts["ann"]["note"] == "theirs"
+    assert accounts["ann"]["seen"].isoformat() == "1970-01-01T00:00:01"
+    # The account that the group has made is gone, but for their value.
+    assert (accounts["bob"]["total"], accounts["bob"]["note"]) == (None, None)
+    amounts = {row["n"]: str(row["amount"]) for row in shop.rows("posting")}
+    assert amounts == {1: "3.5", 2: "3.5", 3: "7"}
+
+
+ALONE = """
+group: alone
+policy: one-for-one
+events:
+  - {name: good, statement: "UPDATE <account> SET note = 'kept' WHERE id = 'ann'"}
+  - name: bad
+    statement: INSERT INTO <account> (id, total) VALUES ('eve', :total)
+    values: {total: much}
+  - {name: behind, statement: "DELETE FROM <account> WHERE id = 'ann'", after: [bad]}
+"""
+
+
+def test_one_for_one_leaves_out_what_depends_on_a_failure(shop: Journal, tmp_path: Path) -> None:
+    submit(shop, tmp_path, ALONE)
+    [line] = executed(shop, 3)["lines"]
+    assert line.startswith("alone: partly-done: bad: Cassandra refused a statement")
+    assert [(row["id"], row["note"]) for row in shop.rows("account")] == [("ann", "kept")]
+    states = {row["event"]: row["state"] for row in shop.own_rows("group_event")}
+    assert states == {"good": "done", "bad": "failed", "behind": "skipped"}
+
+
+COMPENSATED = """
+group: NAME
+rows: [{table: <account>, key: {id: ann}}]
+events:
+  - name: write
+    statement: UPDATE <account> SET note = :note WHERE id = :id
+    values: {id: ann, note: wrong}
+    rollback:
+      statements:
+        - statement: UPDATE <account> SET note = :back WHERE id = :id
+          values: {back: BACK}
+        - {statement: "UPDATE <account> SET total = :sum WHERE id = :id", values: {sum: SUM}}
+  - {name: fail, statement: "SELECT id FROM <account>", expect: none, after: [write]}
+"""
+
+
+def compensated(name: str, back: str, total: str) -> str:
+    text = COMPENSATED.replace("NAME", name).replace("BACK", back)
+    return text.replace("SUM", total)
+
+
+def test_a_rollback_that_fails_holds_the_groups_that_may_touch_its_rows(
+    shop: Journal, tmp_path: Path
+) -> None:
+    free = CORRECTION.replace("correction", "free").replace("ann", "carl").replace("one", "none")
+    free = free.replace("needs:", "values: {id: bob, total: 1, note: x}").split("  - name: copy")[0]
+    broken = compensated("broken", "mended", "much")
+    behind = compensated("behind", "mended", "1")
+    assert submit(shop, tmp_path, broken, behind, free).status == 0
+    report = executed(shop, 3)
+    assert report["counts"] == {
+        **{"groups_rollback_failed": 1, "groups_done": 1, "groups_held": 1},
+    }
+    assert "is not rolled back" in report["lines"][0]
+    assert "1 groups wait behind" in report["lines"][1]
+    refused = shop.run("run_event_groups", "retry", "behind", "--apply")
+    assert "the group behind is submitted, and not rollback-failed" in refused.error_lines[0]
+    assert shop.run("run_event_groups", "cancel", "behind", "--apply").status == 0
+    assert shop.run("run_event_groups", "retry", "broken", "--apply").status == 0
+    assert executed(shop, 3)["counts"]["groups_rollback_failed"] == 1
+
+
+SEAMS = (
+    Seam.GROUP_STATE_SET,
+    Seam.IMAGES_KEPT,
+    Seam.EVENT_BEGUN,
+    Seam.STATEMENT_SENT,
+    Seam.EVENT_ENDED,
+    Seam.ROW_RESTORED,
+)
+
+
+@pytest.mark.parametrize("calls", [1, pytest.param(2, marks=pytest.mark.long), 3])
+@pytest.mark.parametrize("seam", SEAMS)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_run_that_dies_anywhere_is_ended_by_the_next(
+    shop: Journal, tmp_path: Path, seam: Seam, calls: int, *, fails: bool
+) -> None:
+    before = state(shop)
+    submit(shop, tmp_path, FAILING if fails else CORRECTION)
+    with dying_after(seam, calls), suppress(Died):
+        shop.run("run_event_groups")
+    again = shop.run("run_event_groups")
+    # It may have died after all was done.
+    assert again.status == (3 if fails and again.report["state"] == "failed" else 0), again.stderr
+    assert shop.run("run_event_groups").report["state"] == "nothing-to-do"
+    audited = {row["operation"] for row in shop.own_rows("audit")}
+    assert f"event group {'rolled-back' if fails else 'done'}" in audited
+    if fails:
+        assert state(shop) == before
+    else:
+        assert [row["note"] for row in state(shop)[0]] == ["new", "old"]
+        assert [row["n"] for row in shop.rows("posting")] == [1]
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ("UPDATE <account> SET total = 1 WHERE ident = 'x'", "has no column ident"),
+        ("UPDATE <account>s SET total = 1 WHERE id = 'x'", "there is no table"),
+        ("DELETE FROM <posting> WHERE n = 1", "Cassandra refuses it: Some partition key parts"),
+        ("DELETE FROM <posting> WHERE account IN ('a', 'b')", "deletes rows of partitions that"),
+        ("UPDATE <posting> SET amount = 1 WHERE account = 'a' AND n IN (1, 2)", "whole key"),
+        ("SELECT n FROM <posting> WHERE amount = 1", "Cassandra refuses it: Cannot execute"),
+        ("UPDATE OWN.lock SET owner = 'x' WHERE resource = 'y'", "belongs to Tidemark"),
+        ("DELETE FROM JOURNAL.tag_views WHERE tag_name = 'x'", "belongs to Tidemark"),
+    ],
+)
+def test_what_cassandra_knows_to_be_wrong_is_refused_before_anything_is_submitted(
+    shop: Journal, tmp_path: Path, event: str, says: str
+) -> None:
+    event = event.replace("OWN", shop.own_keyspace).replace("JOURNAL", shop.keyspace)
+    text = f'group: wrong\nevents:\n  - {{name: e, statement: "{event}"}}\n'
+    result = submit(shop, tmp_path, CORRECTION, text)
+    assert result.status == 2
+    assert says in result.error_lines[0]
+    assert shop.run("run_event_groups", "--dry-run").report["counts"]["groups_open"] == 0

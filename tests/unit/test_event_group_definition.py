@@ -1,0 +1,125 @@
+"""What is said of a group's file before Cassandra is asked, and how its statements are sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tidemark.errors import DefinitionError
+from tidemark.event_groups.definition import statement
+from tidemark.event_groups.definition.file import load
+from tidemark.event_groups.definition.statement import Kind, Refused
+
+READ = "{name: read, statement: 'SELECT n FROM k.t WHERE id = 1'}"
+WRITE = "name: write, statement: 'UPDATE k.t SET n = :n WHERE id = 1'"
+
+
+def refusal(folder: Path, *events: str, head: str = "group: g") -> str:
+    file = folder / "group.yaml"
+    file.write_text("\n".join([head, "events:", *(f"  - {event}" for event in events)]))
+    with pytest.raises(DefinitionError) as raised:
+        load(file)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        (["{name: a}", "{name: a}"], "the event a is there twice (FILE:4:12); give it another"),
+        (["{name: a, after: [b]}"], "there is no event b (FILE:3:23); events are a"),
+        (
+            ["{name: a, after: [c]}", "{name: b, after: [a]}", "{name: c, after: [b]}"],
+            "events wait for each other: a after c after b after a",
+        ),
+        (["{name: a, after: [a]}"], "events wait for each other: a after a (FILE:3:22)"),
+        ([f"{{{WRITE}}}"], "the parameter n has no value"),
+        ([f"{{{WRITE}, values: {{n: 1, m: 2}}}}"], "the statement has no parameter m"),
+        (
+            [READ, f"{{{WRITE}, needs: [{{event: read, as: n}}]}}"],
+            "it needs data of read, and does not depend on it",
+        ),
+        (
+            ["{name: e}", f"{{{WRITE}, after: [e], needs: [{{event: e, as: n}}]}}"],
+            "e selects nothing",
+        ),
+        (
+            [
+                READ,
+                f"{{{WRITE}, after: [read], values: {{n: 1}}, needs: [{{event: read, as: n}}]}}",
+            ],
+            "the parameter n has a value, too",
+        ),
+        ([f"{{{WRITE}, values: {{n: 1}}, expect: one}}"], "only a select finds rows"),
+        (["{name: e, rollback: {statements: [{statement: x}]}}"], "there is nothing to take back"),
+        (
+            [f"{{{WRITE}, values: {{n: 1}}, rollback: {{statements: [{{statement: SELECT}}]}}}}"],
+            "it has no FROM",
+        ),
+        (
+            [
+                f"{{{WRITE}, values: {{n: 1}}, rollback: {{statements: [{{statement:"
+                " 'DELETE FROM k.t WHERE id = :x'}]}}"
+            ],
+            "the parameter x has no value",
+        ),
+        (["{name: a, statment: x}"], "unknown key statment"),
+        (["{name: A}"], "name cannot be 'A'"),
+        (["{name: a, timeout: 0}"], "write at least 1"),
+    ],
+)
+def test_a_group_that_cannot_be_executed_is_refused_at_its_place(
+    tmp_path: Path, events: list[str], says: str
+) -> None:
+    found = refusal(tmp_path, *events).replace(f"{tmp_path}/group.yaml", "FILE")
+    assert says in found
+    assert "(FILE:" in found
+
+
+def test_a_declared_row_names_its_table_with_the_keyspace(tmp_path: Path) -> None:
+    head = "group: g\nrows: [{table: t, key: {id: 1}}]"
+    assert "t is no table with its keyspace" in refusal(tmp_path, "{name: a}", head=head)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "nothing is no statement of an event"),
+        ("TRUNCATE k.t", "TRUNCATE is no statement of an event"),
+        ("BEGIN BATCH", "BEGIN is no statement of an event"),
+        ("UPDATE t SET n = 1 WHERE id = 1", "t is no table with its keyspace"),
+        ("UPDATE k.t SET n = n + 1 WHERE id = 1", "is not the same if it is sent twice"),
+        ("UPDATE k.t SET n += 1 WHERE id = 1", "is not the same if it is sent twice"),
+        ("UPDATE k.t SET l[0] = 1 WHERE id = 1", "is not the same if it is sent twice"),
+        ("UPDATE k.t SET n = 1 WHERE id = 1 IF n = 2", "it has a condition IF"),
+        ("INSERT INTO k.t (id) VALUES (1) IF NOT EXISTS", "it has a condition IF"),
+        ("DELETE FROM k.t USING TIMESTAMP 1 WHERE id = 1", "it has a TIMESTAMP"),
+        ("INSERT INTO k.t (id, at) VALUES (1, now())", "now() is another value each time"),
+        ("INSERT INTO k.t (id, n) VALUES (1)", "it has 2 columns and 1 values"),
+        ("INSERT INTO k.t JSON '{}'", "it has JSON"),
+        ("SELECT n FROM k.t; DROP TABLE k.t", "there is a `;` in it"),
+        ("DELETE FROM k.t WHERE id = ?", "there is a `?` in it"),
+        ("DELETE l[1] FROM k.t WHERE id = 1", "it deletes a part of a column"),
+        ("DELETE FROM k.t", "it has no WHERE"),
+        ("SELECT n FROM k.t WHERE id = 1 LIMIT :m", "its limit is a parameter"),
+        ("UPDATE k.t USING TTL :t SET n = 1 WHERE id = 1", "its TTL is no number"),
+    ],
+)
+def test_statements_that_are_not_an_events_are_refused(text: str, says: str) -> None:
+    with pytest.raises(Refused) as raised:
+        statement.parse(text)
+    assert says in raised.value.what
+
+
+def test_a_statement_is_sent_with_its_write_time_and_its_parameters_as_json() -> None:
+    found = statement.parse(
+        "update k.\"T\" USING TTL 60 SET n = :n, note = 'it''s; :x', m = {'a': 1}"
+        " where id = :id AND c = 5;"
+    )
+    assert found.kind is Kind.UPDATE
+    assert (found.name, found.columns, set(found.key)) == ("k.T", ("n", "note", "m"), {"id", "c"})
+    assert found.parameters == {"n", "id"}
+    assert found.cql == (
+        'UPDATE "k"."T" USING TIMESTAMP :tidemark_write_time AND TTL 60 SET "n" = fromJson(:n),'
+        " \"note\" = 'it''s; :x', \"m\" = { 'a' : 1 } WHERE id = fromJson(:id) AND c = 5"
+    )

@@ -1,0 +1,93 @@
+"""The order of events and of groups: the cases of mklew/cassandra-transactions by their names."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemark.event_groups.definition import dag
+from tidemark.event_groups.stream.chunks import Extent, RowKey, chunks, collides
+
+ORDER: dict[str, tuple[dict[str, list[str]], list[list[str]]]] = {
+    "A→D, B→{A,C}, C→A gives B,C,A,D": (
+        {"A": ["B", "C"], "B": [], "C": ["B"], "D": ["A"]},
+        [["B", "C", "A", "D"]],
+    ),
+    "B→{A,C}, A→D gives B,A,C,D": (
+        {"A": ["B"], "B": [], "C": ["B"], "D": ["A"]},
+        [["B", "A", "C", "D"]],
+    ),
+    "4 independents give 4 lists": (
+        {"A": [], "B": [], "C": [], "D": []},
+        [["A"], ["B"], ["C"], ["D"]],
+    ),
+    "A→B + 2 give 3 lists": (
+        {"A": [], "B": ["A"], "C": [], "D": []},
+        [["A", "B"], ["C"], ["D"]],
+    ),
+    "B→A + 2 give 3 lists": (
+        {"A": ["B"], "B": [], "C": [], "D": []},
+        [["B", "A"], ["C"], ["D"]],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ORDER)
+def test_order_events_for_execution(case: str) -> None:
+    graph, expected = ORDER[case]
+    assert dag.order(graph) == expected
+    assert dag.cycle(graph) is None
+
+
+def test_order_events_for_execution_of_a_cycle_gives_none() -> None:
+    assert dag.cycle({"A": ["B"], "B": ["A"], "C": []}) in (["A", "B", "A"], ["B", "A", "B"])
+
+
+def test_events_of_a_wave_only_depend_on_earlier_ones() -> None:
+    assert dag.waves({"A": ["B"], "B": [], "C": ["B"], "D": ["A", "C"]}) == [
+        ["B"],
+        ["A", "C"],
+        ["D"],
+    ]
+    assert dag.dependents({"A": ["B"], "B": [], "C": ["A"], "D": []}, ["B"]) == {"A", "C"}
+
+
+def row(name: str) -> RowKey:
+    return "t", (("id", name),)
+
+
+def extents(*groups: tuple[str, int, str]) -> list[Extent[str]]:
+    return [Extent(name, size, frozenset(map(row, rows))) for name, size, rows in groups]
+
+
+APART = extents(("A", 4, "abcd"), ("B", 2, "ef"), ("C", 1, "g"), ("D", 2, "hi"))
+MEETING = extents(("A", 4, "abcd"), ("B", 2, "ea"), ("C", 1, "g"), ("D", 2, "gh"))
+LAST_APART = extents(("A", 4, "abcd"), ("B", 2, "ea"), ("C", 1, "g"), ("D", 2, "fh"))
+CHUNKS = {
+    "limit 1 gives 4 chunks": (APART, 1, ["A", "B", "C", "D"]),
+    "limit 25 gives 1 chunk": (APART, 25, ["ABCD"]),
+    "limit 6 gives [A,B],[C,D]": (APART, 6, ["AB", "CD"]),
+    "limit 7 gives [A,B,C],[D]": (APART, 7, ["ABC", "D"]),
+    "overlap with 25 gives [A],[B,C],[D]": (MEETING, 25, ["A", "BC", "D"]),
+    "overlap with 5 gives [A],[rest]": (LAST_APART, 5, ["A", "BCD"]),
+}
+
+
+@pytest.mark.parametrize("case", CHUNKS)
+def test_divide_into_chunks(case: str) -> None:
+    groups, limit, expected = CHUNKS[case]
+    assert ["".join(one.item for one in part) for part in chunks(groups, limit)] == expected
+
+
+def test_groups_whose_rows_nobody_has_declared_run_alone() -> None:
+    groups = [*APART[:1], Extent("X", 1, None), *APART[1:3]]
+    assert [[one.item for one in part] for part in chunks(groups, 25)] == [["A"], ["X"], ["B", "C"]]
+
+
+def test_a_partition_collides_with_its_rows_and_with_no_other() -> None:
+    whole, one, other = (
+        Extent("", 1, frozenset({("t", key)}))
+        for key in ((("id", "1"),), (("id", "1"), ("n", "1")), (("id", "1"), ("n", "2")))
+    )
+    assert collides(whole, one)
+    assert not collides(one, other)
+    assert not collides(one, Extent("", 1, frozenset({("u", (("id", "1"),))})))
