@@ -151,6 +151,27 @@ def test_skips_go_that_no_projection_can_meet_again(journal: Journal) -> None:
     assert applied.report["counts"]["rows_deleted"] == 2
 
 
+def test_event_groups_that_ended_long_ago_go_with_all_that_is_theirs(
+    journal: Journal, tmp_path: Path
+) -> None:
+    policies = "policies: [{name: groups, target: event-groups, keep-days: 90}]"
+    (tmp_path / "retention.yaml").write_text(policies)
+    for sequence, (name, ended) in enumerate([("old", OLD), ("young", YOUNG), ("stuck", None)]):
+        group = {"stream": "s", "id": name}
+        of_group = {"stream": "s", "group_id": name, "event": "e"}
+        put(journal, "event_group", {**group, "sequence": sequence, "ended_at": ended})
+        put(journal, "event_group_order", {**group, "sequence": sequence})
+        put(journal, "group_event", of_group)
+        put(journal, "before_image", {**of_group, "number": 0})
+    assert journal.run("purge").report["counts"]["event_groups_deleted"] == 0
+    result = journal.run("purge", "--apply")
+    assert result.report["counts"]["event_groups_deleted"] == 1, result.stderr
+    for name in ("event_group", "event_group_order"):
+        assert {row["id"] for row in journal.own_rows(name)} == {"young", "stuck"}
+    for name in ("group_event", "before_image"):
+        assert {row["group_id"] for row in journal.own_rows(name)} == {"young", "stuck"}
+
+
 def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path: Path) -> None:
     policies = "policies: [{name: ranges, target: offset-ranges, keep-days: 90}]"
     (tmp_path / "retention.yaml").write_text(policies)

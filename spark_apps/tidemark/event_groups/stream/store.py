@@ -203,10 +203,14 @@ class Stream:
 
     def set_state(self, name: str, state: GroupState, reason: str = "") -> None:
         """Write the state of a group."""
+        now = clock.now()
         self._control.execute(
-            f"UPDATE {self._groups} SET state = ?, reason = ?, run_id = ?, updated_at = ?"
-            " WHERE stream = ? AND id = ?",
-            (state, reason or None, self._run.run_id, clock.now(), self.name, name),
+            f"UPDATE {self._groups} SET state = ?, reason = ?, run_id = ?, updated_at = ?,"
+            " ended_at = ? WHERE stream = ? AND id = ?",
+            (
+                *(state, reason or None, self._run.run_id, now),
+                *(now if state.has_ended else None, self.name, name),
+            ),
         )
 
     def events(self, name: str) -> dict[str, StoredEvent]:

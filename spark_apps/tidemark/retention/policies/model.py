@@ -144,6 +144,7 @@ class OwnTable(PolicyForm):
         "offsets",
         "skipped",
         "offset-ranges",
+        "event-groups",
     ]
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 
