@@ -27,6 +27,7 @@ DAG_IDS = (
     "cleanup",
     "manage_projections",
     "replicate",
+    "event_groups",
 )
 
 _ON_CALL = """

@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
-DAG_IDS = sorted([*WINDOWED, "cleanup", "manage_projections", "reconcile", "replicate"])
+BY_THEMSELVES = ["cleanup", "event_groups", "manage_projections", "reconcile", "replicate"]
+DAG_IDS = sorted([*WINDOWED, *BY_THEMSELVES])
 
 # Run in a process of its own, where pytest's imports do not hide those of the parsing.
 _PARSE = """
@@ -99,6 +100,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "reconcile": ([], []),
         "cleanup": ([], []),
         "replicate": ([], []),
+        "event_groups": ([], []),
     }
 
 
@@ -213,6 +215,7 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
             "dry_run": [True, "boolean"],
         },
         "replicate": {"topics": [[], ["null", "array"]], "dry_run": [False, "boolean"]},
+        "event_groups": {"stream": [None, ["null", "string"]], "dry_run": [False, "boolean"]},
     }
 
 

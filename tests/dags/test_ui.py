@@ -32,6 +32,7 @@ HELP = {
     "cleanup": ("Persistence ids", "One a line."),
     "reconcile": ("Persistence ids", "One a line. Empty: not chosen by persistence id."),
     "replicate": ("Topics", "One a line. Empty: all with the prefix"),
+    "event_groups": ("Stream", "Empty: the stream"),
     "manage_projections": ("Projections", "One a line. Empty: all of them"),
 }
 """A field of each form, with its text for the user."""

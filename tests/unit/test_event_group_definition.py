@@ -9,7 +9,8 @@ import pytest
 from tidemark.errors import DefinitionError
 from tidemark.event_groups.definition import statement
 from tidemark.event_groups.definition.file import load
-from tidemark.event_groups.definition.statement import Kind, Refused
+from tidemark.event_groups.definition.statement import Kind
+from tidemark.event_groups.definition.tokens import Refused
 
 READ = "{name: read, statement: 'SELECT n FROM k.t WHERE id = 1'}"
 WRITE = "name: write, statement: 'UPDATE k.t SET n = :n WHERE id = 1'"
@@ -123,3 +124,12 @@ def test_a_statement_is_sent_with_its_write_time_and_its_parameters_as_json() ->
         'UPDATE "k"."T" USING TIMESTAMP :tidemark_write_time AND TTL 60 SET "n" = fromJson(:n),'
         " \"note\" = 'it''s; :x', \"m\" = { 'a' : 1 } WHERE id = fromJson(:id) AND c = 5"
     )
+
+
+def test_a_uuid_is_one_value_whatever_it_begins_with() -> None:
+    text = "DELETE FROM k.t WHERE id = ab12cd34-0000-4000-8000-0123456789ab AND n = -5"
+    found = statement.parse(text)
+    assert [[token.text for token in value] for value in found.key.values()] == [
+        ["ab12cd34-0000-4000-8000-0123456789ab"],
+        ["-5"],
+    ]

@@ -7,19 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cassandra import ConsistencyLevel, InvalidRequest
-from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra import InvalidRequest
 from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
-from cassandra.policies import RetryPolicy
-from cassandra.query import (
-    BatchStatement,
-    BatchType,
-    PreparedStatement,
-    SimpleStatement,
-    dict_factory,
-)
+from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement
 
+from tidemark.cassandra.cluster import EVERYWHERE, ONCE, cluster
 from tidemark.cassandra.failures import Failures
 from tidemark.cassandra.rate import WriteRate
 from tidemark.settings import Settings
@@ -28,17 +20,6 @@ Row = dict[str, Any]
 CONCURRENCY = 32
 _STREAMED = 100
 """Rows in a page."""
-_ONCE = "once"
-"""The profile of transactions: one that is sent again may meet its own first effect."""
-_EVERYWHERE = "everywhere"
-"""The profile of locks: at QUORUM of all data centres, whatever consistency level is set."""
-
-
-class _NotResent(RetryPolicy):  # type: ignore[misc]
-    """A retry policy that does not resend a request after an error, since it may have run."""
-
-    def on_request_error(self, *args: object, **kwargs: object) -> tuple[int, None]:
-        return self.RETHROW, None
 
 
 class Control:
@@ -64,7 +45,7 @@ class Control:
         self._rate = WriteRate(settings.write_rate)
         self._prepared: dict[str, PreparedStatement] = {}
         with self._failures.in_one_line():
-            self._cluster = _cluster(settings)
+            self._cluster = cluster(settings)
         try:
             with self._failures.in_one_line():
                 self._session = self._cluster.connect()
@@ -152,7 +133,7 @@ class Control:
         """Run one lightweight transaction; return whether it was applied, and the row it met."""
         with self._failures.in_one_line():
             statement = self._prepare(cql)
-            row = self._session.execute(statement, values, execution_profile=_ONCE).one()
+            row = self._session.execute(statement, values, execution_profile=ONCE).one()
             return bool(row.pop("[applied]")), row
 
     def applied_everywhere(
@@ -170,7 +151,7 @@ class Control:
         """
         with self._failures.in_one_line():
             limit = {} if timeout is None else {"request_timeout": timeout}
-            profile = self._session.execution_profile_clone_update(_EVERYWHERE, **limit)
+            profile = self._session.execution_profile_clone_update(EVERYWHERE, **limit)
             results = execute_concurrent_with_args(
                 self._session,
                 self._prepare(cql),
@@ -184,7 +165,7 @@ class Control:
     def read_everywhere(self, cql: str) -> list[Row]:
         """Read at QUORUM, to see what `applied_everywhere` has written in any data centre."""
         with self._failures.in_one_line():
-            return list(self._session.execute(self._prepare(cql), execution_profile=_EVERYWHERE))
+            return list(self._session.execute(self._prepare(cql), execution_profile=EVERYWHERE))
 
     def execute_many(
         self, cql: str, values: Iterable[Sequence[object]], *, concurrency: int = CONCURRENCY
@@ -255,7 +236,7 @@ class Control:
         with self._failures.in_one_line():
             prepared = self._prepare(cql)
             return [
-                list(self._session.execute(_batch(prepared, values), execution_profile=_ONCE))
+                list(self._session.execute(_batch(prepared, values), execution_profile=ONCE))
                 for values in batches
             ]
 
@@ -269,7 +250,7 @@ class Control:
             batch = BatchStatement(BatchType.UNLOGGED)
             for cql, values in statements:
                 batch.add(self._prepare(cql), values)
-            return list(self._session.execute(batch, execution_profile=_ONCE))
+            return list(self._session.execute(batch, execution_profile=ONCE))
 
     def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
         """Return the CQL types of a table by column name; None if there is no such table."""
@@ -306,40 +287,6 @@ class Control:
         if cql not in self._prepared:
             self._prepared[cql] = self._session.prepare(cql)
         return self._prepared[cql]
-
-
-def _cluster(settings: Settings) -> Cluster:
-    password = settings.cassandra_password.get_secret_value()
-    level = ConsistencyLevel.name_to_value[settings.cassandra_consistency]
-
-    def profile(level: int, retry_policy: RetryPolicy) -> ExecutionProfile:
-        return ExecutionProfile(
-            consistency_level=level,
-            retry_policy=retry_policy,
-            request_timeout=settings.cassandra_timeout,
-            row_factory=dict_factory,
-        )
-
-    return Cluster(
-        contact_points=settings.contact_points,
-        port=settings.contact_points[0][1],
-        auth_provider=(
-            PlainTextAuthProvider(settings.cassandra_username, password)
-            if settings.cassandra_username
-            else None
-        ),
-        execution_profiles={
-            EXEC_PROFILE_DEFAULT: profile(level, RetryPolicy()),
-            _ONCE: profile(level, _NotResent()),
-            _EVERYWHERE: profile(ConsistencyLevel.QUORUM, RetryPolicy()),
-        },
-        connect_timeout=settings.cassandra_timeout,
-        # The driver's default of 2 s is too short for a busy server.
-        control_connection_timeout=settings.cassandra_timeout,
-        # Schema queries read system_schema. The driver would fetch the metadata of all tables of
-        # all keyspaces at each start and after each DDL statement.
-        schema_metadata_enabled=False,
-    )
 
 
 def _batch(prepared: PreparedStatement, rows: Sequence[Sequence[object]]) -> BatchStatement:

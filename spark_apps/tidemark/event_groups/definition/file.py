@@ -10,7 +10,8 @@ from pathlib import Path
 from tidemark.errors import DefinitionError, InvalidInput
 from tidemark.event_groups.definition import dag, statement
 from tidemark.event_groups.definition.model import Compensation, DeclaredRow, Event, Group
-from tidemark.event_groups.definition.statement import Refused, Statement
+from tidemark.event_groups.definition.statement import Statement
+from tidemark.event_groups.definition.tokens import Refused
 from tidemark.event_groups.stream.chunks import RowKey
 from tidemark.headed_files.yaml_text import read_yaml_file
 

@@ -6,20 +6,24 @@ sends them again: no conditions, counters, appends to lists, or functions of the
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 
 from tidemark.cassandra.schema import table as quoted
+from tidemark.event_groups.definition.tokens import (
+    Refused,
+    Token,
+    as_sent,
+    is_value,
+    split,
+    split_words,
+    tokenized,
+)
 
 WRITE_TIME = "tidemark_write_time"
 """The parameter that a write gets: its timestamp in microseconds."""
-_TOKEN = re.compile(
-    r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<quoted>\"(?:[^\"]|\"\")+\")|(?P<parameter>:[A-Za-z]\w*)"
-    r"|(?P<number>-?\d[\w.+-]*)|(?P<word>[A-Za-z]\w*)|(?P<sign><=|>=|!=|\+=|-=|[^\s\w'\"]))"
-)
 _NEVER_TWICE = frozenset(
     {"now", "uuid", "currenttimestamp", "currentdate", "currenttime", "currenttimeuuid"}
 )
@@ -32,31 +36,6 @@ class Kind(StrEnum):
     INSERT = "insert"
     UPDATE = "update"
     DELETE = "delete"
-
-
-class Refused(ValueError):
-    """A statement that cannot be an event's: what is wrong, and what to do."""
-
-    def __init__(self, what: str, do: str) -> None:
-        super().__init__(what, do)
-        self.what, self.do = what, do
-
-
-@dataclass(frozen=True)
-class Token:
-    """A part of a statement; `kind` is the name of its group in the grammar."""
-
-    kind: str
-    text: str
-
-    def is_word(self, *words: str) -> bool:
-        """Tell whether it is one of these words of CQL."""
-        return self.kind == "word" and self.text.upper() in words
-
-    @property
-    def name(self) -> str:
-        """Return the identifier as Cassandra stores it."""
-        return self.text[1:-1] if self.kind == "quoted" else self.text.lower()
 
 
 @dataclass(frozen=True)
@@ -110,7 +89,7 @@ def parse(text: str) -> Statement:
     Raises:
         Refused: it is none that an event may have.
     """
-    tokens = _tokens(text)
+    tokens = tokenized(text)
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "INSERT", "UPDATE", "DELETE"):
         raise Refused(f"{first or 'nothing'} is no statement of an event", _KINDS)
@@ -118,22 +97,6 @@ def parse(text: str) -> Statement:
 
 
 _KINDS = "write a SELECT, INSERT, UPDATE or DELETE"
-
-
-def _tokens(text: str) -> list[Token]:
-    found, at = [], 0
-    stripped = text.rstrip().removesuffix(";").rstrip()
-    while at < len(stripped):
-        match = _TOKEN.match(stripped, at)
-        if match is None or match.lastgroup is None:
-            raise Refused(f"not CQL: {stripped[at : at + 20]!r}", "correct it")
-        found.append(Token(match.lastgroup, match[match.lastgroup]))
-        at = match.end()
-    for token in found:
-        if token.text in (";", "?"):
-            do = "write one statement" if token.text == ";" else "name it, such as `:id`"
-            raise Refused(f"there is a `{token.text}` in it", do)
-    return found
 
 
 class _Parser:
@@ -173,13 +136,13 @@ class _Parser:
             raise Refused(f"it selects {self._tokens[1].text}", "name the columns")
         self._at = at + 1
         keyspace, table = self._table()
-        head = ["SELECT", "JSON", *_sent(self._tokens[1:at]), "FROM", quoted(keyspace, table)]
+        head = ["SELECT", "JSON", *as_sent(self._tokens[1:at]), "FROM", quoted(keyspace, table)]
         rest = self._tokens[self._at :]
         # A limit is no column's value, so that Cassandra does not convert it.
         cut = next((n for n, one in enumerate(rest) if one.is_word("LIMIT", "PER")), len(rest))
         if any(token.kind == "parameter" for token in rest[cut:]):
             raise Refused("its limit is a parameter", "write a number")
-        return self._made(Kind.SELECT, keyspace, table, (), {}, True, "", [*head, *_sent(rest)])
+        return self._made(Kind.SELECT, keyspace, table, (), {}, True, "", [*head, *as_sent(rest)])
 
     def _insert(self) -> Statement:
         self._expect("INTO")
@@ -193,7 +156,7 @@ class _Parser:
         self._require_end()
         sent = [
             *("INSERT INTO", quoted(keyspace, table), "(", ", ".join(map(_column, names)), ")"),
-            *("VALUES (", ", ".join(" ".join(_sent(value)) for value in values), ")"),
+            *("VALUES (", ", ".join(" ".join(as_sent(value)) for value in values), ")"),
             *("USING TIMESTAMP", f":{WRITE_TIME}", *(["AND", *ttl] if ttl else [])),
         ]
         key = dict(zip(names, map(tuple, values), strict=True))
@@ -206,14 +169,14 @@ class _Parser:
         where = self._find("WHERE")
         names = []
         sets = []
-        for part in _split(self._tokens[self._at : where], ","):
-            if len(part) < 3 or part[1].text != "=" or not _is_value(part[2:]):
+        for part in split(self._tokens[self._at : where], ","):
+            if len(part) < 3 or part[1].text != "=" or not is_value(part[2:]):
                 raise Refused(
                     f"`{' '.join(one.text for one in part)}` is not the same if it is sent twice",
                     "write `column = value`",
                 )
             names.append(part[0].name)
-            sets.append(f"{_column(part[0].name)} = {' '.join(_sent(part[2:]))}")
+            sets.append(f"{_column(part[0].name)} = {' '.join(as_sent(part[2:]))}")
         self._at = where + 1
         key, is_range, conditions = self._conditions()
         sent = [
@@ -227,7 +190,7 @@ class _Parser:
 
     def _delete(self) -> Statement:
         at = self._find("FROM")
-        parts = _split(self._tokens[1:at], ",") if at > 1 else []
+        parts = split(self._tokens[1:at], ",") if at > 1 else []
         if any(len(part) != 1 for part in parts):
             raise Refused("it deletes a part of a column", "delete or update whole columns")
         names = tuple(part[0].name for part in parts)
@@ -264,12 +227,12 @@ class _Parser:
     def _conditions(self) -> tuple[dict[str, tuple[Token, ...]], bool, str]:
         key, is_range = {}, False
         rest = self._tokens[self._at :]
-        for part in _split_words(rest, "AND"):
+        for part in split_words(rest, "AND"):
             if len(part) > 2 and part[1].text == "=":
                 key[part[0].name] = tuple(part[2:])
             else:
                 is_range = True
-        return key, is_range, " ".join(_sent(rest))
+        return key, is_range, " ".join(as_sent(rest))
 
     def _table(self) -> tuple[str, str]:
         names = self._tokens[self._at : self._at + 3]
@@ -298,7 +261,7 @@ class _Parser:
             depth += {"(": 1, ")": -1}.get(self._tokens[place].text, 0)
             if not depth:
                 self._at = place + 1
-                return _split(self._tokens[start:place], ",")
+                return split(self._tokens[start:place], ",")
         raise Refused("a bracket is not closed", "correct it")
 
     def _find(self, word: str) -> int:
@@ -320,59 +283,8 @@ class _Parser:
 def key_cql(statement: Statement, columns: Sequence[str]) -> str:
     """Return conditions that are met by the rows of the statement's values of key columns."""
     return " AND ".join(
-        f"{_column(name)} = {' '.join(_sent(statement.key[name]))}" for name in columns
+        f"{_column(name)} = {' '.join(as_sent(statement.key[name]))}" for name in columns
     )
-
-
-def _sent(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield tokens as they are sent: parameters are JSON, which Cassandra converts."""
-    for token in tokens:
-        yield f"fromJson({token.text})" if token.kind == "parameter" else token.text
-
-
-def _is_value(tokens: Sequence[Token]) -> bool:
-    """Tell whether tokens are one literal, parameter or call, so that they name no column."""
-    first = tokens[0]
-    if len(tokens) == 1:
-        is_constant = first.is_word("NULL", "TRUE", "FALSE")
-        return first.kind in ("text", "number", "parameter") or is_constant
-    is_call = first.kind == "word" and tokens[1].text == "("
-    is_collection = first.text in ("{", "[", "(")
-    return (is_call or is_collection) and _closes_at_end(tokens, 1 if is_call else 0)
-
-
-def _closes_at_end(tokens: Sequence[Token], first: int) -> bool:
-    depth = 0
-    for place in range(first, len(tokens)):
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(tokens[place].text, 0)
-        if not depth:
-            return place == len(tokens) - 1
-    return False
-
-
-def _split(tokens: Sequence[Token], sign: str) -> list[list[Token]]:
-    """Split tokens at a sign that stands in no bracket."""
-    parts: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(token.text, 0)
-        if token.text == sign and not depth:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    if not all(parts):
-        raise Refused("a part between two commas is empty", "correct it")
-    return parts
-
-
-def _split_words(tokens: Sequence[Token], word: str) -> list[list[Token]]:
-    parts: list[list[Token]] = [[]]
-    for token in tokens:
-        if token.is_word(word):
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts
 
 
 def _column(name: str) -> str:

@@ -15,8 +15,9 @@ from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.model import Compensation, Event, Need, Policy
-from tidemark.event_groups.definition.statement import Statement, Token
+from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.definition.tokens import Token
 from tidemark.event_groups.execution import before_image
 from tidemark.event_groups.execution.before_image import Restoring
 from tidemark.event_groups.execution.failure import EventFailed

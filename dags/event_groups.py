@@ -1,0 +1,35 @@
+"""Executes the event groups of a stream that have not ended, in their order.
+
+Only by hand: with the form, REST or the command line. Groups are submitted with
+`run_event_groups.py submit`. A run fails if a group was rolled back, or is held behind one that
+could not be; the others are executed nevertheless.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.alerts import defaults
+from tidemark_airflow.form import dry_run_param, text_param
+from tidemark_airflow.operators import TidemarkOperator
+
+with DAG(
+    dag_id="event_groups",
+    description="Execute event groups as a whole, or roll them back",
+    schedule=None,
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params={
+        "stream": text_param("Stream", "Empty: the stream `default`."),
+        "dry_run": dry_run_param(False),
+    },
+    tags=["tidemark", "by hand"],
+    doc_md=__doc__,
+    **defaults(),
+):
+    TidemarkOperator(
+        task_id="event_groups",
+        application_name="run_event_groups",
+        params_as_options={"--stream": "stream"},
+    )
