@@ -119,7 +119,12 @@ def test_a_keyspace_that_is_emptied_and_filled_anew_has_the_mended_record(
 @pytest.mark.long
 @pytest.mark.parametrize(
     "seam",
-    [Seam.REPLICATED_EVENTS_WRITTEN, Seam.REPLICATED_HEADS_WRITTEN, Seam.MENDED_RECORDS_KEPT],
+    [
+        Seam.REPLICATED_EVENTS_WRITTEN,
+        Seam.REPLICATED_HEADS_WRITTEN,
+        Seam.MENDED_RECORDS_KEPT,
+        Seam.RECORDS_RELEASED,
+    ],
 )
 def test_a_replay_that_dies_is_done_again_with_the_mended_content(
     tenant: Journal, topic: Topic, tmp_path: Path, seam: Seam

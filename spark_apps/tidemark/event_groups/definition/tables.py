@@ -43,6 +43,10 @@ class Table:
         """Return the columns that are neither static nor of the key."""
         return tuple(one for one in self.columns if one not in {*self.key, *self.static})
 
+    def is_collection(self, column: str) -> bool:
+        """Tell whether a column is a collection whose elements have write times of their own."""
+        return self.columns[column].startswith(("list<", "set<", "map<"))
+
     @classmethod
     def read(cls, control: Control, keyspace: str, name: str) -> Table | None:
         """Read what the cluster says; None if there is no such table."""
@@ -148,7 +152,7 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
         return f"{parsed.name} has static columns, which are not restored"
     for name in touched:
         kind = table.columns[name]
-        if kind == "counter" or kind.startswith(("list<", "set<", "map<")):
+        if kind == "counter" or table.is_collection(name):
             return f"the column {name} of {parsed.name} is a {kind}, which is not restored"
     return ""
 

@@ -167,23 +167,27 @@ class Restoring:
 
     def _remove(self, where: str, key: Mapping[str, object]) -> None:
         """Delete what the event has made where there was no row."""
-        plain = tuple(
-            name
-            for name in self.table.regular
-            if not self.table.columns[name].startswith(("list<", "set<", "map<"))
-        )
+        table = self.table
+        plain = tuple(name for name in table.regular if not table.is_collection(name))
         current = self._current(where, key, plain)
-        foreign = [
-            name for name, time in current.items() if time is not None and time not in self.own
-        ]
-        if self.statement.kind is Kind.INSERT:
-            # The row's own marker is as old as the insert.
-            at = self.write_time if foreign else self.at
+        foreign = [time for time in current.values() if time is not None and time not in self.own]
+        if not self._has_collections(where, key):
+            # An insert of the group, this one or a later one, also leaves the row's own marker.
+            at = min(foreign) - 1 if foreign else self.at
             cql = f"DELETE FROM {self.statement.quoted} USING TIMESTAMP :at WHERE {where}"
             self._write(cql, {**key, "at": at})
         for name in touched(self.statement, self.table):
             if current.get(name) in self.own:
                 self._put(where, key, name, "null", None)
+
+    def _has_collections(self, where: str, key: Mapping[str, object]) -> bool:
+        """Tell whether a row has collections, which only somebody else can have written."""
+        names = [identifier(name) for name in self.table.regular if self.table.is_collection(name)]
+        if not names:
+            return False
+        cql = f"SELECT {', '.join(names)} FROM {self.statement.quoted} WHERE {where}"
+        rows = attempted(self.control, cql, key, _TIMEOUT_S)
+        return any(value is not None for row in rows for value in row.values())
 
     def _put(
         self, where: str, key: Mapping[str, object], name: str, value: str, expires: int | None
