@@ -8,7 +8,7 @@ disk and in the order of the table's partitions: only the write is measured. So 
 An increment has 1,000 records; it is measured behind a tenth of the topic and behind all of it, in
 turns, `BENCH_ROUNDS` (3) times. All that runs in one process with one session, and a first round
 counts for nothing. The memory is that of processes of their own, with a tenth and with all of the
-topic as their backlog, in batches of a tenth.
+topic as their backlog.
 """
 
 from __future__ import annotations
@@ -219,11 +219,7 @@ def _plain(spark: SparkSession, control: Control, settings: Settings) -> float:
 def _peak(bench: Bench, tenant: Tenant, control: Control) -> float:
     """Replicate the whole topic into another keyspace; return the peak in MiB."""
     _say(f"a process of its own replicates {tenant.topic}")
-    variables = {
-        **tenant.variables,
-        "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": f"{tenant.name}_again",
-        "TIDEMARK_REPLICATE_MAX_RECORDS": str(EVENTS // 10),
-    }
+    variables = {**tenant.variables, "TIDEMARK_KAFKA_JOURNAL_KEYSPACE": f"{tenant.name}_again"}
     return bench.run("spark_apps/replicate.py", **variables).peak_mib
 
 

@@ -157,6 +157,18 @@ def test_what_somebody_else_has_written_since_is_not_rolled_back(
     assert amounts == {1: "3.5", 2: "3.5", 3: "7"}
 
 
+def test_an_event_that_writes_a_row_that_its_group_has_not_declared_fails(
+    shop: Journal, tmp_path: Path
+) -> None:
+    before = state(shop)
+    text = CORRECTION.replace("  - {table: <account>, key: {id: bob}}\n", "")
+    submit(shop, tmp_path, text)
+    [line] = executed(shop, 3)["lines"]
+    assert "copy: it writes a row of" in line
+    assert "that the group has not declared" in line
+    assert state(shop) == before
+
+
 ALONE = """
 group: alone
 policy: one-for-one
