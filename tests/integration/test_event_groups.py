@@ -157,6 +157,24 @@ def test_what_somebody_else_has_written_since_is_not_rolled_back(
     assert amounts == {1: "3.5", 2: "3.5", 3: "7"}
 
 
+def test_nor_is_what_somebody_else_has_written_between_two_events(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, name = Seam.EVENT_ENDED.place()
+    end = getattr(owner, name)
+
+    def and_meddle(self: Any, group: str, event: str, *rest: Any, **more: Any) -> None:
+        end(self, group, event, *rest, **more)
+        if event == "correct" and "done" in rest:
+            cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'ann'")
+
+    monkeypatch.setattr(owner, name, and_meddle)
+    submit(shop, tmp_path, FAILING)
+    executed(shop, 3)
+    [left] = shop.rows("account")
+    assert (left["note"], left["seen"].isoformat()) == ("theirs", "1970-01-01T00:00:01")
+
+
 def test_an_event_that_writes_a_row_that_its_group_has_not_declared_fails(
     shop: Journal, tmp_path: Path
 ) -> None:
