@@ -12,6 +12,7 @@ import pytest
 from tests.faults.dying import Died, dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal, Result
+from tidemark.cassandra import conditional
 from tidemark.cassandra.schema import table
 
 
@@ -132,20 +133,30 @@ def test_a_group_that_fails_is_rolled_back_to_what_was_there(shop: Journal, tmp_
     assert {row["operation"] for row in shop.own_rows("audit")} >= {"event group rolled-back"}
 
 
-def test_what_somebody_else_has_written_since_is_not_rolled_back(
-    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def meddle(
+    monkeypatch: pytest.MonkeyPatch, event: str, state: str, write: Callable[[], None]
 ) -> None:
+    """Let somebody write as soon as an event has ended in a state."""
     owner, name = Seam.EVENT_ENDED.place()
     end = getattr(owner, name)
 
-    def and_meddle(self: Any, group: str, event: str, *rest: Any, **more: Any) -> None:
-        end(self, group, event, *rest, **more)
-        if event == "check" and "failed" in rest:
-            cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'ann'")
-            cql(shop, "UPDATE {account} SET seen = 5000 WHERE id = 'bob'")
-            cql(shop, "INSERT INTO {posting} (account, n, amount) VALUES ('ann', 3, 7)")
+    def and_meddle(self: Any, group: str, ended: str, *rest: Any, **more: Any) -> None:
+        end(self, group, ended, *rest, **more)
+        if ended == event and state in rest:
+            write()
 
     monkeypatch.setattr(owner, name, and_meddle)
+
+
+def test_what_somebody_else_has_written_since_is_not_rolled_back(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write() -> None:
+        cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'ann'")
+        cql(shop, "UPDATE {account} SET seen = 5000 WHERE id = 'bob'")
+        cql(shop, "INSERT INTO {posting} (account, n, amount) VALUES ('ann', 3, 7)")
+
+    meddle(monkeypatch, "check", "failed", write)
     submit(shop, tmp_path, FAILING)
     executed(shop, 3)
     accounts = {row["id"]: row for row in shop.rows("account")}
@@ -160,19 +171,48 @@ def test_what_somebody_else_has_written_since_is_not_rolled_back(
 def test_nor_is_what_somebody_else_has_written_between_two_events(
     shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owner, name = Seam.EVENT_ENDED.place()
-    end = getattr(owner, name)
+    def write() -> None:
+        cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'ann'")
 
-    def and_meddle(self: Any, group: str, event: str, *rest: Any, **more: Any) -> None:
-        end(self, group, event, *rest, **more)
-        if event == "correct" and "done" in rest:
-            cql(shop, "UPDATE {account} SET note = 'theirs' WHERE id = 'ann'")
-
-    monkeypatch.setattr(owner, name, and_meddle)
+    meddle(monkeypatch, "correct", "done", write)
     submit(shop, tmp_path, FAILING)
     executed(shop, 3)
     [left] = shop.rows("account")
     assert (left["note"], left["seen"].isoformat()) == ("theirs", "1970-01-01T00:00:01")
+
+
+def test_a_group_whose_submission_is_under_way_is_not_passed_by_a_run(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = conditional.compare_and_set
+    submit(shop, tmp_path, ALONE)
+
+    def and_run(control: Any, name: str, *rest: Any, **more: Any) -> bool:
+        written = write(control, name, *rest, **more)
+        if "event_group" in name:
+            shop.run("run_event_groups")
+        return written
+
+    with monkeypatch.context() as patched:
+        patched.setattr(conditional, "compare_and_set", and_run)
+        assert submit(shop, tmp_path, CORRECTION).status == 0
+    shop.run("run_event_groups")
+    assert {row["id"]: row["state"] for row in shop.own_rows("event_group")} == {
+        **{"alone": "partly-done", "correction": "done"},
+    }
+
+
+def test_a_stream_whose_groups_were_all_purged_goes_on(shop: Journal, tmp_path: Path) -> None:
+    submit(shop, tmp_path, CORRECTION)
+    executed(shop)
+    for name, of in (("event_group", "id"), ("event_group_order", "sequence")):
+        [row] = [one for one in shop.own_rows(name) if one["id"] == "correction"]
+        shop.control.execute(
+            f"DELETE FROM {table(shop.own_keyspace, name)} WHERE stream = ? AND {of} = ?",
+            (row["stream"], row[of]),
+        )
+    submit(shop, tmp_path, ALONE)
+    assert executed(shop, 3)["counts"]["groups_partly_done"] == 1
 
 
 def test_an_event_that_writes_a_row_that_its_group_has_not_declared_fails(

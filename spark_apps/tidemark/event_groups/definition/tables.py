@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidemark.cassandra.control import Control
 from tidemark.event_groups.definition.file import Definition, Fault, Place
@@ -28,10 +28,10 @@ class Table:
         static: columns that a partition has once.
     """
 
-    columns: Mapping[str, str] = field(default_factory=dict)
-    partition_key: tuple[str, ...] = ()
-    clustering: tuple[str, ...] = ()
-    static: frozenset[str] = frozenset()
+    columns: Mapping[str, str]
+    partition_key: tuple[str, ...]
+    clustering: tuple[str, ...]
+    static: frozenset[str]
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -135,22 +135,27 @@ def check(control: Control, settings: Settings, definition: Definition, fault: F
         checks.row(row, ("rows", place))
 
 
+def touched(statement: Statement, table: Table) -> tuple[str, ...]:
+    """Return the columns that a statement writes, but for those of the key."""
+    if statement.kind is Kind.DELETE and not statement.columns:
+        return table.regular
+    return tuple(name for name in statement.columns if name not in table.key)
+
+
 def _cannot_restore(parsed: Statement, table: Table) -> str:
     """Return why the rows cannot be put back as they were; empty if they can."""
     if not parsed.writes:
         return ""
-    touched = parsed.columns or table.regular
-    if parsed.kind is Kind.INSERT:
-        touched = tuple(name for name in parsed.columns if name not in table.key)
-    elif parsed.kind is Kind.UPDATE and (parsed.is_range or set(table.key) - parsed.key.keys()):
+    if parsed.kind is Kind.UPDATE and (parsed.is_range or set(table.key) - parsed.key.keys()):
         return "it updates rows that its conditions do not name by their whole key"
-    elif set(table.partition_key) - parsed.key.keys():
+    if set(table.partition_key) - parsed.key.keys():
         return "it deletes rows of partitions that its conditions do not name"
-    if table.static & {*touched} or (
+    written = touched(parsed, table)
+    if table.static & {*written} or (
         table.static and parsed.kind is Kind.DELETE and parsed.key.keys() == {*table.partition_key}
     ):
         return f"{parsed.name} has static columns, which are not restored"
-    for name in touched:
+    for name in written:
         kind = table.columns[name]
         if kind == "counter" or table.is_collection(name):
             return f"the column {name} of {parsed.name} is a {kind}, which is not restored"

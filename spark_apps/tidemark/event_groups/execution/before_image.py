@@ -7,7 +7,7 @@ behind the group's own, so that it loses against whatever comes later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import identifier
 from tidemark.event_groups.definition.statement import Kind, Statement, key_cql
-from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters, attempted, bound
 from tidemark.event_groups.stream.store import Image
@@ -23,13 +23,6 @@ from tidemark.event_groups.stream.store import Image
 MAX_ROWS = 1000
 """The most rows that one delete may take if they are to be restored."""
 _TIMEOUT_S = 30
-
-
-def touched(statement: Statement, table: Table) -> tuple[str, ...]:
-    """Return the columns that a statement writes, but for those of the key."""
-    if statement.kind is Kind.DELETE and not statement.columns:
-        return table.regular
-    return tuple(name for name in statement.columns if name not in table.key)
 
 
 def read(
@@ -47,8 +40,7 @@ def read(
         f"SELECT {_selected(table.key, names)} FROM {statement.quoted} WHERE {where}"
         f" LIMIT {MAX_ROWS + 1}"
     )
-    wanted = {name for name in statement.parameters if f":{name})" in where}
-    rows = attempted(control, cql, bound(parameters, frozenset(wanted)), _TIMEOUT_S)
+    rows = attempted(control, cql, _bound_in(where, statement, parameters), _TIMEOUT_S)
     if len(rows) > MAX_ROWS:
         raise EventFailed(
             f"it deletes more than {MAX_ROWS:,} rows of {statement.name}, too many to restore"
@@ -64,6 +56,12 @@ def read(
         )
         for row in rows
     ]
+
+
+def _bound_in(where: str, statement: Statement, parameters: Parameters) -> dict[str, object]:
+    """Return the parameters of a statement that conditions have, as they are bound."""
+    names = frozenset(name for name in statement.parameters if f":{name})" in where)
+    return bound(parameters, names)
 
 
 def _selected(key: Sequence[str], names: Sequence[str]) -> str:
@@ -99,7 +97,6 @@ class Restoring:
         statement: of the event.
         table: its table.
         parameters: of the event.
-        write_time: of the event, in microseconds.
         at: the write time of what is put back.
         own: all write times of the group, those of what was put back included.
     """
@@ -108,7 +105,6 @@ class Restoring:
     statement: Statement
     table: Table
     parameters: Parameters
-    write_time: int
     at: int
     own: Collection[int]
 
@@ -137,8 +133,7 @@ class Restoring:
         """Return the conditions that name a row, and their values."""
         if not image.key:
             where = key_cql(self.statement, self.table.key)
-            names = {name for name in self.statement.parameters if f":{name})" in where}
-            return where, bound(self.parameters, frozenset(names))
+            return where, _bound_in(where, self.statement, self.parameters)
         conditions = [
             f"{identifier(name)} = fromJson(:k{place})" for place, name in enumerate(self.table.key)
         ]
@@ -207,10 +202,3 @@ class Restoring:
 
     def _write(self, cql: str, values: Mapping[str, object]) -> None:
         attempted(self.control, cql, values, _TIMEOUT_S)
-
-
-def restore_all(restoring: Restoring, images: Sequence[Image]) -> Iterator[None]:
-    """Put rows back, one after the other; yields before each."""
-    for image in images:
-        yield
-        restoring.restore(image)

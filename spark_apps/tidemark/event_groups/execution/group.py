@@ -233,7 +233,7 @@ class GroupExecution:
 
     def _go_back(self, names: list[str], then: GroupState, reason: str) -> tuple[GroupState, str]:
         """Take back what events may have written, the last first."""
-        flat = [name for wave in dag.waves(self._definition.graph) for name in wave]
+        flat = [name for part in dag.order(self._definition.graph) for name in part]
         undone = [name for name in reversed(flat) if name in names]
         newest = max(self._write_times(), default=0)
         # Behind all that the group has written, and that of the first event behind all others.
@@ -269,7 +269,6 @@ class GroupExecution:
                 statement,
                 self._table(statement),
                 parameters,
-                stored.write_time or 0,
                 at,
                 own,
             )

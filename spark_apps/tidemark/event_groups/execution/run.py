@@ -43,14 +43,14 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         blocking: list[Extent[StoredGroup]] = []
         first_open = stream.next_sequence()
         while groups := _next(stream, blocking):
-            stuck = ended.get(GroupState.ROLLBACK_FAILED, 0)
             for part in chunks(groups, MOST_EVENTS):
                 run.say(f"{len(part)} groups from {part[0].item.id} on")
-                for group, (state, reason) in _together(run, stream, part, locks.check):
+                done = _together(run, stream, part, locks.check)
+                for group, (state, reason) in done:
                     ended[state] = ended.get(state, 0) + 1
                     if reason:
                         lines.append(f"{group.id}: {state}: {reason}")
-                if ended.get(GroupState.ROLLBACK_FAILED, 0) > stuck:
+                if any(state is GroupState.ROLLBACK_FAILED for _, (state, _) in done):
                     # It may hold groups of the parts behind it.
                     break
         first_open = min([first_open, *(one.item.sequence for one in blocking)])

@@ -126,9 +126,7 @@ class Stream:
             "run_id": self._run.run_id,
             "submitted_at": clock.now(),
         }
-        is_new = conditional.compare_and_set(
-            self._control, self._groups, key, values, expected=None
-        )
+        conditional.compare_and_set(self._control, self._groups, key, values, expected=None)
         [found] = self._control.execute(
             f"SELECT sequence, definition FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
@@ -139,23 +137,46 @@ class Stream:
                 where=f"stream {self.name}",
                 do="give this one another id",
             )
-        if found["sequence"] is not None:
-            return found["sequence"], is_new
-        sequence = self._append(name)
-        if conditional.compare_and_set(
-            self._control, self._groups, key, {"sequence": sequence}, expected={"sequence": None}
-        ):
-            return sequence, True
-        return self.submit(definition)
+        return self._place(name, found["sequence"])
 
-    def _append(self, name: str) -> int:
+    def _place(self, name: str, sequence: int | None) -> tuple[int, bool]:
+        """Give a group its place, unless it has one; return the place and whether it is new.
+
+        The row in the order comes last: a run that finds it finds the group's sequence as well, so
+        it passes no group whose submission is under way.
+        """
+        key = {"stream": self.name, "id": name}
         while True:
-            sequence = self.next_sequence()
-            key = {"stream": self.name, "sequence": sequence}
-            if conditional.compare_and_set(
-                self._control, self._order, key, {"id": name}, expected=None
+            if sequence is not None and self._at(sequence) == name:
+                return sequence, False
+            new = self.next_sequence()
+            if not conditional.compare_and_set(
+                self._control,
+                self._groups,
+                key,
+                {"sequence": new},
+                expected={"sequence": sequence},
             ):
-                return sequence
+                # The same group is submitted by somebody else at this moment.
+                [found] = self._control.execute(
+                    f"SELECT sequence FROM {self._groups} WHERE stream = ? AND id = ?",
+                    (self.name, name),
+                )
+                sequence = found["sequence"]
+                continue
+            sequence = new
+            place = {"stream": self.name, "sequence": new}
+            if conditional.compare_and_set(
+                self._control, self._order, place, {"id": name}, expected=None
+            ):
+                return new, True
+
+    def _at(self, sequence: int) -> str | None:
+        found = self._control.execute(
+            f"SELECT id FROM {self._order} WHERE stream = ? AND sequence = ?",
+            (self.name, sequence),
+        )
+        return found[0]["id"] if found else None
 
     def open(self) -> Iterator[StoredGroup]:
         """Yield the groups that have not ended, in their order."""
@@ -169,7 +190,7 @@ class Stream:
             page=_PAGE,
         ):
             group = self.group(row["id"])
-            # A submission that died may have left a place that its group has not taken.
+            # Of two submissions of a group at the same time one leaves a place that is not its own.
             if group and group.sequence == row["sequence"] and not group.state.has_ended:
                 yield group
 
@@ -180,12 +201,16 @@ class Stream:
         )
 
     def next_sequence(self) -> int:
-        """Return the sequence behind the last group."""
+        """Return the sequence behind the last group, also if purge has taken all of them."""
         found = self._control.execute(
-            f"SELECT sequence FROM {self._order} WHERE stream = ? ORDER BY sequence DESC LIMIT 1",
+            f"SELECT sequence, open_from FROM {self._order} WHERE stream = ?"
+            " ORDER BY sequence DESC LIMIT 1",
             (self.name,),
         )
-        return (found[0]["sequence"] or 0) + 1 if found else 1
+        if not found:
+            return 1
+        [row] = found
+        return max((row["sequence"] or 0) + 1, row["open_from"] or 1)
 
     def group(self, name: str) -> StoredGroup | None:
         """Return a group; None if it is not there, or its submission has not ended."""
