@@ -25,6 +25,7 @@ class Cost:
         client_cpu_s: user and system time of the process and all its children.
         server_cpu_s: what Cassandra used meanwhile.
         peak_mib: highest resident size of the process tree, in MiB.
+        programs: names of the programs in the process tree, such as java.
         report: the last line of its output, decoded.
     """
 
@@ -32,6 +33,7 @@ class Cost:
     client_cpu_s: float
     server_cpu_s: float
     peak_mib: float
+    programs: frozenset[str]
     report: dict[str, Any]
 
     def per_second(self, rows: int) -> float:
@@ -49,7 +51,7 @@ def measure(command: Sequence[str], environment: Mapping[str, str], server: psut
     Raises:
         RuntimeError: it ended with another status than 0; the text holds its error output.
     """
-    server_before = _cpu(server)
+    server_before = cpu_seconds(server)
     started = time.monotonic()
     process = subprocess.Popen(
         command,
@@ -67,8 +69,9 @@ def measure(command: Sequence[str], environment: Mapping[str, str], server: psut
     return Cost(
         wall,
         sampler.cpu_s,
-        _cpu(server) - server_before,
+        cpu_seconds(server) - server_before,
         sampler.peak_bytes / 2**20,
+        frozenset(sampler.programs),
         json.loads(stdout.splitlines()[-1]),
     )
 
@@ -78,6 +81,7 @@ class _Sampler:
 
     def __init__(self, pid: int) -> None:
         self.peak_bytes = 0
+        self.programs: set[str] = set()
         self._seconds: dict[int, float] = {}
         self._root = psutil.Process(pid)
         self._ended = threading.Event()
@@ -103,13 +107,15 @@ class _Sampler:
                 return
             for process in tree:
                 try:
-                    self._seconds[process.pid] = _cpu(process)
+                    self._seconds[process.pid] = cpu_seconds(process)
                     resident += process.memory_info().rss
+                    self.programs.add(process.name())
                 except psutil.NoSuchProcess:
                     continue
             self.peak_bytes = max(self.peak_bytes, resident)
 
 
-def _cpu(process: psutil.Process) -> float:
+def cpu_seconds(process: psutil.Process) -> float:
+    """Return the user and system time of a process."""
     times = process.cpu_times()
     return float(times.user + times.system)

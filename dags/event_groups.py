@@ -1,8 +1,8 @@
 """Executes the event groups of a stream that have not ended, in their order.
 
-Only by hand: with the form, REST or the command line. Groups are submitted with
-`run_event_groups.py submit`. A run fails if a group was rolled back, or is held behind one that
-could not be; the others are executed nevertheless.
+Only by hand: with the form, REST or the command line. Groups are submitted with the DAG
+`submit_event_groups`, or with `run_event_groups.py submit`. A run fails if a group was rolled back,
+or is held behind one that could not be; the others are executed nevertheless.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
+from tidemark_airflow.environment.connections import airflow_environment, kafka_environment
 from tidemark_airflow.form import dry_run_param, text_param
 from tidemark_airflow.operators import TidemarkOperator
 
@@ -32,4 +33,8 @@ with DAG(
         task_id="event_groups",
         application_name="run_event_groups",
         params_as_options={"--stream": "stream"},
+        more_connections={
+            "kafka_default": kafka_environment,
+            "airflow_default": airflow_environment,
+        },
     )

@@ -11,6 +11,9 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.event_groups import commands
 from tidemark.event_groups.execution.run import run_event_groups
+from tidemark.event_groups.operating.status import run_status
+from tidemark.event_groups.playback.run import run_playback
+from tidemark.event_groups.playback.selection import Part
 from tidemark.ledger.applications import RUN_EVENT_GROUPS as APPLICATION
 
 StreamName = Annotated[
@@ -37,17 +40,25 @@ def main(
 
 def submit(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Groups in YAML.", show_default=False)
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="Groups in YAML or JSON.", show_default=False),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Take the records of a Kafka topic, a group each."),
+    ] = None,
     stream: StreamName = "default",
     dry_run: cli.DryRun = False,
 ) -> Job:
-    """Check groups, and append them to a stream in the order of the files.
+    """Check groups, and append them to a stream in the order of the files, or of a topic.
 
-    A group that was submitted before is not submitted again.
+    A group that was submitted before is not submitted again. Of a topic, records are taken that no
+    run has taken yet; one that is refused goes into the table quarantined_group. With --dry-run:
+    which open groups each collides with, and how many rows its writes would touch now.
     """
     return Job(
-        lambda run: commands.run_submit(run, stream, files, dry_run=dry_run), dry_run=dry_run
+        lambda run: commands.run_submit(run, stream, files or [], topic, dry_run=dry_run),
+        dry_run=dry_run,
     )
 
 
@@ -57,8 +68,11 @@ def status(
     ] = None,
     stream: StreamName = "default",
 ) -> Job:
-    """Show the groups that have not ended, or the events of one group."""
-    return Job(lambda run: commands.run_status(run, stream, group), dry_run=True)
+    """Show the groups that have not ended and how far they lag, or the events of one group.
+
+    With --json, the details of a group have all that is stored of it, but for values.
+    """
+    return Job(lambda run: run_status(run, stream, group), dry_run=True)
 
 
 def retry(group: GroupName, stream: StreamName = "default", apply: cli.Apply = False) -> Job:
@@ -69,6 +83,36 @@ def retry(group: GroupName, stream: StreamName = "default", apply: cli.Apply = F
 def cancel(group: GroupName, stream: StreamName = "default", apply: cli.Apply = False) -> Job:
     """Take a group that has not begun out of its stream."""
     return Job(lambda run: commands.run_cancel(run, stream, group, apply=apply), dry_run=not apply)
+
+
+def playback(
+    into: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEYSPACE=KEYSPACE",
+            help="What was written to the first goes into the second; can be repeated.",
+        ),
+    ],
+    group: Annotated[str | None, typer.Option(metavar="GROUP", help="Only this group.")] = None,
+    first: Annotated[
+        int | None,
+        typer.Option("--from", min=1, metavar="SEQUENCE", help="The first group of a range."),
+    ] = None,
+    last: Annotated[
+        int | None,
+        typer.Option("--to", min=1, metavar="SEQUENCE", help="The last group of a range."),
+    ] = None,
+    stream: StreamName = "default",
+    apply: cli.Apply = False,
+) -> Job:
+    """Send what groups have written once more, into other keyspaces, and compare the rows.
+
+    The tables there must be as those that they are copies of. Each statement has the parameters
+    and the write time that it had; nobody outside is asked, and nothing is selected. Groups that
+    were rolled back or cancelled leave nothing. Without --apply the rows are only compared.
+    """
+    part = Part(group, first, last)
+    return Job(lambda run: run_playback(run, stream, part, into, apply=apply), dry_run=not apply)
 
 
 def plan(
@@ -83,13 +127,20 @@ def plan(
 if __name__ == "__main__":
     cli.group(
         APPLICATION,
-        {"submit": submit, "status": status, "retry": retry, "cancel": cancel},
+        {
+            **{"submit": submit, "status": status, "retry": retry, "cancel": cancel},
+            "playback": playback,
+        },
         examples={
             "": ["", "--dry-run", "submit correct-order-17.yaml", "status"],
-            "submit": ["--dry-run correct-order-17.yaml", "*.yaml"],
-            "status": ["", "correct-order-17"],
+            "submit": ["--dry-run correct-order-17.yaml", "*.yaml", "--topic corrections"],
+            "status": ["", "correct-order-17", "correct-order-17 --json"],
             "retry": ["correct-order-17 --apply"],
             "cancel": ["correct-order-17 --apply"],
+            "playback": [
+                "--into shop=shop_copy --group correct-order-17",
+                "--into shop=shop_copy --from 1 --to 200 --apply",
+            ],
             "plan": ["correct-order-17.yaml", "correct-order-17.yaml --mermaid"],
         },
         tools={"plan": plan},

@@ -25,7 +25,7 @@ from embedded import applications
 from embedded.airflow import rest
 from embedded.airflow.server import Airflow
 from embedded.cassandra.server import Cassandra
-from embedded.demo import summary
+from embedded.demo import correction, summary
 from embedded.errors import EmbeddedError
 from embedded.kafka.server import Kafka
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, ROOT
@@ -41,6 +41,7 @@ from tidemark.window import Window, iso
 
 PURGED_DAYS = 7
 PUBLISHED_DAYS = 7
+CHAIN = ("tag_write", "validate", "project")
 OF_TOPICS = {"TIDEMARK_PROJECTIONS_DIR": str(ROOT / "include" / "sql" / "topics")}
 _STARTED_BY_ASSET_S = 120.0
 _RUN_S = 1800.0
@@ -66,8 +67,8 @@ def run(months: int) -> None:
         _stop_if_interrupted(started, airflow.stop, ran_before=airflow.url() is not None)
         with patch.dict(os.environ, environment):
             settings = Settings.load()
-        _run("load_flights.py", environment, "--months", str(months))
-        _run("publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
+        run_application("load_flights.py", environment, "--months", str(months))
+        run_application("publish_flights.py", environment, "--days", str(PUBLISHED_DAYS))
         url = airflow.start()
         agrees = _run_steps(settings, airflow, load_window(months), environment, progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
@@ -97,15 +98,23 @@ def _run_steps(
     progress: Progress,
 ) -> bool:
     with Control(settings) as control, airflow.client() as client:
-        _create_read_models(control, settings)
+        create_read_models(control, settings)
         steps = Steps(control, settings, client, window)
-        steps.unpause()
-        steps.chain()
+        steps.unpause(*CHAIN, "purge", "replicate")
+        if steps.chain():
+            steps.plan_of_purge()
         steps.purge()
         steps.replicate()
         days = Window(window.start, window.start + timedelta(days=PUBLISHED_DAYS))
         options = ("--window-start", iso(days.start), "--window-end", iso(days.end))
-        _run("project.py", {**environment, **OF_TOPICS}, *options)
+        run_application("project.py", {**environment, **OF_TOPICS}, *options)
+        correction.create_tables(control, settings)
+
+        def event_groups(*arguments: str) -> None:
+            # One of the two groups is rolled back, which is exit status 3.
+            run_application("run_event_groups.py", environment, *arguments, accepted=(0, 3))
+
+        correction.run(control, settings, event_groups)
         progress.done("all steps are done")
         agrees = summary.show(control, settings, window)
         return summary.show_topic(control, settings, days) and agrees
@@ -120,15 +129,18 @@ class Steps:
     client: httpx.Client
     window: Window
 
-    def unpause(self) -> None:
-        """Let the DAGs run; a new Airflow has them paused."""
-        dags = ("tag_write", "validate", "project", "purge", "replicate")
+    def unpause(self, *dags: str) -> None:
+        """Let DAGs run once they are parsed; a new Airflow has them paused."""
         rest.wait_until("the DAGs to be parsed", _RUN_S, lambda: self._known(dags))
         for dag_id in dags:
             rest.unpause(self.client, dag_id)
 
-    def chain(self) -> None:
-        """Start tag_write; each later DAG is started by the asset of the one before it."""
+    def chain(self) -> bool:
+        """Start tag_write; each later DAG is started by the asset of the one before it.
+
+        Returns:
+            Whether the last of them has done something, so that its asset starts purge.
+        """
         produced = False
         for dag_id, subjects in self._subjects().items():
             if not self._pending(subjects):
@@ -141,9 +153,11 @@ class Steps:
                 run_id = rest.trigger(self.client, dag_id, conf=_conf(self.window))
             self._wait(dag_id, run_id)
             produced = rest.task_state(self.client, dag_id, run_id, dag_id) == "success"
-        if produced:
-            # A dry run: it shows what could be purged.
-            self._wait("purge", self._started_by_asset("purge"))
+        return produced
+
+    def plan_of_purge(self) -> None:
+        """Wait for the run that the chain's last asset starts: it shows what could be purged."""
+        self._wait("purge", self._started_by_asset("purge"))
 
     def purge(self) -> None:
         """Purge the tag views of the first week."""
@@ -224,8 +238,14 @@ def _conf(window: Window) -> dict[str, Any]:
     return {"window_start": iso(window.start), "window_end": iso(window.end)}
 
 
-def _run(program: str, environment: Mapping[str, str], *options: str) -> None:
-    """Run an application as a user would; its progress goes through, its report is checked."""
+def run_application(
+    program: str, environment: Mapping[str, str], *options: str, accepted: tuple[int, ...] = (0,)
+) -> None:
+    """Run an application as a user would; its progress goes through, its report is checked.
+
+    Raises:
+        EmbeddedError: its status is none of `accepted`.
+    """
     running = subprocess.Popen(
         [sys.executable, str(ROOT / "spark_apps" / program), *options],
         env={**os.environ, **environment},
@@ -242,13 +262,14 @@ def _run(program: str, environment: Mapping[str, str], *options: str) -> None:
         running.terminate()
         running.wait(_UNWIND_S)
         raise
-    if running.returncode:
+    if running.returncode not in accepted:
         raise EmbeddedError(f"{program} failed", f"spark_apps/{program}", "its error is above")
     *text, report = output.splitlines()
     if json.loads(report)["state"] == "done":
         print("\n".join(text))
 
 
-def _create_read_models(control: Control, settings: Settings) -> None:
+def create_read_models(control: Control, settings: Settings) -> None:
+    """Make the keyspace and the tables of the flights' read models, unless they are there."""
     create_keyspace(control, applications.READ_MODEL_KEYSPACE, settings.replication)
     create_tables(control, SCHEMA_DIR / "flights.cql", applications.READ_MODEL_KEYSPACE)

@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.faults.dying import Died, dying_after
 from tests.faults.seams import Seam
 from tests.integration.support import Journal, Result
 from tidemark.cassandra import conditional
+from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
+from tidemark.event_groups.builder import EventGroup, row
+from tidemark.event_groups.execution import run
+from tidemark.event_groups.stream import store
+
+TABLES = {
+    "account": "id text PRIMARY KEY, total decimal, note text, seen timestamp",
+    "posting": "account text, n int, amount decimal, PRIMARY KEY (account, n)",
+}
+
+
+def make_tables(journal: Journal) -> None:
+    for name, columns in TABLES.items():
+        made = f"CREATE TABLE {table(journal.keyspace, name)} ({columns})"
+        journal.control.execute_ddl(made)
 
 
 @pytest.fixture
 def shop(make_journal: Callable[..., Journal]) -> Journal:
     """Return a keyspace with accounts, and what was posted on them."""
+    return stocked(make_journal)
+
+
+def stocked(make_journal: Callable[..., Journal]) -> Journal:
     journal = make_journal()
-    for name, columns in (
-        ("account", "id text PRIMARY KEY, total decimal, note text, seen timestamp"),
-        ("posting", "account text, n int, amount decimal, PRIMARY KEY (account, n)"),
-    ):
-        made = f"CREATE TABLE {table(journal.keyspace, name)} ({columns})"
-        journal.control.execute_ddl(made)
+    make_tables(journal)
     cql(journal, "INSERT INTO {account} (id, total, note) VALUES ('ann', 10.50, 'old')")
     cql(journal, "UPDATE {account} USING TTL 5000 SET seen = 1000 WHERE id = 'ann'")
     for number in (1, 2, 3):
@@ -34,23 +53,19 @@ def shop(make_journal: Callable[..., Journal]) -> Journal:
 
 
 def cql(journal: Journal, text: str, *values: object) -> list[Any]:
-    names = {name: table(journal.keyspace, name) for name in ("account", "posting")}
+    names = {name: table(journal.keyspace, name) for name in TABLES}
     return list(journal.control.execute(text.format(**names), values))
 
 
 def state(journal: Journal) -> list[list[dict[str, Any]]]:
-    return [
-        sorted(journal.rows(name), key=lambda row: str(row.values()))
-        for name in ("account", "posting")
-    ]
+    return [sorted(journal.rows(name), key=lambda row: str(row.values())) for name in TABLES]
 
 
 def submit(journal: Journal, folder: Path, *texts: str, **variables: str) -> Result:
     files = []
     for text in texts:
-        names = {name: f"{journal.keyspace}.{name}" for name in ("account", "posting")}
-        for name, full in names.items():
-            text = text.replace(f"<{name}>", full)
+        for name in TABLES:
+            text = text.replace(f"<{name}>", f"{journal.keyspace}.{name}")
         file = folder / f"{len(list(folder.iterdir()))}.yaml"
         file.write_text(text)
         files.append(str(file))
@@ -114,6 +129,11 @@ def test_a_group_is_executed_as_a_whole_and_data_goes_from_event_to_event(
     again = submit(shop, tmp_path, CORRECTION)
     assert "correction: was submitted before as number 1" in again.report["lines"]
     assert executed(shop)["state"] == "nothing-to-do"
+    # The same in other words.
+    group = yaml.load(CORRECTION, yaml.BaseLoader) | {"policy": "all-for-one"}
+    group["events"][1]["values"] = dict(reversed(group["events"][1]["values"].items()))
+    again = submit(shop, tmp_path, json.dumps(group))
+    assert "correction: was submitted before as number 1" in again.report["lines"]
     changed = submit(shop, tmp_path, CORRECTION.replace("'new'", "'newer'"))
     assert "another group correction was submitted before" in changed.error_lines[0]
 
@@ -131,6 +151,34 @@ def test_a_group_that_fails_is_rolled_back_to_what_was_there(shop: Journal, tmp_
     assert shown[0].startswith("1 correction: rolled-back check")
     assert f"  clear (delete {shop.keyspace}.posting): rolled-back" in shown
     assert {row["operation"] for row in shop.own_rows("audit")} >= {"event group rolled-back"}
+
+
+def test_a_group_that_was_built_in_python_does_what_one_in_yaml_does(
+    shop: Journal, tmp_path: Path
+) -> None:
+    account, posting = (f"{shop.keyspace}.{name}" for name in ("account", "posting"))
+    at = datetime(2024, 3, 1, 13, tzinfo=timezone(timedelta(hours=1)))
+    rows = [row(account, id="bob"), row(posting, account="bob", n=7)]
+    group = EventGroup("built", rows=rows)
+    read = group.event("read", f"SELECT total FROM {account} WHERE id = 'ann'", expect="one")
+    group.event(
+        "copy",
+        f"INSERT INTO {account} (id, total, seen) VALUES (:id, :total, :seen)",
+        values={"id": "bob", "seen": at},
+        needs=[read.column("total")],
+    )
+    post = f"INSERT INTO {posting} (account, n, amount) VALUES ('bob', :n, :amount)"
+    group.event("post", post, values={"n": 7, "amount": Decimal("0.10")})
+    group.save(tmp_path / "built.yaml")
+    assert shop.run("run_event_groups", "submit", str(tmp_path / "built.yaml")).status == 0
+    executed(shop)
+    [bob] = [one for one in shop.rows("account") if one["id"] == "bob"]
+    assert (bob["total"], bob["seen"]) == (
+        Decimal("10.50"),
+        at.astimezone(UTC).replace(tzinfo=None),
+    )
+    [posted] = [one for one in shop.rows("posting") if one["account"] == "bob"]
+    assert (posted["n"], posted["amount"]) == (7, Decimal("0.10"))
 
 
 def meddle(
@@ -248,6 +296,75 @@ def test_one_for_one_leaves_out_what_depends_on_a_failure(shop: Journal, tmp_pat
     assert states == {"good": "done", "bad": "failed", "behind": "skipped"}
 
 
+def test_a_statement_that_cassandra_refuses_is_not_sent_again(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    execute = Control.execute_named
+
+    def and_count(self: Control, text: str, *rest: Any) -> Any:
+        sent.append(text)
+        return execute(self, text, *rest)
+
+    monkeypatch.setattr(Control, "execute_named", and_count)
+    submit(shop, tmp_path, ALONE)
+    executed(shop, 3)
+    assert len([text for text in sent if text.startswith("INSERT")]) == 1
+
+
+@pytest.fixture
+def clerk(shop: Journal) -> Iterator[dict[str, str]]:
+    """Yield the login of a user who may read the shop, and write accounts only."""
+    name = f"clerk_of_{shop.keyspace}"
+    shop.control.execute_ddl(f"CREATE ROLE {name} WITH LOGIN = true AND PASSWORD = 'clerk'")
+    for granted in (
+        f"ALL PERMISSIONS ON KEYSPACE {shop.own_keyspace}",
+        f"SELECT ON KEYSPACE {shop.keyspace}",
+        f"MODIFY ON TABLE {table(shop.keyspace, 'account')}",
+    ):
+        shop.control.execute_ddl(f"GRANT {granted} TO {name}")
+    yield {"CASSANDRA_USERNAME": name, "CASSANDRA_PASSWORD": "clerk"}
+    shop.control.execute_ddl(f"DROP ROLE {name}")
+
+
+def test_what_the_user_may_not_write_fails_its_event_and_not_the_run(
+    shop: Journal, tmp_path: Path, clerk: dict[str, str]
+) -> None:
+    before = state(shop)
+    forbidden = CORRECTION.replace(
+        "DELETE FROM <posting> WHERE account = 'ann' AND n > 1",
+        "UPDATE <posting> SET amount = 1 WHERE account = 'ann' AND n = 1",
+    )
+    permitted = "UPDATE <account> SET note = 'x' WHERE id = 'eve'"
+    allowed = f'group: allowed\nevents: [{{name: a, statement: "{permitted}"}}]\n'
+    assert submit(shop, tmp_path, forbidden, allowed).status == 0
+    result = shop.run("run_event_groups", **clerk)
+    assert result.status == 3, result.stderr
+    [line] = result.report["lines"]
+    assert "correction: rolled-back: clear: Cassandra does not permit this to user" in line
+    assert {row["id"]: row["state"] for row in shop.own_rows("event_group")} == {
+        **{"correction": "rolled-back", "allowed": "done"},
+    }
+    [eve] = cql(shop, "SELECT note FROM {account} WHERE id = 'eve'")
+    assert eve["note"] == "x"
+    cql(shop, "DELETE FROM {account} WHERE id = 'eve'")
+    assert state(shop) == before
+
+
+def test_a_way_back_that_the_user_may_not_write_is_left_to_one_who_may(
+    shop: Journal, tmp_path: Path, clerk: dict[str, str]
+) -> None:
+    before = state(shop)
+    assert submit(shop, tmp_path, CORRECTION).status == 0
+    [line] = shop.run("run_event_groups", **clerk).report["lines"]
+    assert "correction: rollback-failed: clear: Cassandra does not permit" in line
+    assert "clear is not rolled back: Cassandra does not permit" in line
+    # By somebody who may.
+    assert shop.run("run_event_groups", "retry", "correction", "--apply").status == 0
+    assert executed(shop, 3)["counts"]["groups_rolled_back"] == 1
+    assert state(shop) == before
+
+
 COMPENSATED = """
 group: NAME
 rows: [{table: <account>, key: {id: ann}}]
@@ -288,6 +405,33 @@ def test_a_rollback_that_fails_holds_the_groups_that_may_touch_its_rows(
     assert shop.run("run_event_groups", "cancel", "behind", "--apply").status == 0
     assert shop.run("run_event_groups", "retry", "broken", "--apply").status == 0
     assert executed(shop, 3)["counts"]["groups_rollback_failed"] == 1
+
+
+FREE = """
+group: NAME
+rows: [{table: <account>, key: {id: NAME}}]
+events:
+  - {name: write, statement: "INSERT INTO <account> (id, note) VALUES ('NAME', 'free')"}
+"""
+
+
+def test_groups_are_read_in_parts_and_each_is_executed_once(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "_TOGETHER", 3)
+    monkeypatch.setattr(run, "MOST_EVENTS", 4)
+    monkeypatch.setattr(store, "_PAGE", 2)
+    free = [FREE.replace("NAME", f"free-{number}") for number in range(7)]
+    broken, behind = compensated("broken", "mended", "much"), compensated("behind", "mended", "1")
+    assert submit(shop, tmp_path, *free[:4], broken, free[4], behind, *free[5:]).status == 0
+    assert executed(shop, 3)["counts"] == {
+        **{"groups_done": 7, "groups_rollback_failed": 1, "groups_held": 1},
+    }
+    notes = {row["id"]: row["note"] for row in shop.rows("account")}
+    assert notes == {"ann": "mended"} | {f"free-{number}": "free" for number in range(7)}
+    ends = [row for row in shop.own_rows("audit") if row["operation"].startswith("event group")]
+    audited = Counter(row["subject"] for row in ends)
+    assert audited == Counter(["broken", *(f"free-{number}" for number in range(7))])
 
 
 SEAMS = (
@@ -345,3 +489,34 @@ def test_what_cassandra_knows_to_be_wrong_is_refused_before_anything_is_submitte
     assert result.status == 2
     assert says in result.error_lines[0]
     assert shop.run("run_event_groups", "--dry-run").report["counts"]["groups_open"] == 0
+
+
+def test_a_list_is_refused_since_it_would_have_its_elements_twice(
+    shop: Journal, tmp_path: Path
+) -> None:
+    columns = "id text PRIMARY KEY, tags list<text>, kept frozen<list<text>>"
+    shop.control.execute_ddl(f"CREATE TABLE {table(shop.keyspace, 'bag')} ({columns})")
+    text = f"""
+group: lists
+events:
+  - name: write
+    statement: UPDATE {shop.keyspace}.bag SET COLUMN = :tags WHERE id = 'a'
+    values: {{tags: [a, b]}}
+    rollback: none
+"""
+    refused = submit(shop, tmp_path, text.replace("COLUMN", "tags"))
+    assert "is a list, which has its elements twice" in refused.error_lines[0]
+    assert submit(shop, tmp_path, text.replace("COLUMN", "kept")).status == 0
+    with dying_after(Seam.STATEMENT_SENT, 1), suppress(Died):
+        shop.run("run_event_groups")
+    executed(shop)
+    [row] = shop.rows("bag")
+    assert row["kept"] == ["a", "b"]
+
+
+def test_tables_of_cassandra_itself_are_not_written(shop: Journal, tmp_path: Path) -> None:
+    for name in ("system.local", "system_schema.tables", "system_auth.roles"):
+        text = f'group: g\nevents: [{{name: a, statement: "DELETE FROM {name} WHERE key = 1"}}]\n'
+        result = submit(shop, tmp_path, text)
+        assert result.status == 2
+        assert f"{name} belongs to Cassandra" in result.error_lines[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from tidemark.errors import DefinitionError
 from tidemark.event_groups.definition import statement
 from tidemark.event_groups.definition.file import load
-from tidemark.event_groups.definition.statement import Kind
+from tidemark.event_groups.definition.statement import Elsewhere, Kind
 from tidemark.event_groups.definition.tokens import Refused
 
 READ = "{name: read, statement: 'SELECT n FROM k.t WHERE id = 1'}"
+JAR = "{jar: 'org.example:f', version: '1', functions: {f: a.F}}"
 WRITE = "name: write, statement: 'UPDATE k.t SET n = :n WHERE id = 1'"
 
 
@@ -27,6 +29,63 @@ def refusal(folder: Path, *events: str, head: str = "group: g") -> str:
 @pytest.mark.parametrize(
     ("events", "says"),
     [
+        (["{name: group-ends}"], "group-ends is the event of the group's own hooks"),
+        (
+            ["{name: a, library: {name: x, version: '1'}, statement: SELECT a FROM k.t}"],
+            "it loads a library",
+        ),
+        (
+            [
+                "{name: a, library: {name: x, version: '1'}}",
+                f"{{{WRITE}, needs: [{{as: n, call: 'x:y'}}]}}",
+            ],
+            "write calls a function while a may load a library",
+        ),
+        (
+            [
+                f"{{name: load, library: {JAR}}}",
+                "{name: scan, many: true, statement: SELECT n FROM k.t}",
+                f"{{{WRITE}, after: [scan], each: scan, needs: [{{event: scan, as: n, sql: n}}]}}",
+            ],
+            "write calls a function while load may load a library",
+        ),
+        (
+            [
+                f"{{name: load, library: {JAR}}}",
+                f"{{name: again, library: {JAR}, after: [load]}}",
+            ],
+            "org.example:f is loaded twice",
+        ),
+        ([f"{{name: load, library: {JAR}}}".replace("org.example:f", "f")], "in the right form"),
+        ([f"{{name: load, library: {JAR}}}".replace("a.F", "a F")], "in the right form"),
+        ([f"{{name: load, library: {JAR}}}".replace("f: a", "f(): a")], "in the right form"),
+        ([f"{{name: load, library: {JAR}}}".replace("'1'", "1+")], "in the right form"),
+        (["{name: load, library: {jar: 'a:b', version: '1'}}"], "functions is missing"),
+        (
+            ["{name: load, library: {jar: 'a:b', version: '1', functions: {}}}"],
+            "functions is empty",
+        ),
+        (["{name: load, library: {name: b, jar: 'a:b', version: '1'}}"], "unknown key name"),
+        ([f"{{{WRITE}, needs: [{{as: n}}]}}"], "nothing says where its value is from"),
+        (
+            [READ, f"{{{WRITE}, after: [read], needs: [{{event: read, as: n, sql: 'n +'}}]}}"],
+            "not an expression: Parser Error",
+        ),
+        (
+            [READ, f"{{{WRITE}, after: [read], needs: [{{event: read, as: n, sql: n, take: n}}]}}"],
+            "its value is made in several ways",
+        ),
+        ([f"{{{WRITE}, needs: [{{as: n, call: 'x y'}}]}}"], "write it in the right form"),
+        ([f"{{{WRITE}, values: {{n: 1}}, each: read}}"], "it needs data of read, and does not"),
+        (
+            [READ, "{name: b, after: [read], each: read}"],
+            "only writes are sent for each row",
+        ),
+        (["{name: a, hooks: {after: [{http: x, dag: y}]}}"], "write exactly one of http, kafka"),
+        (
+            ["{name: a, hooks: {after: [{submit: {group: h, events: [{name: a, after: [b]}]}}]}}"],
+            "there is no event b (FILE:3",
+        ),
         (["{name: a}", "{name: a}"], "the event a is there twice (FILE:4:12); give it another"),
         (["{name: a, after: [b]}"], "there is no event b (FILE:3:23); events are a"),
         (
@@ -67,6 +126,9 @@ def refusal(folder: Path, *events: str, head: str = "group: g") -> str:
         (["{name: a, statment: x}"], "unknown key statment"),
         (["{name: A}"], "name cannot be 'A'"),
         (["{name: a, timeout: 0}"], "write at least 1"),
+        (["{name: a, statement: SELECT n FROM k.(}"], "not a name Cassandra accepts: '('"),
+        ([r'{name: a, statement: "\ud83d"}'], "half of a character, without its other half"),
+        ([r'{name: a, statement: "\UFFFFFFFF"}'], "(FILE:3:27); correct it"),
     ],
 )
 def test_a_group_that_cannot_be_executed_is_refused_at_its_place(
@@ -75,6 +137,15 @@ def test_a_group_that_cannot_be_executed_is_refused_at_its_place(
     found = refusal(tmp_path, *events).replace(f"{tmp_path}/group.yaml", "FILE")
     assert says in found
     assert "(FILE:" in found
+
+
+def test_a_group_may_be_json_as_programs_write_it(tmp_path: Path) -> None:
+    statement = "UPDATE k.t SET n = :n WHERE id = '\U0001f600\t'"
+    event = {"name": "write", "statement": statement, "values": {"n": 12.50}}
+    file = tmp_path / "group.json"
+    file.write_text(json.dumps({"group": "g", "events": [event]}, indent="\t"))
+    [found] = load(file)[0].group.events
+    assert (found.statement, found.values) == (statement, {"n": "12.5"})
 
 
 def test_a_declared_row_names_its_table_with_the_keyspace(tmp_path: Path) -> None:
@@ -104,6 +175,7 @@ def test_a_declared_row_names_its_table_with_the_keyspace(tmp_path: Path) -> Non
         ("DELETE FROM k.t", "it has no WHERE"),
         ("SELECT n FROM k.t WHERE id = 1 LIMIT :m", "its limit is a parameter"),
         ("UPDATE k.t USING TTL :t SET n = 1 WHERE id = 1", "its TTL is no number"),
+        ("UPDATE k.t USING TTL -5 SET n = 1 WHERE id = 1", "its TTL is no number"),
     ],
 )
 def test_statements_that_are_not_an_events_are_refused(text: str, says: str) -> None:
@@ -124,6 +196,19 @@ def test_a_statement_is_sent_with_its_write_time_and_its_parameters_as_json() ->
         'UPDATE "k"."T" USING TIMESTAMP :tidemark_write_time AND TTL 60 SET "n" = fromJson(:n),'
         " \"note\" = 'it''s; :x', \"m\" = { 'a' : 1 } WHERE id = fromJson(:id) AND c = 5"
     )
+
+
+def test_a_statement_is_parsed_for_another_keyspace_with_what_is_left_of_its_ttl() -> None:
+    text = "UPDATE k.t USING TTL 60 SET n = 'k.t' WHERE id = :id"
+    found = statement.parse(text, Elsewhere({"k": "copy", "t": "x"}, age=45))
+    assert found.cql == (
+        'UPDATE "copy"."t" USING TIMESTAMP :tidemark_write_time AND TTL 15 SET "n" = \'k.t\''
+        " WHERE id = fromJson(:id)"
+    )
+    assert statement.parse(text, Elsewhere(age=61)).ttl == 1
+    assert statement.parse(text.replace("60", "0"), Elsewhere(age=61)).ttl is None
+    found = statement.parse('DELETE FROM "K".t WHERE id = 1', Elsewhere({"k": "copy"}))
+    assert found.name == "K.t"
 
 
 def test_a_uuid_is_one_value_whatever_it_begins_with() -> None:

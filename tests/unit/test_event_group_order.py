@@ -83,6 +83,20 @@ def test_groups_whose_rows_nobody_has_declared_run_alone() -> None:
     assert [[one.item for one in part] for part in chunks(groups, 25)] == [["A"], ["X"], ["B", "C"]]
 
 
+def test_a_part_has_no_row_of_a_partition_that_it_has() -> None:
+    keys: list[RowKey] = [
+        ("t", (("id", "1"), ("n", "1"))),
+        ("t", (("id", "1"), ("n", "2"))),
+        ("u", (("id", "1"),)),
+        ("t", (("id", "1"),)),
+        ("t", (("id", "2"), ("n", "1"))),
+        ("t", (("id", "1"), ("n", "1"))),
+    ]
+    groups = [Extent(place, 1, frozenset({key})) for place, key in enumerate(keys)]
+    parts = [[one.item for one in part] for part in chunks(groups, 25)]
+    assert parts == [[0, 1, 2], [3, 4], [5]]
+
+
 def test_a_partition_collides_with_its_rows_and_with_no_other() -> None:
     whole, one, other = (
         Extent("", 1, frozenset({("t", key)}))

@@ -1,26 +1,46 @@
-"""What people do with event groups: submit, plan, look, try again, cancel."""
+"""What people do with event groups: submit, plan, try again, cancel."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tidemark.application.guarded_change import EnsureLocked, Plan, guarded_change
 from tidemark.cassandra.schema import create_own_tables
-from tidemark.context import Outcome, RunContext, RunState
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput
+from tidemark.event_groups.checks import Checks
 from tidemark.event_groups.definition import dag
 from tidemark.event_groups.definition.file import load
-from tidemark.event_groups.definition.tables import check
 from tidemark.event_groups.execution.run import lock_of
-from tidemark.event_groups.stream.store import GroupState, StoredGroup, Stream
-from tidemark.ledger import audit
+from tidemark.event_groups.operating import preview
+from tidemark.event_groups.stream.history import existing
+from tidemark.event_groups.stream.states import GroupState
+from tidemark.event_groups.stream.store import Stream
+from tidemark.event_groups.stream.submission import submit
+from tidemark.event_groups.topic.run import run_submit_topic
 from tidemark.ledger.locks import Locks
 
-_NAMED = 50
+
+def run_submit(
+    run: RunContext, stream: str, files: Sequence[Path], topic: str | None, *, dry_run: bool
+) -> Outcome:
+    """Submit the groups of files, or those of a topic.
+
+    Raises:
+        InvalidInput: there are neither files nor a topic, or both; or what `_submit_files` and
+            `run_submit_topic` say.
+    """
+    if bool(files) is (topic is not None):
+        what = "there are files and a topic" if files else "there is neither a file nor a topic"
+        raise InvalidInput(what, where="FILE, --topic", do="name files, or a topic")
+    if topic is not None:
+        return run_submit_topic(run, stream, topic, dry_run=dry_run)
+    return _submit_files(run, stream, files, dry_run=dry_run)
 
 
-def run_submit(run: RunContext, stream: str, files: list[Path], *, dry_run: bool) -> Outcome:
+def _submit_files(run: RunContext, stream: str, files: Sequence[Path], *, dry_run: bool) -> Outcome:
     """Check groups and append them to a stream, in the order of the files.
 
     Raises:
@@ -28,49 +48,21 @@ def run_submit(run: RunContext, stream: str, files: list[Path], *, dry_run: bool
         DefinitionError: a group cannot be executed; none of the files is submitted then.
     """
     checked = [load(file) for file in files]
-    for definition, fault in checked:
-        check(run.control, run.settings, definition, fault)
-    lines, counts = [], {"groups": len(checked), "groups_submitted": 0}
-    if dry_run:
-        for definition, _ in checked:
-            lines.append(definition.group.group)
-            lines += dag.as_text(definition.graph, definition.says())
-        return Outcome(RunState.PLANNED, counts=counts, lines=lines)
     create_own_tables(run.control, run.settings)
+    checks = Checks(run, stream)
+    for definition, fault in checked:
+        checks.check(definition, fault)
+    lines, counts = [], {"groups": len(checked), "groups_submitted": 0}
     submitted = Stream(run, stream)
+    if dry_run:
+        lines = preview.shown(run.control, [one for one, _ in checked], submitted.open())
+        return Outcome(RunState.PLANNED, PieceCounts(len(checked)), counts, lines)
     for definition, _ in checked:
-        name = definition.group.group
-        sequence, is_new = submitted.submit(definition)
+        told, is_new = submit(run, submitted, definition)
         counts["groups_submitted"] += is_new
-        told = "submitted" if is_new else "was submitted before"
-        lines.append(f"{name}: {told} as number {sequence}")
-        if is_new:
-            audit.record(run, "submit event group", name, [], {"sequence": sequence})
+        lines.append(told)
     state = RunState.DONE if counts["groups_submitted"] else RunState.NOTHING
     return Outcome(state, counts=counts, lines=lines)
-
-
-def run_status(run: RunContext, stream: str, name: str | None) -> Outcome:
-    """Show the open groups of a stream, or the events of one group.
-
-    Raises:
-        InvalidInput: there is no such group.
-    """
-    create_own_tables(run.control, run.settings)
-    stored = Stream(run, stream)
-    if name is None:
-        groups = list(stored.open())
-        lines = [f"{one.sequence} {one.id}: {one.state} {one.reason}" for one in groups[:_NAMED]]
-        return Outcome(RunState.PLANNED, counts={"groups_open": len(groups)}, lines=lines)
-    group = _existing(stored, name)
-    events = stored.events(name)
-    lines = [f"{group.sequence} {name}: {group.state} {group.reason}".rstrip()]
-    for event, says in group.definition.says().items():
-        found = events.get(event)
-        state = found.state if found else "pending"
-        reason = f": {found.reason}" if found and found.reason else ""
-        lines.append(f"  {event} ({says}): {state}{reason}")
-    return Outcome(RunState.PLANNED, counts={"events": len(group.definition.events)}, lines=lines)
 
 
 def run_retry(run: RunContext, stream: str, name: str, *, apply: bool) -> Outcome:
@@ -106,7 +98,7 @@ def _change(
     before, then = states
 
     def plan() -> Plan:
-        group = _existing(stored, name)
+        group = existing(stored, name)
         if group.state is not before:
             raise InvalidInput(
                 f"the group {name} is {group.state}, and not {before}", where=f"stream {stream}"
@@ -127,15 +119,6 @@ def _change(
         lock=lambda: Locks.of(run, [lock_of(stream)]),
         apply=apply,
     )
-
-
-def _existing(stream: Stream, name: str) -> StoredGroup:
-    found = stream.group(name)
-    if found is None:
-        raise InvalidInput(
-            f"there is no group {name}", where=f"stream {stream.name}", do="see status"
-        )
-    return found
 
 
 def drawn(file: Path, *, as_mermaid: bool, as_json: bool) -> str:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from tidemark.errors import DefinitionError, InvalidInput
-from tidemark.event_groups.definition import dag, statement
-from tidemark.event_groups.definition.model import Compensation, DeclaredRow, Event, Group
+from tidemark.event_groups.definition import dag, many, result_sql, statement
+from tidemark.event_groups.definition.group_hooks import BEGINS, ENDS, with_group_hooks
+from tidemark.event_groups.definition.model import (
+    Compensation,
+    DeclaredRow,
+    Event,
+    Group,
+    Hook,
+    Hooks,
+    JarLibrary,
+    Library,
+    Need,
+)
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tokens import Refused
 from tidemark.event_groups.stream.chunks import RowKey
-from tidemark.headed_files.yaml_text import read_yaml_file
+from tidemark.headed_files.header import Header, utf8_text
+from tidemark.headed_files.yaml_text import mapping_of
 
-_EMPTY = ("the file has no event group", "write `group: its-name`")
+EMPTY = ("the file has no event group", "write `group: its-name`")
 Place = tuple[str | int, ...]
 """The path of a value in a definition."""
 Fault = Callable[..., DefinitionError]
@@ -30,13 +42,13 @@ class Definition:
 
     @cached_property
     def events(self) -> Mapping[str, Event]:
-        """Return the events by name, in the order of the file."""
-        return {one.name: one for one in self.group.events}
+        """Return the events by name, in the order of the file; those of the group's hooks too."""
+        return {one.name: one for one in with_group_hooks(self.group)}
 
     @cached_property
     def graph(self) -> dag.Graph:
         """Return what each event depends on."""
-        return {one.name: one.after for one in self.group.events}
+        return {name: one.after for name, one in self.events.items()}
 
     @cached_property
     def statements(self) -> Mapping[str, Statement]:
@@ -46,6 +58,10 @@ class Definition:
             for one in self.group.events
             if one.statement is not None
         }
+
+    def has_many(self, event: Event) -> bool:
+        """Tell whether an event reads many rows, or writes for each of them."""
+        return event.many or (event.each is not None and self.events[event.each].many)
 
     def compensations(self, name: str) -> list[Statement]:
         """Return the user's statements that take back an event."""
@@ -59,14 +75,59 @@ class Definition:
         """Return the declared rows; None if there are none."""
         return frozenset(map(_row, self.group.rows)) or None
 
+    @property
+    def loads(self) -> Mapping[str, Library | JarLibrary]:
+        """Return the libraries that it loads, by event."""
+        return {one.name: one.library for one in self.group.events if one.library is not None}
+
+    @property
+    def functions(self) -> Mapping[str, Place]:
+        """Return the functions of the JARs that it loads, with their places."""
+        return {
+            name: ("events", place, "library", "functions", name)
+            for place, event in enumerate(self.group.events)
+            if isinstance(event.library, JarLibrary)
+            for name in event.library.functions
+        }
+
+    @property
+    def extent(self) -> frozenset[RowKey] | None:
+        """Return the rows by which others may run beside it; None if none may.
+
+        None runs beside a group that loads a library: it would use the old or the new version.
+        """
+        return None if self.loads else self.rows
+
     def says(self) -> dict[str, str]:
         """Return what each event does, in a few words."""
-        return {
-            name: f"{self.statements[name].kind} {self.statements[name].name}"
-            if name in self.statements
-            else "nothing"
-            for name in self.events
-        }
+        return {name: self._says(one) for name, one in self.events.items()}
+
+    def _says(self, event: Event) -> str:
+        if event.name in self.statements:
+            parsed = self.statements[event.name]
+            return f"{parsed.kind} {parsed.name}"
+        if event.library is not None:
+            return f"load {event.library.name} {event.library.version}"
+        return "hooks" if event.hooks != Hooks() else "nothing"
+
+
+def hooks_of(group: Group) -> Iterator[tuple[str, Hook, Place]]:
+    """Yield the hooks of a group and of its events, with their moments and places."""
+    owners: list[tuple[Hooks, Place]] = [(group.hooks, ("hooks",))]
+    owners += [(one.hooks, ("events", n, "hooks")) for n, one in enumerate(group.events)]
+    for hooks, at in owners:
+        for moment in ("before", "after"):
+            for number, hook in enumerate(getattr(hooks, moment)):
+                yield moment, hook, (*at, moment, number)
+
+
+def within(fault: Fault, outer: Place) -> Fault:
+    """Return what makes an error at a place in a group that stands in another one."""
+
+    def error(what: str, do: str, *at: str | int) -> DefinitionError:
+        return fault(what, do, *outer, *at)
+
+    return error
 
 
 def _row(one: DeclaredRow) -> RowKey:
@@ -85,17 +146,48 @@ def load(file: Path) -> tuple[Definition, Fault]:
     """
     if not file.is_file():
         raise InvalidInput("there is no such file", where=str(file), do="name a group in YAML")
-    header = read_yaml_file(file, _EMPTY)
+    return parse(utf8_text(file), file)
+
+
+def parse(text: str, source: Path) -> tuple[Definition, Fault]:
+    """Read a group as `load` does; `source` is where the text is from, for errors."""
+    return checked(Header(source, mapping_of(source, text, EMPTY)))
+
+
+def checked(header: Header) -> tuple[Definition, Fault]:
+    """Check a group, as `load` does."""
     group = header.checked(Group)
     _check(group, header.error)
     return Definition(group), header.error
 
 
 def _check(group: Group, fault: Fault) -> None:
+    known = _events_by_name(group, fault)
+    if found := dag.cycle({one.name: one.after for one in group.events}):
+        first = [one.name for one in group.events].index(found[0])
+        what = f"events wait for each other: {' after '.join(found)}"
+        raise fault(what, "leave out one of these", "events", first, "after")
+    for number, event in enumerate(group.events):
+        _check_event(event, known, fault, ("events", number))
+    for number, row in enumerate(group.rows):
+        if row.table.count(".") != 1:
+            what = f"{row.table} is no table with its keyspace"
+            raise fault(what, "write keyspace.table", "rows", number, "table")
+    _check_libraries(group, known, fault)
+    for _, hook, at in hooks_of(group):
+        if hook.submit is not None:
+            _check(hook.submit, within(fault, (*at, "submit")))
+
+
+def _events_by_name(group: Group, fault: Fault) -> dict[str, Event]:
     known: dict[str, Event] = {}
     for place, event in enumerate(group.events):
+        what = ""
         if event.name in known:
             what = f"the event {event.name} is there twice"
+        elif event.name in (BEGINS, ENDS):
+            what = f"{event.name} is the event of the group's own hooks"
+        if what:
             raise fault(what, "give it another name", "events", place, "name")
         known[event.name] = event
     for place, event in enumerate(group.events):
@@ -103,39 +195,97 @@ def _check(group: Group, fault: Fault) -> None:
             if name not in known:
                 do = f"events are {', '.join(known)}"
                 raise fault(f"there is no event {name}", do, "events", place, "after", number)
-    if found := dag.cycle({one.name: one.after for one in group.events}):
-        place = [one.name for one in group.events].index(found[0])
-        what = f"events wait for each other: {' after '.join(found)}"
-        raise fault(what, "leave out one of these", "events", place, "after")
-    for place, event in enumerate(group.events):
-        _check_event(event, known, fault, ("events", place))
-    for place, row in enumerate(group.rows):
-        if row.table.count(".") != 1:
-            what = f"{row.table} is no table with its keyspace"
-            raise fault(what, "write keyspace.table", "rows", place, "table")
+    return known
 
 
 def _check_event(event: Event, known: Mapping[str, Event], fault: Fault, at: Place) -> None:
     parsed = _parsed(event.statement, fault, (*at, "statement"))
+    if event.each is not None:
+        _check_source(event.each, event, known, fault, (*at, "each"))
     for number, need in enumerate(event.needs):
-        where = (*at, "needs", number)
-        if need.event not in event.after:
-            what = f"it needs data of {need.event}, and does not depend on it"
-            raise fault(what, f"add {need.event} to `after`", *where, "event")
-        source = known[need.event].statement
-        if source is None or not source.lstrip().upper().startswith("SELECT"):
-            raise fault(f"{need.event} selects nothing", "name a select", *where, "event")
-        if need.as_ in event.values:
-            what = f"the parameter {need.as_} has a value, too"
-            raise fault(what, "keep one of them", *where, "as")
+        _check_need(need, event, known, fault, (*at, "needs", number))
     given = {*event.values, *(need.as_ for need in event.needs)}
     _check_parameters(parsed.parameters if parsed else frozenset(), given, fault, at)
-    if event.expect is not None and (parsed is None or parsed.writes):
+    if event.library is not None and (parsed is not None or event.rollback != "restore"):
+        raise fault("it loads a library", "leave out `statement` and `rollback`", *at, "library")
+    writes = parsed is not None and parsed.writes
+    if event.expect is not None and (parsed is None or writes):
         raise fault("only a select finds rows", "leave it out", *at, "expect")
+    if event.each is not None and not writes:
+        raise fault("only writes are sent for each row", "leave it out", *at, "each")
+    if found := many.refusal(event, parsed, known):
+        what, do, place = found
+        raise fault(what, do, *at, *place)
     if isinstance(event.rollback, Compensation):
-        if parsed is None or not parsed.writes:
+        if not writes and event.rollback.call is None:
             raise fault("there is nothing to take back", "leave it out", *at, "rollback")
         _check_compensation(event.rollback, given, fault, (*at, "rollback", "statements"))
+
+
+def _check_libraries(group: Group, known: Mapping[str, Event], fault: Fault) -> None:
+    """Let no event call a function beside the load of a library: it might use either version."""
+    graph = {one.name: one.after for one in group.events}
+    loaded: set[str] = set()
+    for place, one in enumerate(group.events):
+        if one.library is None:
+            continue
+        if one.library.key in loaded:
+            raise fault(f"{one.library.name} is loaded twice", "leave one out", "events", place)
+        loaded.add(one.library.key)
+        is_jar = isinstance(one.library, JarLibrary)
+        behind = dag.dependents(graph, [one.name])
+        for number, event in enumerate(group.events):
+            if one is event or event.name in behind:
+                continue
+            uses = _is_of_many(event, known) if is_jar else _calls(event)
+            if uses:
+                what = f"{event.name} calls a function while {one.name} may load a library"
+                raise fault(what, f"add {one.name} to `after`", "events", number)
+
+
+def _calls(event: Event) -> bool:
+    """Tell whether an event calls functions."""
+    called = [one.call for one in event.needs]
+    called += [one.call for one in (*event.hooks.before, *event.hooks.after)]
+    if isinstance(event.rollback, Compensation):
+        called.append(event.rollback.call)
+    return any(called)
+
+
+def _is_of_many(event: Event, known: Mapping[str, Event]) -> bool:
+    """Tell whether Spark evaluates SQL of an event, in which a JAR's functions may be."""
+    has_sql = any(one.sql is not None for one in event.needs)
+    return has_sql and event.each is not None and known[event.each].many
+
+
+def _check_need(
+    need: Need, event: Event, known: Mapping[str, Event], fault: Fault, at: Place
+) -> None:
+    ways = [name for name in ("take", "sql", "call", "url") if getattr(need, name) is not None]
+    if need.event is not None:
+        _check_source(need.event, event, known, fault, (*at, "event"))
+        if len(ways) > 1 or need.url is not None:
+            raise fault("its value is made in several ways", "keep take, sql or call", *at)
+    elif ways not in (["call"], ["url"]):
+        raise fault("nothing says where its value is from", "name an event, call or url", *at)
+    # Of many rows Spark evaluates it, see `many_rows.check`.
+    is_few = need.event is None or not known[need.event].many
+    if need.sql is not None and is_few and (refusal := result_sql.refusal(need.sql)):
+        raise fault(f"not an expression: {refusal}", "correct it", *at, "sql")
+    if need.as_ in event.values:
+        raise fault(f"the parameter {need.as_} has a value, too", "keep one of them", *at, "as")
+
+
+def _check_source(
+    name: str, event: Event, known: Mapping[str, Event], fault: Fault, at: Place
+) -> None:
+    """Check that an event has a result that another one may use."""
+    if name not in event.after:
+        what = f"it needs data of {name}, and does not depend on it"
+        raise fault(what, f"add {name} to `after`", *at)
+    source = known[name].statement
+    if source is None or not source.lstrip().upper().startswith("SELECT"):
+        raise fault(f"{name} selects nothing", "name a select", *at)
 
 
 def _check_compensation(rollback: Compensation, given: set[str], fault: Fault, at: Place) -> None:

@@ -7,14 +7,27 @@ of the column.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
-from tidemark.headed_files.form import DIFFERENT, Form, Text, refusal
+from tidemark.event_group_settings import canonical
+from tidemark.headed_files.form import DIFFERENT, Form, OneKey, Text, refusal
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
 Names = Annotated[tuple[Name, ...], *DIFFERENT]
+Function = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$")
+]
+"""A Python function: `module:function`."""
+Seconds = Annotated[int, Field(ge=1, le=3600)]
 MAX_EVENTS = 1000
 """The most events of a group: their states are read and written together."""
 
@@ -41,11 +54,19 @@ class Policy(StrEnum):
 
 
 class Need(Form):
-    """A value out of the result of another event."""
+    """A value out of the result of another event, or from outside."""
 
-    event: Name = Field(description="the select whose result it is", examples=["read"])
+    event: Name | None = Field(None, description="the select whose result it is")
     as_: Name = Field(description="the parameter that it becomes", examples=["total"])
     take: Text | None = Field(None, description="the column; without it, that of the name of `as`")
+    sql: Text | None = Field(
+        None, description="an expression over the columns of the result, such as `sum(total)`"
+    )
+    call: Function | None = Field(
+        None, description="a Python function that makes the value, of the rows if it has an event"
+    )
+    url: Text | None = Field(None, description="what answers a POST with the value, as JSON")
+    timeout: Seconds = Field(10, description="seconds that it may take")
 
 
 class Compensating(Form):
@@ -55,16 +76,120 @@ class Compensating(Form):
     values: dict[str, Value] = Field({}, description="further parameters")
 
 
-class Compensation(Form):
-    """The user's own way back: statements in their order, with the parameters of the event."""
+class Compensation(OneKey):
+    """The user's own way back: statements in their order, or a function."""
 
-    statements: tuple[Compensating, ...] = Field(min_length=1)
+    statements: tuple[Compensating, ...] = Field(
+        (), min_length=1, description="with the parameters of the event"
+    )
+    call: Function | None = Field(None, description="a Python function, which is told the event")
 
 
 Rollback = Annotated[
     Annotated[Literal["restore", "none"], Tag("text")] | Annotated[Compensation, Tag("mapping")],
     Discriminator(lambda value: "text" if isinstance(value, str) else "mapping"),
 ]
+
+
+class Library(Form):
+    """A Python library that is loaded, for this group and all behind it."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}\w)?$")] = (
+        Field(examples=["shop-rules"])
+    )
+    version: Annotated[str, StringConstraints(pattern=r"^\d[\w.!+]{0,62}$")] = Field(
+        examples=["1.2.0"]
+    )
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from other libraries."""
+        return canonical(self.name)
+
+
+class JarLibrary(Form):
+    """A JAR whose functions Spark calls, for this group and all behind it."""
+
+    jar: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][\w.-]*:[A-Za-z0-9][\w.-]*$")] = (
+        Field(description="`group:artifact`", examples=["org.example:geo"])
+    )
+    version: Annotated[str, StringConstraints(pattern=r"^\d[\w.-]{0,62}$")] = Field(
+        examples=["1.2.0"]
+    )
+    functions: dict[
+        Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,63}$")],
+        Annotated[str, StringConstraints(pattern=r"^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$")],
+    ] = Field(
+        min_length=1,
+        description="the class of each function, by the name that `sql` has for it",
+        examples=[{"distance": "org.example.Distance"}],
+    )
+
+    @property
+    def name(self) -> str:
+        """Return its coordinate, which names it."""
+        return self.jar
+
+    @property
+    def key(self) -> str:
+        """Return what tells it from other libraries."""
+        return self.jar
+
+
+def _kind_of_library(value: object) -> str:
+    is_jar = "jar" in value if isinstance(value, dict) else isinstance(value, JarLibrary)
+    return "java" if is_jar else "python"
+
+
+AnyLibrary = Annotated[
+    Annotated[Library, Tag("python")] | Annotated[JarLibrary, Tag("java")],
+    Discriminator(_kind_of_library),
+]
+
+
+class Hook(Form):
+    """Somebody who is told that an event begins or has ended; exactly one target."""
+
+    http: Text | None = Field(None, description="an address, which gets a POST in JSON")
+    kafka: Text | None = Field(None, description="a topic of Kafka, which gets a record in JSON")
+    dag: Text | None = Field(None, description="a DAG of Airflow, of which a run is started")
+    asset: Text | None = Field(None, description="the URI of an asset of Airflow: an event of it")
+    call: Function | None = Field(None, description="a Python function")
+    submit: Group | None = Field(None, description="another group, appended to the stream")
+    if_: Literal["done", "failed"] | None = Field(
+        None, description="tell only of this end; without it, of any"
+    )
+    ack: bool = Field(False, description="the event fails if this is not acknowledged")
+    timeout: Seconds = Field(10, description="seconds that one attempt may take")
+
+    @property
+    def target(self) -> str:
+        """Return the key of its target."""
+        return next(name for name in TARGETS if getattr(self, name) is not None)
+
+    @model_validator(mode="after")
+    def _require_one_target(self) -> Self:
+        if len(self.model_fields_set & {*TARGETS}) != 1:
+            raise refusal(f"write exactly one of {', '.join(TARGETS)}")
+        return self
+
+
+TARGETS = ("http", "kafka", "dag", "asset", "call", "submit")
+
+
+class Hooks(Form):
+    """Who is told of an event."""
+
+    before: tuple[Hook, ...] = Field((), description="told that it begins")
+    after: tuple[Hook, ...] = Field((), description="told how it has ended")
+
+
+class GroupHooks(Hooks):
+    """Who is told of a group, and what lives as long as it is executed."""
+
+    helpers: tuple[Function, ...] = Field(
+        (), description="Python functions that run until the group has ended"
+    )
 
 
 class Event(Form):
@@ -74,8 +199,15 @@ class Event(Form):
     statement: Text | None = Field(
         None, description="CQL with named parameters; without one, the event does nothing"
     )
+    library: AnyLibrary | None = Field(None, description="what it loads, instead of a statement")
     values: dict[str, Value] = Field({}, description="values of parameters")
     after: Names = Field((), description="events that must have succeeded before")
+    each: Name | None = Field(
+        None, description="the select in `after` for each of whose rows the statement is sent"
+    )
+    many: bool = Field(
+        False, description="whether a select may find any number of rows, which Spark reads then"
+    )
     needs: tuple[Need, ...] = Field((), description="parameters out of results")
     expect: Literal["one", "some", "none"] | None = Field(
         None, description="how many rows a select must find; else the event fails"
@@ -83,9 +215,13 @@ class Event(Form):
     rollback: Rollback = Field(
         "restore", description="restore what was there, none, or statements of your own"
     )
-    timeout: Annotated[int, Field(ge=1, le=3600)] = Field(
-        10, description="seconds that one attempt of the statement may take"
-    )
+    timeout: Seconds = Field(10, description="seconds that one attempt of the statement may take")
+    hooks: Hooks = Field(default_factory=lambda: Hooks(), description="who is told")
+
+    @property
+    def row_needs(self) -> list[Need]:
+        """Return what each row of `each` has of its own."""
+        return [need for need in self.needs if self.each is not None and need.event == self.each]
 
 
 class DeclaredRow(Form):
@@ -105,4 +241,10 @@ class Group(Form):
     rows: tuple[DeclaredRow, ...] = Field(
         (), description="all that it writes; groups without it run alone"
     )
+    hooks: GroupHooks = Field(
+        default_factory=lambda: GroupHooks(), description="who is told of the group as a whole"
+    )
     events: tuple[Event, ...] = Field(min_length=1, max_length=MAX_EVENTS)
+
+
+Hook.model_rebuild()

@@ -7,11 +7,12 @@ sends them again: no conditions, counters, appends to lists, or functions of the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
 from tidemark.cassandra.schema import table as quoted
+from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition.tokens import (
     Refused,
     Token,
@@ -52,6 +53,7 @@ class Statement:
         is_range: whether it has conditions other than `column = value`.
         where: its conditions as they are sent; empty of an insert.
         may_leave_null: whether a column may be null behind it.
+        ttl: the seconds after which what it writes expires; None if the statement does not say.
         parameters: names of its parameters.
         cql: the statement as it is sent, with a parameter `WRITE_TIME` if it writes.
     """
@@ -64,6 +66,7 @@ class Statement:
     is_range: bool
     where: str
     may_leave_null: bool
+    ttl: int | None
     parameters: frozenset[str]
     cql: str
 
@@ -83,8 +86,22 @@ class Statement:
         return self.kind is not Kind.SELECT
 
 
-def parse(text: str) -> Statement:
-    """Parse a statement.
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where, and how much later, a statement is sent once more.
+
+    Attributes:
+        keyspaces: the keyspaces that take the place of others, by those; tables keep their names.
+        age: seconds since it was sent, by which its TTL is shorter. What has expired gets a second:
+            it must still hide what was there before.
+    """
+
+    keyspaces: Mapping[str, str] = field(default_factory=dict)
+    age: int = 0
+
+
+def parse(text: str, elsewhere: Elsewhere = Elsewhere()) -> Statement:
+    """Parse a statement, as it is sent here and now or elsewhere.
 
     Raises:
         Refused: it is none that an event may have.
@@ -93,7 +110,7 @@ def parse(text: str) -> Statement:
     first = tokens[0].text.upper() if tokens else ""
     if first not in ("SELECT", "INSERT", "UPDATE", "DELETE"):
         raise Refused(f"{first or 'nothing'} is no statement of an event", _KINDS)
-    return _Parser(tokens).statement(Kind(first.lower()))
+    return _Parser(tokens, elsewhere).statement(Kind(first.lower()))
 
 
 _KINDS = "write a SELECT, INSERT, UPDATE or DELETE"
@@ -102,8 +119,10 @@ _KINDS = "write a SELECT, INSERT, UPDATE or DELETE"
 class _Parser:
     """Goes through the tokens of one statement."""
 
-    def __init__(self, tokens: Sequence[Token]) -> None:
+    def __init__(self, tokens: Sequence[Token], elsewhere: Elsewhere) -> None:
         self._tokens, self._at = tokens, 1
+        self._elsewhere = elsewhere
+        self._ttl: int | None = None
         for token, behind in pairwise(tokens):
             if token.kind == "word" and behind.text == "(" and token.name in _NEVER_TWICE:
                 raise Refused(
@@ -152,7 +171,7 @@ class _Parser:
         values = self._list()
         if len(names) != len(values):
             raise Refused(f"it has {len(names)} columns and {len(values)} values", "correct it")
-        ttl = self._ttl()
+        ttl = self._using_ttl()
         self._require_end()
         sent = [
             *("INSERT INTO", quoted(keyspace, table), "(", ", ".join(map(_column, names)), ")"),
@@ -164,7 +183,7 @@ class _Parser:
 
     def _update(self) -> Statement:
         keyspace, table = self._table()
-        ttl = self._ttl()
+        ttl = self._using_ttl()
         self._expect("SET")
         where = self._find("WHERE")
         names = []
@@ -221,7 +240,8 @@ class _Parser:
         leaves_null = any(token.is_word("DELETE", "NULL", "TTL") for token in self._tokens)
         text = " ".join(part for part in sent if part)
         return Statement(
-            kind, keyspace, table, columns, key, is_range, where, leaves_null, named, text
+            *(kind, keyspace, table, columns, key, is_range, where, leaves_null),
+            *(self._ttl, named, text),
         )
 
     def _conditions(self) -> tuple[dict[str, tuple[Token, ...]], bool, str]:
@@ -240,18 +260,27 @@ class _Parser:
             found = names[0].text if names else "nothing"
             raise Refused(f"{found} is no table with its keyspace", "write keyspace.table")
         self._at += 3
-        return names[0].name, names[2].name
+        keyspace, table = names[0].name, names[2].name
+        keyspace = self._elsewhere.keyspaces.get(keyspace, keyspace)
+        try:
+            quoted(keyspace, table)
+        except InvalidInput as error:
+            raise Refused(error.what, error.do) from None
+        return keyspace, table
 
-    def _ttl(self) -> list[str]:
+    def _using_ttl(self) -> list[str]:
         if self._at >= len(self._tokens) or not self._tokens[self._at].is_word("USING"):
             return []
         self._at += 1
         self._expect("TTL")
         self._at += 1
         value = self._tokens[self._at - 1 : self._at]
-        if not value or value[0].kind != "number":
+        if not value or not value[0].text.isdecimal():
             raise Refused("its TTL is no number", "write the seconds")
-        return ["TTL", value[0].text]
+        seconds = int(value[0].text)
+        # A TTL of 0 is none.
+        self._ttl = max(seconds - self._elsewhere.age, 1) if seconds else None
+        return ["TTL", str(self._ttl or 0)]
 
     def _list(self) -> list[list[Token]]:
         if self._at >= len(self._tokens) or self._tokens[self._at].text != "(":

@@ -11,9 +11,10 @@ from tidemark.event_groups.definition.file import Definition, Fault, Place
 from tidemark.event_groups.definition.model import DeclaredRow
 from tidemark.event_groups.definition.statement import Kind, Statement
 from tidemark.journal.tables import TAG_SCANNING, TAG_WRITE_PROGRESS
-from tidemark.projection.definition import catalog
 from tidemark.settings import Settings
 
+Owner = Callable[[Statement], str]
+"""Tells to whom the table of a statement belongs; empty if to nobody here."""
 _COMPENSATE = "write `rollback: none`, or `rollback: {statements: [...]}` of your own"
 
 
@@ -50,19 +51,11 @@ class Table:
     @classmethod
     def read(cls, control: Control, keyspace: str, name: str) -> Table | None:
         """Read what the cluster says; None if there is no such table."""
-        rows = control.execute(
-            "SELECT column_name, type, kind, position FROM system_schema.columns"
-            " WHERE keyspace_name = ? AND table_name = ?",
-            (keyspace, name),
-        )
+        rows = control.columns(keyspace, name)
         if not rows:
             return None
         of_kind = {
-            kind: [
-                row["column_name"]
-                for row in sorted(rows, key=lambda row: row["position"])
-                if row["kind"] == kind
-            ]
+            kind: [row["column_name"] for row in rows if row["kind"] == kind]
             for kind in ("partition_key", "clustering", "static")
         }
         return cls(
@@ -76,9 +69,9 @@ class Table:
 class _Check:
     """Goes through the statements of a group."""
 
-    def __init__(self, control: Control, settings: Settings, fault: Fault) -> None:
+    def __init__(self, control: Control, owner: Owner, fault: Fault) -> None:
         self._control, self._fault = control, fault
-        self._owner = _owners(settings)
+        self._owner = owner
         self._known: dict[str, Table] = {}
 
     def table(self, name: str, at: Place) -> Table:
@@ -94,7 +87,7 @@ class _Check:
     def statement(self, parsed: Statement, at: Place) -> Table:
         """Check one statement; return its table."""
         if parsed.writes and (owner := self._owner(parsed)):
-            do = "use the applications that write it"
+            do = "leave it to its owner"
             raise self._fault(f"{parsed.name} belongs to {owner}", do, *at)
         table = self.table(parsed.name, at)
         for column in sorted({*parsed.columns, *parsed.key} - table.columns.keys()):
@@ -103,6 +96,10 @@ class _Check:
             raise self._fault(f"{parsed.name} has no column {column}", do, *at)
         if refusal := self._control.refusal(parsed.cql):
             raise self._fault(f"Cassandra refuses it: {refusal}", "correct it", *at)
+        if name := _appended_list(parsed, table):
+            what = f"the column {name} of {parsed.name} is a list, which has its elements twice"
+            do = "make it a frozen one: a run after a crash sends the statement again"
+            raise self._fault(what, do, *at)
         return table
 
     def row(self, row: DeclaredRow, at: Place) -> None:
@@ -114,14 +111,14 @@ class _Check:
             raise self._fault(what, do, *at, "key")
 
 
-def check(control: Control, settings: Settings, definition: Definition, fault: Fault) -> None:
+def check(control: Control, owner: Owner, definition: Definition, fault: Fault) -> None:
     """Check a group against the tables of the cluster.
 
     Raises:
         DefinitionError: a table or column is not there, belongs to Tidemark or to a projection, or
             what an event does cannot be restored.
     """
-    checks = _Check(control, settings, fault)
+    checks = _Check(control, owner, fault)
     for place, event in enumerate(definition.group.events):
         at: Place = ("events", place)
         if event.name in definition.statements:
@@ -140,6 +137,16 @@ def touched(statement: Statement, table: Table) -> tuple[str, ...]:
     if statement.kind is Kind.DELETE and not statement.columns:
         return table.regular
     return tuple(name for name in statement.columns if name not in table.key)
+
+
+def _appended_list(parsed: Statement, table: Table) -> str:
+    """Return a column that has its elements twice if a statement is sent twice; empty if none has.
+
+    Cassandra gives each element of a list a key of its own, another one each time.
+    """
+    if parsed.kind not in (Kind.INSERT, Kind.UPDATE):
+        return ""
+    return next((name for name in parsed.columns if table.columns[name].startswith("list<")), "")
 
 
 def _cannot_restore(parsed: Statement, table: Table) -> str:
@@ -162,8 +169,16 @@ def _cannot_restore(parsed: Statement, table: Table) -> str:
     return ""
 
 
-def _owners(settings: Settings) -> Callable[[Statement], str]:
-    """Return what tells to whom a table belongs; empty if to nobody here."""
+def owners(settings: Settings) -> Owner:
+    """Return what tells to whom tables belong: to Cassandra, to Tidemark, or to a projection.
+
+    Raises:
+        InvalidInput: there is no directory of projection files.
+        DefinitionError: a projection file cannot be used.
+    """
+    # A run only executes what was checked, and projections are a tenth of what it would load.
+    from tidemark.projection.definition import catalog
+
     own = {
         f"{settings.journal_keyspace}.{name}"
         for name in (settings.events_by_tag_table, TAG_WRITE_PROGRESS, TAG_SCANNING)
@@ -180,6 +195,8 @@ def _owners(settings: Settings) -> Callable[[Statement], str]:
     }
 
     def owner(parsed: Statement) -> str:
+        if parsed.keyspace == "system" or parsed.keyspace.startswith("system_"):
+            return "Cassandra"
         if parsed.keyspace == settings.keyspace or parsed.name in own:
             return "Tidemark"
         name = projected.get(parsed.name)

@@ -7,7 +7,7 @@ behind the group's own, so that it loses against whatever comes later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from tidemark.event_groups.definition.statement import Kind, Statement, key_cql
 from tidemark.event_groups.definition.tables import Table, touched
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.execution.statements import Parameters, attempted, bound
-from tidemark.event_groups.stream.store import Image
+from tidemark.event_groups.stream.states import Image
 
 MAX_ROWS = 1000
 """The most rows that one delete may take if they are to be restored."""
@@ -26,9 +26,9 @@ _TIMEOUT_S = 30
 
 
 def read(
-    control: Control, statement: Statement, table: Table, parameters: Parameters
+    control: Control, statement: Statement, table: Table, parameters: Parameters, number: int
 ) -> list[Image]:
-    """Read the rows that a statement is about to write.
+    """Read the rows that a statement is about to write; `number` is that of its parameters.
 
     Raises:
         EventFailed: there are too many, or Cassandra does not answer.
@@ -40,16 +40,17 @@ def read(
         f"SELECT {_selected(table.key, names)} FROM {statement.quoted} WHERE {where}"
         f" LIMIT {MAX_ROWS + 1}"
     )
-    rows = attempted(control, cql, _bound_in(where, statement, parameters), _TIMEOUT_S)
+    rows = attempted(control, cql, bound_in(where, statement, parameters), _TIMEOUT_S)
     if len(rows) > MAX_ROWS:
         raise EventFailed(
             f"it deletes more than {MAX_ROWS:,} rows of {statement.name}, too many to restore"
         )
     if not rows and not is_delete:
-        return [Image(False, {}, {})]
+        return [Image(number, False, {}, {})]
     now_ms = clock.now_micros() // 1000
     return [
         Image(
+            number,
             True,
             {name: row[f"k{place}"] for place, name in enumerate(table.key)} if is_delete else {},
             {name: _cell(row, place, now_ms) for place, name in enumerate(names)},
@@ -58,10 +59,14 @@ def read(
     ]
 
 
-def _bound_in(where: str, statement: Statement, parameters: Parameters) -> dict[str, object]:
+def named_in(where: str, statement: Statement) -> frozenset[str]:
+    """Return the parameters of a statement that conditions have."""
+    return frozenset(name for name in statement.parameters if f":{name})" in where)
+
+
+def bound_in(where: str, statement: Statement, parameters: Parameters) -> dict[str, object]:
     """Return the parameters of a statement that conditions have, as they are bound."""
-    names = frozenset(name for name in statement.parameters if f":{name})" in where)
-    return bound(parameters, names)
+    return bound(parameters, named_in(where, statement))
 
 
 def _selected(key: Sequence[str], names: Sequence[str]) -> str:
@@ -99,6 +104,7 @@ class Restoring:
         parameters: of the event.
         at: the write time of what is put back.
         own: all write times of the group, those of what was put back included.
+        ensure_locked: called before each write.
     """
 
     control: Control
@@ -107,12 +113,14 @@ class Restoring:
     parameters: Parameters
     at: int
     own: Collection[int]
+    ensure_locked: Callable[[], None]
 
     def restore(self, image: Image) -> None:
         """Put a row back as it was, but for what somebody else has written since.
 
         Raises:
             EventFailed: Cassandra does not take it.
+            LockLost: another run may work on the stream.
         """
         where, key = self._place(image)
         if not image.existed:
@@ -133,7 +141,7 @@ class Restoring:
         """Return the conditions that name a row, and their values."""
         if not image.key:
             where = key_cql(self.statement, self.table.key)
-            return where, _bound_in(where, self.statement, self.parameters)
+            return where, bound_in(where, self.statement, self.parameters)
         conditions = [
             f"{identifier(name)} = fromJson(:k{place})" for place, name in enumerate(self.table.key)
         ]
@@ -157,7 +165,7 @@ class Restoring:
     def _is_own(self, write_time: int | None) -> bool:
         """Tell whether a value is the group's; a null counts as its own if it may have made it."""
         if write_time is None:
-            return self.statement.may_leave_null
+            return self.statement.may_leave_null or None in self.parameters.values()
         return write_time in self.own
 
     def _remove(self, where: str, key: Mapping[str, object]) -> None:
@@ -201,4 +209,10 @@ class Restoring:
         self._write(cql, values | ({"ttl": ttl} if using else {}))
 
     def _write(self, cql: str, values: Mapping[str, object]) -> None:
-        attempted(self.control, cql, values, _TIMEOUT_S)
+        self.ensure_locked()
+        write_part(self.control, cql, values)
+
+
+def write_part(control: Control, cql: str, values: Mapping[str, object]) -> None:
+    """Write a part of a row that is put back."""
+    attempted(control, cql, values, _TIMEOUT_S)

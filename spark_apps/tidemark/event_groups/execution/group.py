@@ -8,33 +8,62 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from tidemark import clock
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import dag
-from tidemark.event_groups.definition.model import Compensation, Event, Need, Policy
+from tidemark.event_groups.definition.group_hooks import ENDS
+from tidemark.event_groups.definition.model import Event, Policy
 from tidemark.event_groups.definition.statement import Statement
 from tidemark.event_groups.definition.tables import Table
-from tidemark.event_groups.definition.tokens import Token
-from tidemark.event_groups.execution import before_image
-from tidemark.event_groups.execution.before_image import Restoring
 from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.execution.statements import Parameters, send
-from tidemark.event_groups.stream.store import (
+from tidemark.event_groups.execution.few_rows import MAX_BYTES, FewRows
+from tidemark.event_groups.execution.hooks import HookTeller
+from tidemark.event_groups.execution.loading import Loading
+from tidemark.event_groups.execution.needs import Needs
+from tidemark.event_groups.execution.rollback import Rollback
+from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.stream.states import (
     EventState,
     GroupState,
     StoredEvent,
     StoredGroup,
-    Stream,
-    as_json,
 )
+from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger import audit
 
-_PARALLEL = 8
-_MAX_RESULT_ROWS = 1000
+if TYPE_CHECKING:
+    from tidemark.event_groups.many_rows.events import ManyRows
+
+EVENTS_AT_ONCE = 8
+"""The most events of a group that are executed at the same time."""
 _BEGUN = (EventState.RUNNING, EventState.DONE, EventState.FAILED, EventState.ROLLBACK_FAILED)
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a group is executed with.
+
+    Attributes:
+        ensure_locked: called before each kind of write.
+        pool: threads for events, which other groups use as well.
+        tables: tables that were read already, by `keyspace.table`; others are added.
+        functions: the users' functions.
+        teller: of the group's hooks.
+        loading: of the group's libraries.
+    """
+
+    ensure_locked: Callable[[], None]
+    pool: ThreadPoolExecutor
+    tables: dict[str, Table]
+    functions: Functions
+    teller: HookTeller
+    loading: Loading
 
 
 class GroupExecution:
@@ -45,17 +74,32 @@ class GroupExecution:
         run: RunContext,
         stream: Stream,
         group: StoredGroup,
-        ensure_locked: Callable[[], None],
+        means: Means,
     ) -> None:
         """Bind; nothing is read yet."""
         self._run, self._control = run, run.control
         self._stream, self._group = stream, group
         self._definition = group.definition
-        self._ensure_locked = ensure_locked
-        self._tables: dict[str, Table] = {}
+        # A run that executes a group says so before it writes anything else of it.
+        self._is_new = group.state is GroupState.SUBMITTED
+        self._ensure_locked = means.ensure_locked
+        self._pool, self._tables = means.pool, means.tables
         self._events: dict[str, StoredEvent] = {}
         self._mutex = threading.Lock()
         self._last_write_time = 0
+        self._functions, self._teller = means.functions, means.teller
+        self._loading = means.loading
+        self._unready = ""
+        self._asks = {"stream": stream.name, "group": group.id}
+        self._needs = Needs(
+            self._asks,
+            lambda name: self._events[name].result,
+            means.functions,
+            run.settings.event_group_host_names,
+        )
+        self._few = FewRows(
+            self._control, stream, group, self._needs, self._table, self._ensure_locked
+        )
 
     def execute(self) -> tuple[GroupState, str]:
         """Execute the group, or go on with it; return how it ended, and why if not whole.
@@ -65,10 +109,11 @@ class GroupExecution:
             LockLost: another run may work on the stream.
         """
         name = self._group.id
-        self._events = {
-            event: StoredEvent() for event in self._definition.events
-        } | self._stream.events(name)
+        self._events = {event: StoredEvent() for event in self._definition.events} | (
+            {} if self._is_new else self._stream.events(name)
+        )
         self._last_write_time = max(self._write_times(), default=0)
+        self._start_helpers()
         if self._group.state in (GroupState.SUBMITTED, GroupState.RUNNING):
             self._set(GroupState.RUNNING)
             self._go_forward()
@@ -83,12 +128,22 @@ class GroupExecution:
             reason = self._group.reason
         return self._go_back(list(self._definition.events), GroupState.ROLLED_BACK, reason)
 
+    def _start_helpers(self) -> None:
+        try:
+            for helper in self._definition.group.hooks.helpers:
+                self._functions.start_helper(helper, json.dumps(self._asks))
+        except EventFailed as failure:
+            self._unready = str(failure)
+
     def _set(self, state: GroupState, reason: str = "") -> tuple[GroupState, str]:
         """Write the state; how a group ended is audited before, rather twice than never."""
         self._ensure_locked()
         if state.has_ended or state is GroupState.ROLLBACK_FAILED:
             lines, counts = [reason] if reason else [], {"events": len(self._events)}
             audit.record(self._run, f"event group {state}", self._group.id, lines, counts)
+            if state is not GroupState.DONE and ENDS in self._definition.events:
+                self._teller.group_ended(self._definition.events[ENDS], str(state), reason)
+            self._ensure_locked()
         self._stream.set_state(self._group.id, state, reason)
         return state, reason
 
@@ -102,18 +157,18 @@ class GroupExecution:
         """Execute events until none is left whose dependencies have succeeded."""
         is_strict = self._definition.group.policy is Policy.ALL_FOR_ONE
         graph = self._definition.graph
-        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="event") as pool:
-            working: dict[Future[None], str] = {}
-            while True:
-                stops = is_strict and bool(self._failed())
-                for name in [] if stops else self._ready(graph, set(working.values())):
-                    working[pool.submit(self._execute, name)] = name
-                if not working:
-                    return
-                finished, _ = wait(working, return_when=FIRST_COMPLETED)
-                for one in finished:
-                    del working[one]
-                    one.result()
+        working: dict[Future[None], str] = {}
+        while True:
+            stops = is_strict and bool(self._failed())
+            ready = [] if stops else self._ready(graph, set(working.values()))
+            for name in ready[: EVENTS_AT_ONCE - len(working)]:
+                working[self._pool.submit(self._execute, name)] = name
+            if not working:
+                return
+            finished, _ = wait(working, return_when=FIRST_COMPLETED)
+            for one in finished:
+                del working[one]
+                one.result()
 
     def _ready(self, graph: dag.Graph, working: set[str]) -> list[str]:
         return [
@@ -126,36 +181,45 @@ class GroupExecution:
 
     def _execute(self, name: str) -> None:
         event = self._definition.events[name]
+        told = self._teller.begins(event)
+        state, result, reason = EventState.DONE, [], ""
         try:
-            begun = self._begun(event)
-            result = self._sent(event, begun)
-            self._end(name, EventState.DONE, result=result)
+            if self._unready:
+                raise EventFailed(self._unready)
+            result = self._sent(event, self._begun(event))
         except EventFailed as failure:
-            self._end(name, EventState.FAILED, reason=str(failure))
+            state, reason = EventState.FAILED, str(failure)
+        unacknowledged = self._teller.ended(event, told, state, reason)
+        if unacknowledged and state is EventState.DONE:
+            state, result, reason = EventState.FAILED, [], unacknowledged
+        self._end(name, state, result=result, reason=reason)
 
     def _begun(self, event: Event) -> StoredEvent:
         """Fix what the event does, unless an earlier run has begun it."""
         stored = self._events[event.name]
         if stored.state is EventState.RUNNING:
             return stored
-        parameters = self._parameters(event)
-        statement = self._definition.statements.get(event.name)
-        write_time = None
-        if statement is not None and statement.writes:
-            self._require_declared(statement, parameters)
-            newest = 0
-            if event.rollback == "restore":
-                table = self._table(statement)
-                images = before_image.read(self._control, statement, table, parameters)
-                newest = before_image.newest_write_time(images)
-                self._ensure_locked()
-                self._stream.keep_images(self._group.id, event.name, images)
-            write_time = self._next_write_time(newest)
+        has_many = self._definition.has_many(event)
+        parameters, newest = (self._many if has_many else self._few).prepare(event)
+        if len(json.dumps(parameters)) > MAX_BYTES:
+            raise EventFailed(f"its parameters have more than {MAX_BYTES:,} bytes")
+        write_time = None if newest is None else self._next_write_time(newest)
         begun = StoredEvent(EventState.RUNNING, parameters, write_time)
         self._ensure_locked()
         self._stream.begin(self._group.id, event.name, begun)
         self._events[event.name] = begun
         return begun
+
+    @cached_property
+    def _many(self) -> ManyRows:
+        # Imported here, so that a group without many rows does not wait for Spark.
+        from tidemark.event_groups.many_rows.events import ManyRows
+
+        group = self._stream.name, self._group.id
+        return ManyRows(
+            *(self._run, group, self._definition, self._needs, self._table, self._ensure_locked),
+            self._loading.jar_functions,
+        )
 
     def _next_write_time(self, behind: int) -> int:
         """Return a write time behind all of the group, and behind that of the rows."""
@@ -164,19 +228,16 @@ class GroupExecution:
             return self._last_write_time
 
     def _sent(self, event: Event, begun: StoredEvent) -> list[str]:
-        statement = self._definition.statements.get(event.name)
-        if statement is None:
+        if event.library is not None:
+            self._ensure_locked()
+            self._loading.load(event.library)
+            self._functions.renew()
+        if event.statement is None:
             return []
-        self._ensure_locked()
-        rows = send(
-            self._control, statement, begun.parameters or {}, begun.write_time, event.timeout
-        )
-        if len(rows) > _MAX_RESULT_ROWS:
-            raise EventFailed(f"it has found more than {_MAX_RESULT_ROWS:,} rows")
-        met = {None: True, "one": len(rows) == 1, "some": bool(rows), "none": not rows}
-        if not met[event.expect]:
-            raise EventFailed(f"it has found {len(rows)} rows, and expects {event.expect}")
-        return rows
+        if self._definition.has_many(event):
+            self._many.send(event, begun)
+            return []
+        return self._few.send(event, begun)
 
     def _end(
         self, name: str, state: EventState, *, result: list[str] | None = None, reason: str = ""
@@ -186,34 +247,7 @@ class GroupExecution:
         self._ensure_locked()
         self._stream.end(self._group.id, name, state, result=text, reason=reason)
         old = self._events[name]
-        self._events[name] = StoredEvent(
-            state, old.parameters, old.write_time, as_json(text or "[]"), reason
-        )
-
-    def _parameters(self, event: Event) -> Parameters:
-        return dict(event.values) | {need.as_: self._needed(need) for need in event.needs}
-
-    def _needed(self, need: Need) -> object:
-        rows = self._events[need.event].result
-        column = need.take or need.as_
-        if len(rows) != 1:
-            raise EventFailed(f"{need.event} has found {len(rows)} rows, and one is needed")
-        if column not in rows[0]:
-            raise EventFailed(f"the result of {need.event} has no column {column}")
-        return rows[0][column]
-
-    def _require_declared(self, statement: Statement, parameters: Parameters) -> None:
-        rows = self._definition.rows
-        if rows is None:
-            return
-        written = {name: _text(tokens, parameters) for name, tokens in statement.key.items()}
-        if not any(
-            table == statement.name and all(written.get(name) == value for name, value in key)
-            for table, key in rows
-        ):
-            raise EventFailed(
-                f"it writes a row of {statement.name} that the group has not declared"
-            )
+        self._events[name] = replace(old, state=state, result=text or "[]", reason=reason)
 
     def _table(self, statement: Statement) -> Table:
         if statement.name not in self._tables:
@@ -239,12 +273,27 @@ class GroupExecution:
         # Behind all that the group has written, and that of the first event behind all others.
         times = {name: newest + len(flat) - place for place, name in enumerate(flat)}
         own = {*self._write_times(), *(times[name] for name in undone)}
+        rollback = Rollback(
+            self._control,
+            self._definition,
+            self._asks,
+            self._functions,
+            self._loading,
+            self._table,
+            own,
+            self._ensure_locked,
+        )
         for name in undone:
             stored = self._events[name]
-            if stored.state not in _BEGUN or stored.write_time is None:
+            if stored.state not in _BEGUN or not rollback.is_needed(name, stored):
                 continue
+            images = partial(self._stream.images, self._group.id, name)
             try:
-                self._take_back(name, stored, times[name], own)
+                event = self._definition.events[name]
+                if self._definition.has_many(event):
+                    self._many.take_back(event, stored, times[name], own)
+                else:
+                    rollback.take_back(name, stored, times[name], images)
             except EventFailed as failure:
                 self._end(name, EventState.ROLLBACK_FAILED, reason=str(failure))
                 return self._set(
@@ -253,36 +302,3 @@ class GroupExecution:
             state = EventState.FAILED if then is GroupState.PARTLY_DONE else EventState.ROLLED_BACK
             self._end(name, state, reason=stored.reason)
         return self._set(then, reason)
-
-    def _take_back(self, name: str, stored: StoredEvent, at: int, own: set[int]) -> None:
-        event, statement = self._definition.events[name], self._definition.statements[name]
-        parameters = stored.parameters or {}
-        if isinstance(event.rollback, Compensation):
-            for one, back in zip(
-                event.rollback.statements, self._definition.compensations(name), strict=True
-            ):
-                self._ensure_locked()
-                send(self._control, back, {**parameters, **one.values}, at, event.timeout)
-        elif event.rollback == "restore":
-            restoring = Restoring(
-                self._control,
-                statement,
-                self._table(statement),
-                parameters,
-                at,
-                own,
-            )
-            for image in self._stream.images(self._group.id, name):
-                self._ensure_locked()
-                restoring.restore(image)
-
-
-def _text(tokens: tuple[Token, ...], parameters: Mapping[str, object]) -> str | None:
-    """Return the value of a key column as a text; None of one that only Cassandra knows."""
-    if len(tokens) != 1:
-        return None
-    [token] = tokens
-    if token.kind == "parameter":
-        value = parameters[token.text[1:]]
-        return value if isinstance(value, str) else json.dumps(value)
-    return token.text[1:-1].replace("''", "'") if token.kind == "text" else token.text

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
 
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import WrongData
-from tidemark.event_groups.execution.group import GroupExecution
-from tidemark.event_groups.stream.chunks import Extent, chunks, collides
-from tidemark.event_groups.stream.store import GroupState, StoredGroup, Stream
+from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.execution.group import EVENTS_AT_ONCE, GroupExecution, Means
+from tidemark.event_groups.execution.hooks import HookTeller
+from tidemark.event_groups.execution.loading import Loading
+from tidemark.event_groups.outside.processes import Functions
+from tidemark.event_groups.stream.chunks import Extent, chunks
+from tidemark.event_groups.stream.holding import extent_of, holder
+from tidemark.event_groups.stream.states import GroupState, StoredGroup
+from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.locks import Locks
+from tidemark.text import shortened
 
 MOST_EVENTS = 200
 """The most events of groups that run at the same time."""
@@ -39,19 +48,29 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
         return _shown(stream)
     ended: dict[GroupState, int] = {}
     lines: list[str] = []
-    with Locks.of(run, [lock_of(name)]) as locks:
+    with (
+        Locks.of(run, [lock_of(name)]) as locks,
+        ThreadPoolExecutor(_PARALLEL, thread_name_prefix="group") as groups_pool,
+        ThreadPoolExecutor(_PARALLEL * EVENTS_AT_ONCE, thread_name_prefix="event") as events_pool,
+    ):
+        together = _Together(run, stream, locks.check, groups_pool, events_pool)
         blocking: list[Extent[StoredGroup]] = []
         first_open = stream.next_sequence()
-        while groups := _next(stream, blocking):
+        first = None
+        while groups := _next(stream, blocking, first):
             for part in chunks(groups, MOST_EVENTS):
                 run.say(f"{len(part)} groups from {part[0].item.id} on")
-                done = _together(run, stream, part, locks.check)
+                done = together.execute(part)
                 for group, (state, reason) in done:
                     ended[state] = ended.get(state, 0) + 1
                     if reason:
                         lines.append(f"{group.id}: {state}: {reason}")
-                if any(state is GroupState.ROLLBACK_FAILED for _, (state, _) in done):
-                    # It may hold groups of the parts behind it.
+                stuck = [
+                    one.sequence for one, (state, _) in done if state is GroupState.ROLLBACK_FAILED
+                ]
+                first = min(stuck, default=part[-1].item.sequence + 1)
+                if stuck:
+                    # They may hold groups of the parts behind them.
                     break
         first_open = min([first_open, *(one.item.sequence for one in blocking)])
         locks.check()
@@ -59,16 +78,17 @@ def run_event_groups(run: RunContext, name: str, *, dry_run: bool = False) -> Ou
     return _outcome(ended, lines, blocking)
 
 
-def _next(stream: Stream, blocking: list[Extent[StoredGroup]]) -> list[Extent[StoredGroup]]:
+def _next(
+    stream: Stream, blocking: list[Extent[StoredGroup]], first: int | None = None
+) -> list[Extent[StoredGroup]]:
     """Return the next groups that may run; those that may not are added to `blocking`."""
     known = {one.item.id for one in blocking}
     found: list[Extent[StoredGroup]] = []
-    for group in stream.open():
+    for group in stream.open(first):
         if group.id in known:
             continue
-        extent = Extent(group, len(group.definition.events), group.definition.rows)
-        is_stuck = group.state is GroupState.ROLLBACK_FAILED
-        if is_stuck or any(collides(one, extent) for one in blocking):
+        extent = extent_of(group)
+        if holder(blocking, extent):
             blocking.append(extent)
             continue
         found.append(extent)
@@ -77,17 +97,33 @@ def _next(stream: Stream, blocking: list[Extent[StoredGroup]]) -> list[Extent[St
     return found
 
 
-def _together(
-    run: RunContext,
-    stream: Stream,
-    part: Sequence[Extent[StoredGroup]],
-    ensure_locked: Callable[[], None],
-) -> list[tuple[StoredGroup, tuple[GroupState, str]]]:
-    def execute(one: Extent[StoredGroup]) -> tuple[StoredGroup, tuple[GroupState, str]]:
-        return one.item, GroupExecution(run, stream, one.item, ensure_locked).execute()
+@dataclass(frozen=True)
+class _Together:
+    """Executes groups at the same time, in threads that serve the whole run."""
 
-    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="group") as pool:
-        return list(pool.map(execute, part))
+    run: RunContext
+    stream: Stream
+    ensure_locked: Callable[[], None]
+    groups: ThreadPoolExecutor
+    events: ThreadPoolExecutor
+
+    def execute(
+        self, part: Sequence[Extent[StoredGroup]]
+    ) -> list[tuple[StoredGroup, tuple[GroupState, str]]]:
+        """Execute groups; return each with its state in the end, and why."""
+        tables: dict[str, Table] = {}
+
+        def execute(one: Extent[StoredGroup]) -> tuple[StoredGroup, tuple[GroupState, str]]:
+            group = one.item
+            loading = Loading(self.run, self.stream.name, group.sequence)
+            with (
+                closing(Functions(loading.directories)) as functions,
+                closing(HookTeller(self.run, self.stream, group, functions)) as teller,
+            ):
+                means = Means(self.ensure_locked, self.events, tables, functions, teller, loading)
+                return group, GroupExecution(self.run, self.stream, group, means).execute()
+
+        return list(self.groups.map(execute, part))
 
 
 def _outcome(
@@ -104,7 +140,7 @@ def _outcome(
             f"{len(held)} groups wait behind groups that are not rolled back, such as {stuck[0]}"
         )
     pieces = PieceCounts(total, total - failed, len(held), failed)
-    shown = lines[:_NAMED] + ([f"and {len(lines) - _NAMED} more"] if len(lines) > _NAMED else [])
+    shown = shortened(lines, _NAMED)
     if failed or held:
         error = WrongData(
             f"{failed} of {total} groups did not end as a whole, {len(held)} are held",

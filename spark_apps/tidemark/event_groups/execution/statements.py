@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from tidemark.cassandra.control import Control, Row
-from tidemark.errors import CassandraUnavailable
+from tidemark.errors import CassandraUnavailable, InvalidInput, StatementRefused
 from tidemark.event_groups.definition.statement import WRITE_TIME, Statement
-from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.failure import EventFailed, attempts
 
+_PARALLEL = 8
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 Parameters = Mapping[str, Any]
 """Values of parameters, of JSON's types."""
-_PAUSES_S = (0.2, 1.0)
-"""Between two attempts: a statement writes the same if it is sent twice."""
 
 
 def send(
@@ -28,7 +29,7 @@ def send(
     """Send the statement of an event; return the rows of a select as JSON.
 
     Raises:
-        EventFailed: Cassandra has refused it, or not answered, three times.
+        EventFailed: Cassandra has refused it, or not answered three times.
     """
     wanted: dict[str, object] = bound(parameters, statement.parameters)
     if statement.writes:
@@ -45,16 +46,31 @@ def bound(parameters: Parameters, names: frozenset[str]) -> dict[str, object]:
 def attempted(
     control: Control, cql: str, values: Mapping[str, object], timeout: float
 ) -> list[Row]:
-    """Send a statement until it succeeds.
+    """Send a statement until it succeeds, or is refused.
 
     Raises:
-        EventFailed: it did not, three times.
+        EventFailed: it was refused, or did not succeed three times.
     """
-    for pause in (*_PAUSES_S, None):
+    failure = ""
+    # It writes the same if it is sent twice.
+    for _ in attempts():
         try:
             return control.execute_named(cql, values, timeout)
+        except (StatementRefused, InvalidInput) as error:
+            raise EventFailed(str(error)) from None
         except CassandraUnavailable as error:
-            if pause is None:
-                raise EventFailed(str(error)) from None
-            time.sleep(pause)
-    raise AssertionError("unreachable")
+            failure = str(error)
+    raise EventFailed(failure)
+
+
+def in_parallel(function: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """Call a function for items, some at the same time; the results are in their order.
+
+    Raises:
+        Exception: the first that a call has raised.
+    """
+    items = list(items)
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="statement") as pool:
+        return list(pool.map(function, items))

@@ -48,15 +48,46 @@ def chunks(groups: Iterable[Extent[Item]], most_events: int) -> list[Sequence[Ex
     A part ends before the first group that collides with one in it, or with which it would have
     more than `most_events` events; a group that has more than that runs alone.
     """
-    found: list[list[Extent[Item]]] = []
+    parts: list[_Part[Item]] = []
     for group in groups:
-        part = found[-1] if found else None
-        if (
-            part is not None
-            and sum(one.events for one in part) + group.events <= most_events
-            and not any(collides(one, group) for one in part)
-        ):
-            part.append(group)
-        else:
-            found.append([group])
-    return list(found)
+        part = parts[-1] if parts else None
+        if part is None or part.events + group.events > most_events or part.collides(group):
+            part = _Part()
+            parts.append(part)
+        part.append(group)
+    return [part.groups for part in parts]
+
+
+class _Part(Generic[Item]):
+    """Groups that may run at the same time, with their keys by table and columns."""
+
+    def __init__(self) -> None:
+        self.groups: list[Extent[Item]] = []
+        self.events = 0
+        self._keys: dict[tuple[str, tuple[str, ...]], set[RowKey]] = {}
+
+    def append(self, group: Extent[Item]) -> None:
+        self.groups.append(group)
+        self.events += group.events
+        for row in group.rows or ():
+            self._keys.setdefault(_shape(row), set()).add(row)
+
+    def collides(self, group: Extent[Item]) -> bool:
+        """Tell whether a group collides with one of these."""
+        if group.rows is None or self.groups[0].rows is None:
+            return True
+        return any(self._meets(row) for row in group.rows)
+
+    def _meets(self, row: RowKey) -> bool:
+        shape = _shape(row)
+        # Of keys of the same columns only equal ones are of one row.
+        return row in self._keys.get(shape, ()) or any(
+            _meet(one, row)
+            for other, keys in self._keys.items()
+            if other != shape and other[0] == shape[0]
+            for one in keys
+        )
+
+
+def _shape(row: RowKey) -> tuple[str, tuple[str, ...]]:
+    return row[0], tuple(name for name, _ in row[1])

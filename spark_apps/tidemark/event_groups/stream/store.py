@@ -3,98 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 
 from tidemark import clock
 from tidemark.cassandra import conditional
+from tidemark.cassandra.control import Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.event_groups.definition.file import Definition
 from tidemark.event_groups.definition.model import Group
+from tidemark.event_groups.stream.states import (
+    EventState,
+    GroupState,
+    Image,
+    StoredEvent,
+    StoredGroup,
+    as_json,
+)
 
 _PAGE = 200
-
-
-class GroupState(StrEnum):
-    """How far a group is. `rollback-failed` holds the groups behind it that may touch its rows."""
-
-    SUBMITTED = "submitted"
-    RUNNING = "running"
-    ROLLING_BACK = "rolling-back"
-    DONE = "done"
-    PARTLY_DONE = "partly-done"
-    ROLLED_BACK = "rolled-back"
-    ROLLBACK_FAILED = "rollback-failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def has_ended(self) -> bool:
-        """Return whether no run goes on with it."""
-        return self in (
-            GroupState.DONE,
-            GroupState.PARTLY_DONE,
-            GroupState.ROLLED_BACK,
-            GroupState.CANCELLED,
-        )
-
-
-class EventState(StrEnum):
-    """How far an event is; one without a row is pending."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    ROLLED_BACK = "rolled-back"
-    ROLLBACK_FAILED = "rollback-failed"
-
-
-@dataclass(frozen=True)
-class StoredGroup:
-    """A group of the stream."""
-
-    id: str
-    sequence: int
-    state: GroupState
-    definition: Definition
-    reason: str
-
-
-@dataclass(frozen=True)
-class StoredEvent:
-    """An event of a group; parameters and write time are None before it has begun."""
-
-    state: EventState = EventState.PENDING
-    parameters: Mapping[str, Any] | None = None
-    write_time: int | None = None
-    result: Sequence[Mapping[str, Any]] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class Image:
-    """A row before an event.
-
-    Attributes:
-        existed: whether there was one.
-        key: its primary key as JSON values by column; empty if it is that of the statement.
-        cells: by column the JSON of the value, its write time in microseconds and when it expires,
-            in milliseconds; null values have neither.
-    """
-
-    existed: bool
-    key: Mapping[str, str]
-    cells: Mapping[str, tuple[str, int | None, int | None]]
-
-
-def as_json(text: str) -> Any:
-    """Parse JSON; numbers stay as they are written, as texts, which Cassandra takes as well."""
-    return json.loads(text, parse_int=str, parse_float=str)
 
 
 class Stream:
@@ -107,6 +36,10 @@ class Stream:
         self._groups, self._order, self._events, self._images = (
             table(run.settings.keyspace, one)
             for one in ("event_group", "event_group_order", "group_event", "before_image")
+        )
+        self._read = (
+            f"SELECT id, sequence, state, definition, reason FROM {self._groups}"
+            " WHERE stream = ? AND id = ?"
         )
 
     def submit(self, definition: Definition) -> tuple[int, bool]:
@@ -131,7 +64,8 @@ class Stream:
             f"SELECT sequence, definition FROM {self._groups} WHERE stream = ? AND id = ?",
             (self.name, name),
         )
-        if found["definition"] != text:
+        # Not the texts: JSON, YAML and Python may have the same values in another order.
+        if Group.model_validate_json(found["definition"]) != definition.group:
             raise InvalidInput(
                 f"another group {name} was submitted before",
                 where=f"stream {self.name}",
@@ -178,21 +112,26 @@ class Stream:
         )
         return found[0]["id"] if found else None
 
-    def open(self) -> Iterator[StoredGroup]:
-        """Yield the groups that have not ended, in their order."""
+    def open(self, first: int | None = None) -> Iterator[StoredGroup]:
+        """Yield the groups that have not ended, in their order, or those from a sequence on."""
+        places = self._control.stream(
+            f"SELECT sequence, id FROM {self._order} WHERE stream = ? AND sequence >= ?",
+            (self.name, self._open_from() if first is None else first),
+            page=_PAGE,
+        )
+        while page := list(islice(places, _PAGE)):
+            keys = [(self.name, row["id"]) for row in page]
+            for row, found in zip(page, self._control.execute_many(self._read, keys), strict=True):
+                # Of two submissions of a group at once one leaves a place that is not its own.
+                is_its = found and found[0]["sequence"] == row["sequence"]
+                if is_its and not GroupState(found[0]["state"]).has_ended:
+                    yield _stored(found[0])
+
+    def _open_from(self) -> int:
         found = self._control.execute(
             f"SELECT open_from FROM {self._order} WHERE stream = ? LIMIT 1", (self.name,)
         )
-        first = (found[0]["open_from"] or 0) if found else 0
-        for row in self._control.stream(
-            f"SELECT sequence, id FROM {self._order} WHERE stream = ? AND sequence >= ?",
-            (self.name, first),
-            page=_PAGE,
-        ):
-            group = self.group(row["id"])
-            # Of two submissions of a group at the same time one leaves a place that is not its own.
-            if group and group.sequence == row["sequence"] and not group.state.has_ended:
-                yield group
+        return (found[0]["open_from"] or 0) if found else 0
 
     def move_open_from(self, sequence: int) -> None:
         """Record that all groups below a sequence have ended."""
@@ -214,17 +153,8 @@ class Stream:
 
     def group(self, name: str) -> StoredGroup | None:
         """Return a group; None if it is not there, or its submission has not ended."""
-        found = self._control.execute(
-            f"SELECT sequence, state, definition, reason FROM {self._groups}"
-            " WHERE stream = ? AND id = ?",
-            (self.name, name),
-        )
-        if not found or found[0]["sequence"] is None:
-            return None
-        [row] = found
-        definition = Definition(Group.model_validate_json(row["definition"]))
-        state = GroupState(row["state"])
-        return StoredGroup(name, row["sequence"], state, definition, row["reason"] or "")
+        found = self._control.execute(self._read, (self.name, name))
+        return _stored(found[0]) if found and found[0]["sequence"] is not None else None
 
     def set_state(self, name: str, state: GroupState, reason: str = "") -> None:
         """Write the state of a group."""
@@ -248,9 +178,9 @@ class Stream:
         return {
             row["event"]: StoredEvent(
                 EventState(row["state"]),
-                None if row["parameters"] is None else as_json(row["parameters"]),
+                as_json(row["parameters"] or "[]"),
                 row["write_time"],
-                as_json(row["result"] or "[]"),
+                row["result"] or "[]",
                 row["reason"] or "",
             )
             for row in found
@@ -283,18 +213,21 @@ class Stream:
             (*row.values(), self.name, group, event),
         )
 
-    def keep_images(self, group: str, event: str, images: Iterable[Image]) -> None:
-        """Write the rows as they are before an event, instead of those of a run that died."""
-        self._control.execute(
-            f"DELETE FROM {self._images} WHERE stream = ? AND group_id = ? AND event = ?",
-            (self.name, group, event),
-        )
+    def keep_images(
+        self, group: str, event: str, images: Iterable[Image], *, are_first: bool
+    ) -> None:
+        """Write the rows as they are before an event; unless first, instead of a dead run's."""
+        if not are_first:
+            self._control.execute(
+                f"DELETE FROM {self._images} WHERE stream = ? AND group_id = ? AND event = ?",
+                (self.name, group, event),
+            )
         self._control.execute_many(
-            f"INSERT INTO {self._images} (stream, group_id, event, number, existed, row_key, cells)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            f"INSERT INTO {self._images} (stream, group_id, event, number, statement, existed,"
+            " row_key, cells) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
-                    *(self.name, group, event, number, one.existed),
+                    *(self.name, group, event, number, one.statement, one.existed),
                     *(json.dumps(one.key), json.dumps(one.cells)),
                 )
                 for number, one in enumerate(images)
@@ -304,15 +237,22 @@ class Stream:
     def images(self, group: str, event: str) -> list[Image]:
         """Return the rows as they were before an event."""
         found = self._control.execute(
-            f"SELECT existed, row_key, cells FROM {self._images}"
+            f"SELECT statement, existed, row_key, cells FROM {self._images}"
             " WHERE stream = ? AND group_id = ? AND event = ?",
             (self.name, group, event),
         )
         return [
             Image(
+                row["statement"],
                 row["existed"],
                 json.loads(row["row_key"]),
                 {name: tuple(cell) for name, cell in json.loads(row["cells"]).items()},
             )
             for row in found
         ]
+
+
+def _stored(row: Row) -> StoredGroup:
+    definition = Definition(Group.model_validate_json(row["definition"]))
+    state = GroupState(row["state"])
+    return StoredGroup(row["id"], row["sequence"], state, definition, row["reason"] or "")

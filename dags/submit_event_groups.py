@@ -1,0 +1,42 @@
+"""Submits an event group that is typed into the form, or those of a Kafka topic.
+
+Only by hand: with the form, REST or the command line. They are checked and appended to their
+stream; the DAG `event_groups` executes them. A text that is refused is refused with its line and
+column, and nothing is submitted. Of a topic, a record that is refused goes into quarantine, and the
+run fails after it has submitted the others.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG
+
+from tidemark_airflow.alerts import defaults
+from tidemark_airflow.environment.connections import kafka_environment
+from tidemark_airflow.form import dry_run_param, lines_param, text_param
+from tidemark_airflow.operators import TidemarkOperator
+
+with DAG(
+    dag_id="submit_event_groups",
+    description="Check event groups, and append them to their stream",
+    schedule=None,
+    catchup=False,
+    is_paused_upon_creation=True,
+    max_active_runs=1,
+    params={
+        "group": lines_param("Group", "A group in YAML or JSON. Empty: those of a topic."),
+        "topic": text_param("Topic", "Take the records of this Kafka topic, a group each."),
+        "stream": text_param("Stream", "Empty: the stream `default`."),
+        "dry_run": dry_run_param(False),
+    },
+    tags=["tidemark", "by hand"],
+    doc_md=__doc__,
+    **defaults(),
+):
+    TidemarkOperator(
+        task_id="submit_event_groups",
+        application_name="run_event_groups",
+        command="submit",
+        params_as_files={"group": "group.yaml"},
+        params_as_options={"--topic": "topic", "--stream": "stream"},
+        more_connections={"kafka_default": kafka_environment},
+    )

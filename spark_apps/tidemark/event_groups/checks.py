@@ -1,0 +1,50 @@
+"""Whether a group can be submitted to a stream, as far as Cassandra and those outside can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from tidemark.context import RunContext
+from tidemark.event_groups.definition import tables
+from tidemark.event_groups.definition.file import Definition, Fault, hooks_of, within
+from tidemark.event_groups.outside import check as outside
+from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded
+from tidemark.event_groups.stream.libraries import END, LoadedLibraries
+
+
+class Checks:
+    """The checks of groups that are submitted to one stream."""
+
+    def __init__(self, run: RunContext, stream: str) -> None:
+        """Read what all groups are compared with.
+
+        Raises:
+            DefinitionError: the file of a projection cannot be used.
+        """
+        self._run = run
+        self._owner = tables.owners(run.settings)
+        self._loaded = LoadedLibraries(run, stream).at(END)
+
+    def check(self, definition: Definition, fault: Fault) -> None:
+        """Check a group, and the groups that its hooks submit.
+
+        Raises:
+            DefinitionError: it cannot be executed; the error names the place in its file.
+        """
+        self._check(definition, fault, self._loaded)
+
+    def _check(self, definition: Definition, fault: Fault, loaded: Sequence[Loaded]) -> None:
+        tables.check(self._run.control, self._owner, definition, fault)
+        known = outside.check(self._run.settings, definition, fault, loaded)
+        if definition.functions or any(map(definition.has_many, definition.group.events)):
+            # Imported here, so that other groups do not wait for Spark.
+            from tidemark.event_groups.many_rows import check as many_rows
+
+            jars = [one for one in known if isinstance(one, JarLibrary)]
+            functions = partial(Jars(self._run.settings).functions_of, jars)
+            many_rows.check(self._run, definition, fault, functions)
+        for _, hook, place in hooks_of(definition.group):
+            if hook.submit is not None:
+                inner = within(fault, (*place, "submit"))
+                self._check(Definition(hook.submit), inner, known)

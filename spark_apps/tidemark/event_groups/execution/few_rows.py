@@ -1,0 +1,102 @@
+"""Events with few rows: their statements are sent by the driver, one for each of their parameters.
+
+What `many_rows.events` does by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from tidemark.cassandra.control import Control
+from tidemark.event_groups.definition.model import Event
+from tidemark.event_groups.definition.statement import Statement
+from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.execution import before_image
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.needs import Needs
+from tidemark.event_groups.execution.statements import Parameters, in_parallel, send
+from tidemark.event_groups.execution.written_rows import require_declared, require_rows_once
+from tidemark.event_groups.stream.states import GroupState, Image, StoredEvent, StoredGroup
+from tidemark.event_groups.stream.store import Stream
+
+_MAX_RESULT_ROWS = 1000
+MAX_BYTES = 4 * 1024 * 1024
+"""The most bytes of a result, and of an event's parameters: they are one cell of Cassandra's."""
+
+
+class FewRows:
+    """What the events of one group write and read."""
+
+    def __init__(
+        self,
+        control: Control,
+        stream: Stream,
+        group: StoredGroup,
+        needs: Needs,
+        table: Callable[[Statement], Table],
+        ensure_locked: Callable[[], None],
+    ) -> None:
+        """Bind; `table` reads the table of a statement."""
+        self._control, self._stream, self._group = control, stream, group
+        self._needs, self._table, self._ensure_locked = needs, table, ensure_locked
+        # A run that executes a group says so before it writes anything else of it.
+        self._is_new = group.state is GroupState.SUBMITTED
+
+    def prepare(self, event: Event) -> tuple[list[Parameters], int | None]:
+        """Keep the rows that an event will write; return its parameters and their newest time.
+
+        Returns:
+            the parameters of each statement, and the newest write time in the rows, in
+            microseconds; None if the event writes nothing.
+
+        Raises:
+            EventFailed: a value that it needs cannot be had, or it writes what it must not.
+        """
+        parameters = self._needs.parameters(event)
+        statement = self._group.definition.statements.get(event.name)
+        if statement is None or not statement.writes:
+            return parameters, None
+        require_rows_once(statement, self._table(statement), parameters)
+        for one in parameters:
+            require_declared(self._group.definition, statement, one)
+        if event.rollback != "restore":
+            return parameters, 0
+        return parameters, self._keep_images(event, statement, parameters)
+
+    def _keep_images(
+        self, event: Event, statement: Statement, parameters: Sequence[Parameters]
+    ) -> int:
+        """Keep the rows as they are before the event; return the newest write time in them."""
+        table = self._table(statement)
+
+        def read(numbered: tuple[int, Parameters]) -> list[Image]:
+            number, one = numbered
+            return before_image.read(self._control, statement, table, one, number)
+
+        images = list(chain.from_iterable(in_parallel(read, enumerate(parameters))))
+        self._ensure_locked()
+        self._stream.keep_images(self._group.id, event.name, images, are_first=self._is_new)
+        return before_image.newest_write_time(images)
+
+    def send(self, event: Event, begun: StoredEvent) -> list[str]:
+        """Send the statements of an event; return the rows of a select, each in JSON.
+
+        Raises:
+            EventFailed: Cassandra does not take it, or the rows are not what the event expects.
+        """
+        statement = self._group.definition.statements[event.name]
+
+        def sent(parameters: Parameters) -> list[str]:
+            self._ensure_locked()
+            return send(self._control, statement, parameters, begun.write_time, event.timeout)
+
+        rows = list(chain.from_iterable(in_parallel(sent, begun.parameters)))
+        if len(rows) > _MAX_RESULT_ROWS:
+            raise EventFailed(f"it has found more than {_MAX_RESULT_ROWS:,} rows")
+        if sum(map(len, rows)) > MAX_BYTES:
+            raise EventFailed(f"it has found more than {MAX_BYTES:,} bytes")
+        met = {None: True, "one": len(rows) == 1, "some": bool(rows), "none": not rows}
+        if not met[event.expect]:
+            raise EventFailed(f"it has found {len(rows)} rows, and expects {event.expect}")
+        return rows

@@ -1,0 +1,1 @@
+"""Events with many rows: Spark reads, keeps, writes and restores them."""

@@ -1,0 +1,255 @@
+"""The events of a group that have many rows: what the group does by the driver for the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark import clock
+from tidemark.cassandra import cells, row_sizes
+from tidemark.cassandra.schema import identifier
+from tidemark.context import RunContext
+from tidemark.event_groups.definition import many
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Event, Need
+from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.tables import Table, touched
+from tidemark.event_groups.definition.tokens import Token
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.needs import Needs
+from tidemark.event_groups.execution.statements import Parameters
+from tidemark.event_groups.many_rows import functions, images, rows, writes
+from tidemark.event_groups.many_rows.event_writes import EventWrite, Tables
+from tidemark.event_groups.many_rows.failure import failing
+from tidemark.event_groups.many_rows.store import BEFORE, RESULT, KeptRows
+from tidemark.event_groups.many_rows.texts import canonical
+from tidemark.event_groups.outside.jars import JarFunctions
+from tidemark.event_groups.stream.states import StoredEvent
+from tidemark.spark import gateway
+from tidemark.spark.isolated_jars import IsolatedJars
+from tidemark.spark.local_rows import local_rows
+
+_STARTING = threading.Lock()
+
+
+def session(run: RunContext) -> SparkSession:
+    """Return a session in which what does not fit is an error, and no null."""
+    with _STARTING:
+        spark = gateway.clone(run.spark)
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    return spark
+
+
+class ManyRows:
+    """The events of one group that read many rows, or write for each of them."""
+
+    def __init__(
+        self,
+        run: RunContext,
+        group: tuple[str, str],
+        definition: Definition,
+        needs: Needs,
+        table: Tables,
+        ensure_locked: Callable[[], None],
+        jar_functions: Callable[[], JarFunctions],
+    ) -> None:
+        """Bind to a group, which is its stream and its id; Spark is not started yet."""
+        self._run, self._definition = run, definition
+        self._needs, self._table = needs, table
+        self._ensure_locked = ensure_locked
+        self._group, self._jar_functions = group, jar_functions
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        return session(self._run)
+
+    @cached_property
+    def _kept(self) -> KeptRows:
+        return KeptRows(self._run.control, self._run.settings.keyspace, self._spark, self._group)
+
+    @cached_property
+    def _jars(self) -> IsolatedJars:
+        """Return the jars of the functions that SQL may call, and let the session know these.
+
+        What calls them is behind all loads of its group, so that they are the same for each event.
+        """
+        return functions.registered(self._spark, self._jar_functions())
+
+    @contextmanager
+    def _working(self, own: Sequence[Need] = ()) -> Iterator[None]:
+        """Make failures of Spark those of the event, and let its jobs have the jars they need.
+
+        Args:
+            own: what the event needs of each row.
+        """
+        with failing():
+            has_sql = any(need.sql is not None for need in own)
+            with (self._jars if has_sql else IsolatedJars(self._spark)).in_use():
+                yield
+
+    def prepare(self, event: Event) -> tuple[list[Parameters], int | None]:
+        """Keep the rows that an event will write as they are.
+
+        Returns:
+            the parameters that all rows share, and the newest write time in the rows, 0 without
+            one; None of a select.
+
+        Raises:
+            EventFailed: a value cannot be made, or a row may not be written.
+        """
+        own = event.row_needs
+        others = tuple(need for need in event.needs if need not in own)
+        alone = event.model_copy(update={"each": None, "needs": others})
+        parameters = self._needs.parameters(alone)
+        if event.each is None:
+            return parameters, None
+        statement, table = self._target(event)
+        with self._working(own):
+            written = self._write_of(event).rows(self._kept, parameters[0])
+            written = written.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                self._require_allowed(statement, table, written)
+                if event.rollback != "restore":
+                    return parameters, 0
+                return parameters, self._keep_images(event, statement, table, written)
+            finally:
+                written.unpersist()
+
+    def send(self, event: Event, begun: StoredEvent) -> None:
+        """Read what a select finds, or write.
+
+        Raises:
+            EventFailed: Cassandra does not take it, or a select does not find what it expects.
+        """
+        with self._working(event.row_needs):
+            if event.each is None:
+                self._select(event, begun.parameters[0])
+            else:
+                self._write(event, begun)
+
+    def take_back(self, event: Event, stored: StoredEvent, at: int, own: Collection[int]) -> None:
+        """Take back what an event may have written, at a write time.
+
+        Raises:
+            EventFailed: Cassandra does not take it.
+        """
+        if event.each is None or event.rollback == "none" or stored.write_time is None:
+            return
+        statement, table = self._target(event)
+        names = touched(statement, table)
+        collections = [name for name in table.regular if table.is_collection(name)]
+        plain = [name for name in table.regular if name not in collections]
+        rule = images.Rule(
+            *(names, plain, collections, statement.may_leave_null, at, own),
+            clock.now_micros() // 1000,
+        )
+        with self._working():
+            kept = images.read_back(self._kept.read(event.name, BEFORE), table.key)
+            kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
+            kinds = {name: table.columns[name] for name in (*table.key, *collections)}
+            now = cells.of_rows(
+                *(rows.stored_keys(kept, table), statement.keyspace, statement.table, kinds, plain)
+            )
+            decided = rule.decided(kept.join(now, on=list(table.key), how="left"))
+            decided = decided.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                is_whole = statement.kind is Kind.DELETE
+                target = self._written_target(statement, table)
+                writes.put_back(decided, target, names, at, is_whole=is_whole)
+            finally:
+                decided.unpersist()
+                kept.unpersist()
+
+    def _write_of(self, event: Event) -> EventWrite:
+        return EventWrite(self._definition, event, self._table)
+
+    def _target(self, event: Event) -> tuple[Statement, Table]:
+        statement = self._definition.statements[event.name]
+        return statement, self._table(statement)
+
+    def _written_target(self, statement: Statement, table: Table) -> writes.Target:
+        return writes.Target(statement.keyspace, statement.table, table, self._ensure_locked)
+
+    def _select(self, event: Event, parameters: Parameters) -> None:
+        statement, table = self._target(event)
+        scan = many.scan(str(event.statement))
+        columns = scan.columns or tuple(table.columns)
+        kinds = {name: table.columns[name] for name in dict.fromkeys((*table.key, *columns))}
+        row_sizes.sample(self._run.control, self._spark, statement.keyspace, statement.table)
+        conditions = [
+            (f"{identifier(name)} {sign} ?", self._bound(name, table, token, parameters))
+            for name, sign, token in scan.conditions
+        ]
+        found = cells.scan(self._spark, statement.keyspace, statement.table, kinds, conditions)
+        count = self._kept.keep(
+            event.name, RESULT, rows.kept(found, table.key, columns), self._ensure_locked
+        )
+        met = {None: True, "one": count == 1, "some": count > 0, "none": not count}
+        if not met[event.expect]:
+            raise EventFailed(f"it has found {count:,} rows, and expects {event.expect}")
+
+    def _bound(self, name: str, table: Table, token: Token, parameters: Parameters) -> str:
+        is_parameter = token.kind == "parameter"
+        value = parameters[token.text[1:]] if is_parameter else many.literal(token)
+        if not isinstance(value, str):
+            raise EventFailed(f"the condition on {name} has no single value")
+        text = canonical(F.lit(value), table.columns[name])
+        [(bound,)] = self._spark.range(1).select(text).collect()
+        return str(bound)
+
+    def _require_allowed(self, statement: Statement, table: Table, written: DataFrame) -> None:
+        if rows.without_key(written, table.key).take(1):
+            raise EventFailed(f"it writes a row of {statement.name} whose key has a null")
+        for row in rows.twice(written, table.key).take(1):
+            raise EventFailed(f"it writes the row {', '.join(row)} twice")
+        declared = self._definition.rows
+        if declared is None:
+            return
+        left = written
+        of_table = [dict(key) for name, key in declared if name == statement.name]
+        for names in {tuple(sorted(key)) for key in of_table}:
+            keys = [tuple(key[name] for name in names) for key in of_table if {*key} == {*names}]
+            texts = local_rows(self._spark, keys, ", ".join(f"{name} string" for name in names))
+            comparable = [canonical(F.col(name), table.columns[name]).alias(name) for name in names]
+            left = rows.undeclared(left, texts.select(*comparable), names)
+        if left.take(1):
+            raise EventFailed(
+                f"it writes a row of {statement.name} that the group has not declared"
+            )
+
+    def _keep_images(
+        self, event: Event, statement: Statement, table: Table, written: DataFrame
+    ) -> int:
+        """Keep the rows that an event will write; return the newest write time in them."""
+        names = touched(statement, table)
+        kinds = {name: table.columns[name] for name in (*table.key, *names)}
+        now_ms = clock.now_micros() // 1000
+        found = cells.of_rows(
+            *(rows.stored_keys(written, table), statement.keyspace, statement.table, kinds),
+            *(names, names),
+        ).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            for row in found.join(written, on=list(table.key), how="left_anti").take(1):
+                key = ", ".join(str(row[name]) for name in table.key)
+                raise EventFailed(f"it writes the row {key} of another text, which is not restored")
+            makes_rows = statement.kind is not Kind.DELETE
+            kept = images.images(written, found, table.key, names, now_ms, makes_rows=makes_rows)
+            self._kept.keep(event.name, BEFORE, kept, self._ensure_locked)
+            times = [F.max(cells.written_at(name)) for name in names]
+            newest = found.agg(F.greatest(F.lit(0), *times)) if times else None
+            return int(newest.collect()[0][0]) if newest else 0
+        finally:
+            found.unpersist()
+
+    def _write(self, event: Event, begun: StoredEvent) -> None:
+        write = self._write_of(event)
+        statement, table = self._target(event)
+        written = write.rows(self._kept, begun.parameters[0])
+        target = self._written_target(statement, table)
+        write.send(written, target, F.lit(begun.write_time), statement.ttl)

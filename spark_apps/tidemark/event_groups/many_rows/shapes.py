@@ -1,0 +1,20 @@
+"""The columns of frames with many rows."""
+
+from __future__ import annotations
+
+KEPT = {"id": "string", "row_text": "string"}
+"""Rows as they are kept: the JSON of the key and of the rest."""
+HAS_NULLS = "tidemark_nulls"
+"""Of a row that is written: whether one of its parameters is null."""
+SOURCE = "tidemark_row"
+"""Of a row that an expression sees: all columns of it, as texts by name."""
+TEXTS = "map<string,string>"
+CELL = "struct<value:string,written:bigint,expires:bigint>"
+IMAGE = f"struct<existed:boolean,nulls:boolean,cells:map<string,{CELL}>>"
+"""A row before an event; cells by column, written in microseconds, expires in milliseconds."""
+IMAGE_COLUMN = "tidemark_image"
+
+
+def fate(column: str, word: str) -> str:
+    """Return the name of what is decided of a column: `puts`, `lives` or `clears`."""
+    return f"tidemark_{word}_{column}"

@@ -1,0 +1,166 @@
+"""Writes into the tables of events, through the connector, which only inserts.
+
+What a statement would delete is written as a row that lives for a second: unlike the connector's
+deletes, it has the event's write time, so that a run after a crash hides nothing that was written
+later.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import connector
+from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.many_rows.images import IS_SHARED, MARKER_AT
+from tidemark.event_groups.many_rows.shapes import IMAGE_COLUMN, fate
+from tidemark.event_groups.many_rows.texts import storable
+
+_AT, _LIVES = "tidemark_write_time", "tidemark_seconds"
+_PARTITIONS = 1 << 20
+"""Rows of a query are in no order of the table's partitions."""
+_GONE_S = 2
+"""What lives for a second is gone after two, whatever fractions the servers count."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table that is written.
+
+    Attributes:
+        keyspace: of the table.
+        name: of the table.
+        table: its columns.
+        ensure_locked: asked before each write.
+    """
+
+    keyspace: str
+    name: str
+    table: Table
+    ensure_locked: Callable[[], None]
+
+    def store(
+        self,
+        rows: DataFrame,
+        values: Mapping[str, Column],
+        at: Column,
+        *,
+        lives: Column | None = None,
+        keep_nulls: bool = True,
+    ) -> None:
+        """Insert rows.
+
+        Args:
+            rows: with the key as texts.
+            values: texts of other columns.
+            at: the write time.
+            lives: seconds to live, 0 for ever.
+            keep_nulls: whether nulls are written.
+        """
+        kinds = self.table.columns
+        cells = {name: F.col(name) for name in self.table.key} | dict(values)
+        stored = rows.select(
+            *(storable(cell, kinds[name]).alias(name) for name, cell in cells.items()),
+            at.cast("bigint").alias(_AT),
+            *([] if lives is None else [lives.cast("int").alias(_LIVES)]),
+        )
+        self.ensure_locked()
+        send(
+            connector.repartition_by_key(stored, self.table.partition_key, _PARTITIONS),
+            self,
+            keep_nulls=keep_nulls,
+            is_mortal=lives is not None,
+        )
+
+    def remove(self, rows: DataFrame, columns: Sequence[str], at: Column) -> None:
+        """Delete rows with what these columns have, if it is not newer."""
+        nulls = {name: F.lit(None).cast("string") for name in columns}
+        self.store(rows, nulls, at, lives=F.lit(1))
+
+
+def send(rows: DataFrame, target: Target, *, keep_nulls: bool, is_mortal: bool) -> None:
+    """Write rows with their write times, and their seconds to live if they are mortal."""
+    connector.write(
+        rows,
+        target.keyspace,
+        target.name,
+        keep_nulls=keep_nulls,
+        write_time=_AT,
+        time_to_live=_LIVES if is_mortal else 0,
+    )
+
+
+def await_gone() -> None:
+    """Wait until no reader sees what was removed."""
+    time.sleep(_GONE_S)
+
+
+def put_back(
+    decided: DataFrame, target: Target, touched: Sequence[str], at: int, *, is_whole: bool
+) -> None:
+    """Write what was decided of rows.
+
+    Args:
+        decided: as `images.Rule` returns it; it is gone through several times.
+        target: the table.
+        touched: columns that the event has written.
+        at: the write time of what is put back.
+        is_whole: whether the event has deleted whole rows.
+    """
+    cells = F.col(IMAGE_COLUMN)["cells"]
+    needs = _needs(decided, touched)
+    lasting = {
+        name: F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) == 0) for name in touched
+    }
+    existed = F.col(IMAGE_COLUMN)["existed"]
+    wanted = F.lit(is_whole)
+    for one in lasting.values():
+        wanted = wanted | one
+    values = {name: F.when(one, cells[name]["value"]) for name, one in lasting.items()}
+    if needs["rows"]:
+        target.store(decided.where(existed & wanted), values, F.lit(at), keep_nulls=False)
+    for name in touched:
+        if needs[fate(name, "clears")]:
+            cleared = decided.where(existed & F.col(fate(name, "clears")))
+            target.store(cleared, {name: F.lit(None).cast("string")}, F.lit(at))
+        if needs[fate(name, "lives")]:
+            mortal = decided.where(F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0))
+            lives = F.col(fate(name, "lives"))
+            target.store(mortal, {name: cells[name]["value"]}, F.lit(at), lives=lives)
+            # Else the row would end with the value.
+            target.store(mortal, {}, F.lit(at + 1))
+    if needs["made"]:
+        made = decided.where(~existed)
+        target.remove(made.where(~F.col(IS_SHARED)), touched, F.lit(at))
+        if needs["shared"]:
+            _remove_shared(made.where(IS_SHARED), target, touched, at)
+        await_gone()
+
+
+def _needs(decided: DataFrame, touched: Sequence[str]) -> dict[str, int]:
+    """Return how many rows there are for each kind of write, in one pass."""
+    existed = F.col(IMAGE_COLUMN)["existed"]
+    kinds = {
+        "rows": existed,
+        "made": ~existed,
+        "shared": ~existed & F.col(IS_SHARED),
+        **{fate(name, "clears"): existed & F.col(fate(name, "clears")) for name in touched},
+        **{
+            fate(name, "lives"): F.col(fate(name, "puts")) & (F.col(fate(name, "lives")) > 0)
+            for name in touched
+        },
+    }
+    counted = [F.count_if(kind).alias(name) for name, kind in kinds.items()]
+    [found] = decided.agg(*counted).collect()
+    return {name: int(found[name]) for name in kinds}
+
+
+def _remove_shared(shared: DataFrame, target: Target, touched: Sequence[str], at: int) -> None:
+    """Delete of rows that the event has made what nobody else has written into them."""
+    target.remove(shared.where(F.col(MARKER_AT).isNotNull()), (), F.col(MARKER_AT))
+    for name in touched:
+        target.remove(shared.where(F.col(fate(name, "clears"))), (name,), F.lit(at))

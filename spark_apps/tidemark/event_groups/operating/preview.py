@@ -1,0 +1,122 @@
+"""What groups would do if they were submitted now, as far as Cassandra tells before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import chain
+
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import identifier
+from tidemark.errors import CassandraUnavailable
+from tidemark.event_groups.definition import dag
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Event
+from tidemark.event_groups.definition.statement import Kind, Statement
+from tidemark.event_groups.definition.tables import Table
+from tidemark.event_groups.execution.before_image import named_in
+from tidemark.event_groups.execution.statements import bound, in_parallel
+from tidemark.event_groups.stream.chunks import Extent, collides
+from tidemark.event_groups.stream.states import StoredGroup
+from tidemark.text import counted
+
+MOST_COUNTED = 1000
+"""The most rows that are counted of what one statement would touch."""
+_NAMED = 10
+_UNKNOWN = "rows unknown until it runs"
+
+
+def shown(
+    control: Control, definitions: Sequence[Definition], opened: Iterable[StoredGroup]
+) -> list[str]:
+    """Say of each group what it collides with, and its waves with the rows that writes touch.
+
+    Args:
+        control: the session.
+        definitions: groups that were checked against Cassandra, in the order of submission.
+        opened: the open groups of the stream, in their order.
+    """
+    lines = []
+    for definition, met in zip(definitions, _met(definitions, opened), strict=True):
+        lines += [definition.group.group, met]
+        lines += dag.as_text(definition.graph, _does(control, definition))
+    return lines
+
+
+def _met(definitions: Sequence[Definition], opened: Iterable[StoredGroup]) -> list[str]:
+    """Say with which open groups each group collides.
+
+    Those before it in the same submission will be open, too.
+    """
+    mine = [_extent(one) for one in definitions]
+    names: list[list[str]] = [[] for _ in mine]
+    numbers = [0] * len(mine)
+    others = chain(
+        ((-1, _extent(group.definition)) for group in opened),
+        enumerate(mine),
+    )
+    for place_of_other, other in others:
+        for place, extent in enumerate(mine):
+            is_before = place_of_other < place and other.item != extent.item
+            if is_before and collides(extent, other):
+                numbers[place] += 1
+                names[place] += [other.item] if numbers[place] <= _NAMED else []
+    return [_says(*one) for one in zip(mine, names, numbers, strict=True)]
+
+
+def _extent(definition: Definition) -> Extent[str]:
+    return Extent(definition.group.group, len(definition.events), definition.rows)
+
+
+def _says(extent: Extent[str], names: Sequence[str], number: int) -> str:
+    alone = "runs alone, since it declares no rows; " if extent.rows is None else ""
+    if not number:
+        return f"{alone}collides with no open group"
+    more = f" and {number - len(names):,} more" if number > len(names) else ""
+    return f"{alone}collides with {counted(number, 'open group')}: {', '.join(names)}{more}"
+
+
+def _does(control: Control, definition: Definition) -> dict[str, str]:
+    """Return what each event does, and how many rows a write touches."""
+    table = cache(lambda name: Table.read(control, *name.split(".")))
+
+    def does(name: str, says: str) -> str:
+        statement = definition.statements.get(name)
+        if statement is None or not statement.writes:
+            return says
+        return f"{says}, {_touches(control, definition.events[name], statement, table)}"
+
+    says = definition.says()
+    return dict(zip(says, in_parallel(lambda one: does(*one), says.items()), strict=True))
+
+
+def _touches(
+    control: Control, event: Event, statement: Statement, table_of: Callable[[str], Table | None]
+) -> str:
+    """Return the number of rows that a write would touch now, in words."""
+    table = table_of(statement.name)
+    if event.each is not None or table is None:
+        return _UNKNOWN
+    if statement.kind is Kind.INSERT or _is_one(statement, table):
+        return "1 row"
+    wanted = named_in(statement.where, statement)
+    if wanted - event.values.keys():
+        return _UNKNOWN
+    cql = (
+        f"SELECT {identifier(table.key[0])} FROM {statement.quoted} WHERE {statement.where}"
+        f" LIMIT {MOST_COUNTED + 1}"
+    )
+    try:
+        rows = len(control.execute_named(cql, bound(event.values, wanted), event.timeout))
+    except CassandraUnavailable as error:
+        return f"rows cannot be counted: {error}"
+    if rows > MOST_COUNTED:
+        return f"more than {MOST_COUNTED:,} rows"
+    return counted(rows, "row")
+
+
+def _is_one(statement: Statement, table: Table) -> bool:
+    """Tell whether conditions name one row, or the columns that a partition has once."""
+    is_static = bool(statement.columns) and table.static.issuperset(statement.columns)
+    named = table.partition_key if is_static else table.key
+    return not statement.is_range and statement.key.keys() >= {*named}

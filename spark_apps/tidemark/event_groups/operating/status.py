@@ -1,0 +1,144 @@
+"""How far a stream is, and what a group has done so far.
+
+Values are not shown: they may be personal data.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.context import Outcome, RunContext, RunState
+from tidemark.event_groups.stream.chunks import Extent
+from tidemark.event_groups.stream.deliveries import Deliveries, Delivery
+from tidemark.event_groups.stream.history import History, existing
+from tidemark.event_groups.stream.holding import extent_of, holder
+from tidemark.event_groups.stream.states import GroupState, StoredEvent, StoredGroup
+from tidemark.event_groups.stream.store import Stream
+from tidemark.text import counted
+from tidemark.window import iso
+
+_NAMED = 50
+
+
+def run_status(run: RunContext, stream: str, name: str | None) -> Outcome:
+    """Show the open groups of a stream and how far it lags, or the events of one group.
+
+    Raises:
+        InvalidInput: there is no such group.
+    """
+    create_own_tables(run.control, run.settings)
+    stored, history = Stream(run, stream), History(run, stream)
+    if name is None:
+        return _of_stream(run, stored, history)
+    return _of_group(run, existing(stored, name), stored, history)
+
+
+def _of_stream(run: RunContext, stream: Stream, history: History) -> Outcome:
+    blocking: list[Extent[StoredGroup]] = []
+    stuck_before: dict[str, str] = {}
+    held: Counter[str] = Counter()
+    lines: list[str] = []
+    counts = {"groups_open": 0, "groups_held": 0, "oldest_open_seconds": 0}
+    for group in stream.open():
+        if not counts["groups_open"]:
+            submitted = history.times(group.id)["submitted_at"].replace(tzinfo=UTC)
+            age = int((run.moment - submitted).total_seconds())
+            counts |= {"oldest_open_seconds": max(age, 0), "oldest_open_sequence": group.sequence}
+            lines.append(f"the oldest was submitted at {iso(submitted)}")
+        counts["groups_open"] += 1
+        extent = extent_of(group)
+        reason = group.reason
+        if before := holder(blocking, extent):
+            blocking.append(extent)
+            stuck = stuck_before.get(before.id, before.id)
+            stuck_before[group.id] = stuck
+            if group.state is not GroupState.ROLLBACK_FAILED:
+                held[stuck] += 1
+                reason = f"held by {stuck} {reason}"
+        if counts["groups_open"] <= _NAMED:
+            lines.append(f"{group.sequence} {group.id}: {group.state} {reason}".rstrip())
+    counts["groups_held"] = held.total()
+    lines += [
+        f"{one}, which is not rolled back, holds {counted(number, 'group')}"
+        for one, number in held.most_common(_NAMED)
+    ]
+    return Outcome(RunState.PLANNED, counts=counts, lines=lines)
+
+
+def _of_group(run: RunContext, group: StoredGroup, stream: Stream, history: History) -> Outcome:
+    events = stream.events(group.id)
+    lines = [f"{group.sequence} {group.id}: {group.state} {group.reason}".rstrip()]
+    for event, says in group.definition.says().items():
+        found = events.get(event, StoredEvent())
+        reason = f": {found.reason}" if found.reason else ""
+        lines.append(f"  {event} ({says}): {found.state}{reason}")
+    deliveries = Deliveries(run, stream.name).of(group.id)
+    for one in deliveries:
+        why = f" after {one.attempts} attempts: {one.reason}" if one.reason else ""
+        notice = f"{one.notice.event} {one.notice.told}"
+        lines.append(f"  told {one.target} ({notice}): {one.state}{why}")
+    details = {"group": _reported(group, stream.name, events, history) | _told(deliveries)}
+    counts = {"events": len(group.definition.events)}
+    return Outcome(RunState.PLANNED, counts=counts, lines=lines, details=details)
+
+
+def _reported(
+    group: StoredGroup, stream: str, events: Mapping[str, StoredEvent], history: History
+) -> dict[str, object]:
+    """Return a group for programs: whatever is stored of it, but for values."""
+    times = history.times(group.id)
+    kept, of_events = history.rows_kept(group.id), history.times_of_events(group.id)
+    reported = []
+    for name, does in group.definition.says().items():
+        event, row = events.get(name, StoredEvent()), of_events.get(name, {})
+        reported.append(
+            {
+                "event": name,
+                "does": does,
+                "after": list(group.definition.graph[name]),
+                "state": event.state,
+                "reason": event.reason,
+                "statements": len(event.parameters),
+                "parameters": len(event.parameters[0]) if event.parameters else 0,
+                "write_time": event.write_time,
+                "rows_kept": kept[name],
+                "updated_at": _at(row.get("updated_at")),
+                "run_id": row.get("run_id"),
+            }
+        )
+    return {
+        "group": group.id,
+        "stream": stream,
+        "sequence": group.sequence,
+        "policy": group.definition.group.policy,
+        "state": group.state,
+        "reason": group.reason,
+        "submitted_at": _at(times["submitted_at"]),
+        "updated_at": _at(times["updated_at"]),
+        "ended_at": _at(times["ended_at"]),
+        "run_id": times["run_id"],
+        "events": reported,
+    }
+
+
+def _told(deliveries: Sequence[Delivery]) -> dict[str, object]:
+    return {
+        "told": [
+            {
+                "event": one.notice.event,
+                "told": one.notice.told,
+                "target": one.target,
+                "state": one.state,
+                "attempts": one.attempts,
+                "reason": one.reason,
+            }
+            for one in deliveries
+        ]
+    }
+
+
+def _at(moment: datetime | None) -> str | None:
+    return None if moment is None else iso(moment.replace(tzinfo=UTC))

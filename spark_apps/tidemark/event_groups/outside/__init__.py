@@ -1,0 +1,1 @@
+"""What event groups ask and tell outside of Cassandra: users' functions, and addresses."""

@@ -1,0 +1,105 @@
+"""Whether what a group asks and tells outside is there, and allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from tidemark.event_groups.definition import model
+from tidemark.event_groups.definition.file import Definition, Fault, Place, hooks_of
+from tidemark.event_groups.definition.model import Compensation, Group
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.outside import http
+from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded, refuse_clash
+from tidemark.event_groups.outside.libraries import Libraries, Library
+from tidemark.event_groups.outside.processes import Functions
+from tidemark.settings import Settings
+
+_IMPORT_S = 30
+
+
+def check(
+    settings: Settings, definition: Definition, fault: Fault, loaded: Sequence[Loaded]
+) -> list[Loaded]:
+    """Check the functions, libraries and addresses of a group.
+
+    Args:
+        settings: say what is allowed, and where it is.
+        definition: the group.
+        fault: makes the error.
+        loaded: the libraries that its stream has loaded.
+
+    Returns:
+        the libraries that are loaded behind it.
+
+    Raises:
+        DefinitionError: a function cannot be imported, a library cannot be loaded, or an address is
+            not allowed.
+    """
+    hosts = settings.event_group_host_names
+    known = {one.name: one for one in loaded}
+    for number, event in enumerate(definition.group.events):
+        if event.library is not None:
+            found = _fetched(settings, event.library, known, fault, ("events", number, "library"))
+            known[found.name] = found
+
+    def directories() -> list[Path]:
+        libraries, loaded = Libraries(settings), known.values()
+        own = settings.event_group_functions_dir
+        return [own, *(libraries.directory(one) for one in loaded if isinstance(one, Library))]
+
+    with closing(Functions(directories)) as functions:
+        for name, place in _calls(definition.group):
+            try:
+                functions.require(name, _IMPORT_S)
+            except EventFailed as error:
+                do = f"put it into {settings.event_group_functions_dir}, or correct it"
+                raise fault(str(error), do, *place) from None
+    for url, place in _urls(definition.group):
+        if why := http.refusal(url, hosts):
+            raise fault(why, "name its host in TIDEMARK_EVENT_GROUP_HOSTS", *place)
+    return list(known.values())
+
+
+def _fetched(
+    settings: Settings,
+    wanted: model.Library | model.JarLibrary,
+    known: Mapping[str, Loaded],
+    fault: Fault,
+    at: Place,
+) -> Loaded:
+    named = "TIDEMARK_EVENT_GROUP_LIBRARIES"
+    try:
+        if isinstance(wanted, model.JarLibrary):
+            named = "TIDEMARK_EVENT_GROUP_JARS"
+            refuse_clash((one for one in known.values() if isinstance(one, JarLibrary)), wanted)
+            return Jars(settings).fetch(wanted)
+        return Libraries(settings).fetch(wanted.name, wanted.version)
+    except EventFailed as error:
+        raise fault(str(error), f"name it in {named}, or correct it", *at) from None
+
+
+def _calls(group: Group) -> Iterator[tuple[str, Place]]:
+    for place, event in enumerate(group.events):
+        at: Place = ("events", place)
+        for number, need in enumerate(event.needs):
+            if need.call is not None:
+                yield need.call, (*at, "needs", number, "call")
+        if isinstance(event.rollback, Compensation) and event.rollback.call is not None:
+            yield event.rollback.call, (*at, "rollback", "call")
+    for _, hook, at in hooks_of(group):
+        if hook.call is not None:
+            yield hook.call, (*at, "call")
+    for number, helper in enumerate(group.hooks.helpers):
+        yield helper, ("hooks", "helpers", number)
+
+
+def _urls(group: Group) -> Iterator[tuple[str, Place]]:
+    for place, event in enumerate(group.events):
+        for number, need in enumerate(event.needs):
+            if need.url is not None:
+                yield need.url, ("events", place, "needs", number, "url")
+    for _, hook, at in hooks_of(group):
+        if hook.http is not None:
+            yield hook.http, (*at, "http")

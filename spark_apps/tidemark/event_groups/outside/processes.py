@@ -1,0 +1,168 @@
+"""The processes that call users' functions, and their ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from typing import Any
+
+from tidemark.event_groups.execution.failure import EventFailed
+
+_WORKER = Path(__file__).with_name("worker.py")
+_OURS = ("TIDEMARK_", "AIRFLOW", "PYTHON")
+_GRACE_S = 5.0
+
+
+class Functions:
+    """Calls functions out of some directories; a process serves one call at a time."""
+
+    def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
+        """Bind; processes are started, and told the directories, when they are needed."""
+        self._directories = directories
+        self._mutex = threading.Lock()
+        self._idle: list[subprocess.Popen[str]] = []
+        self._all: list[subprocess.Popen[str]] = []
+        self._renewals = 0
+
+    def renew(self) -> None:
+        """Let calls from now on use new processes, since the directories have changed."""
+        with self._mutex:
+            idle, self._idle = self._idle, []
+            self._renewals += 1
+        for process in idle:
+            self._end(process)
+
+    def require(self, name: str, timeout: float) -> None:
+        """Import a function.
+
+        Raises:
+            EventFailed: it cannot be imported.
+        """
+        self._asked(name, f'{{"function": {json.dumps(name)}}}', timeout)
+
+    def call(self, name: str, argument: str, timeout: float) -> Any:
+        """Call a function with a value in JSON; return its own, numbers in it as texts.
+
+        Numbers that are not whole reach the function as Decimal.
+
+        Raises:
+            EventFailed: it raises, takes longer than `timeout` seconds, or its process ends.
+        """
+        return self._asked(name, _call(name, argument), timeout)
+
+    def _asked(self, name: str, call: str, timeout: float) -> Any:
+        process, renewals = self._taken()
+        answer = _answered(process, call, timeout)
+        if answer is None:
+            self._end(process)
+            raise EventFailed(f"{name} has not answered within {timeout:g} s")
+        with self._mutex:
+            is_of_use = renewals == self._renewals
+            if is_of_use:
+                self._idle.append(process)
+        if not is_of_use:
+            self._end(process)
+        if "error" in answer:
+            raise EventFailed(f"{name}: {answer['error']}")
+        return answer["value"]
+
+    def _taken(self) -> tuple[subprocess.Popen[str], int]:
+        with self._mutex:
+            if self._idle:
+                return self._idle.pop(), self._renewals
+            renewals = self._renewals
+        return self._started(), renewals
+
+    def _started(self) -> subprocess.Popen[str]:
+        process = started(self._directories())
+        with self._mutex:
+            self._all.append(process)
+        return process
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        end(process)
+        with self._mutex:
+            self._all.remove(process)
+
+    def start_helper(self, name: str, argument: str) -> None:
+        """Call a function in a process that lives until `close`, or until this process ends.
+
+        Raises:
+            EventFailed: a library is not there any more.
+        """
+        process = self._started()
+        _write(process, _call(name, argument))
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._mutex:
+            processes, self._idle = list(self._all), []
+        for process in processes:
+            self._end(process)
+
+
+def environment_for_others() -> dict[str, str]:
+    """Return our environment without our settings and secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+
+
+def started(directories: Sequence[Path]) -> subprocess.Popen[str]:
+    """Start a worker, without our settings and secrets, in a process group of its own."""
+    return subprocess.Popen(  # noqa: S603  our own script
+        [sys.executable, str(_WORKER), *map(str, directories)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment_for_others() | {"PYTHONDONTWRITEBYTECODE": "1"},
+        encoding="utf-8",
+        start_new_session=True,
+    )
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """End a process and what it has started: first by asking, then by force."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+
+
+def _answered(process: subprocess.Popen[str], call: str, timeout: float) -> Any:
+    """Return the answer to a call; None if there is none in time, or the process has ended."""
+    if not _write(process, call) or process.stdout is None:
+        return None
+    with DefaultSelector() as selector:
+        selector.register(process.stdout, EVENT_READ)
+        if not selector.select(timeout):
+            return None
+    line = process.stdout.readline()
+    return json.loads(line, parse_int=str, parse_float=str) if line else None
+
+
+def _write(process: subprocess.Popen[str], text: str) -> bool:
+    if process.stdin is None:
+        return False
+    try:
+        process.stdin.write(text + "\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        return False
+    return True
+
+
+def _call(name: str, argument: str) -> str:
+    return f'{{"function": {json.dumps(name)}, "argument": {argument}}}'

@@ -1,0 +1,197 @@
+"""Which groups are played, and what of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tidemark import clock
+from tidemark.errors import CassandraUnavailable, InvalidInput, WrongData
+from tidemark.event_groups.definition import statement
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.definition.model import Event
+from tidemark.event_groups.definition.statement import Elsewhere, Statement
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.execution.statements import Parameters
+from tidemark.event_groups.stream.history import History, existing
+from tidemark.event_groups.stream.states import EventState, GroupState, StoredGroup
+from tidemark.event_groups.stream.store import Stream
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a stream.
+
+    Attributes:
+        group: one group; None for a range.
+        first: the sequence that the range begins with; None for 1.
+        last: the sequence that it ends with; None for the last of the stream.
+    """
+
+    group: str | None
+    first: int | None
+    last: int | None
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        if self.group is not None:
+            return self.group
+        return f"{self.first}-{self.last}"
+
+
+def fixed(stream: Stream, asked: Part) -> Part:
+    """Return a part whose ends are told, so that groups that come later change nothing.
+
+    Raises:
+        InvalidInput: there is no such group, or no such range.
+    """
+    if asked.group is not None:
+        if asked.first is not None or asked.last is not None:
+            raise InvalidInput("a group has no range", where="--group", do="leave out --from, --to")
+        existing(stream, asked.group)
+        return asked
+    end = stream.next_sequence() - 1
+    first, last = asked.first or 1, asked.last or end
+    if last > end or first > last:
+        raise InvalidInput(
+            f"there are no groups from {first} to {last}",
+            where=f"stream {stream.name}",
+            do=f"its last group is {end}",
+        )
+    return Part(None, first, last)
+
+
+def groups(stream: Stream, history: History, part: Part) -> Iterator[StoredGroup]:
+    """Yield the groups of a part that `fixed` has returned, in their order.
+
+    Raises:
+        InvalidInput: purge has deleted one, or one has not ended.
+    """
+    if part.group is not None:
+        yield _ended(stream, existing(stream, part.group))
+        return
+    expected, last = part.first or 1, part.last or 0
+    for sequence, name in history.places(expected, last):
+        _require_no_hole(stream, expected, sequence - 1)
+        expected = sequence + 1
+        group = stream.group(name)
+        if group is not None and group.sequence == sequence:
+            yield _ended(stream, group)
+    _require_no_hole(stream, expected, last)
+
+
+def _require_no_hole(stream: Stream, first: int, last: int) -> None:
+    if first <= last:
+        raise InvalidInput(
+            f"purge has deleted the groups from {first} to {last}",
+            where=f"stream {stream.name}",
+            do=f"end before them, or begin with --from {last + 1}",
+        )
+
+
+def _ended(stream: Stream, group: StoredGroup) -> StoredGroup:
+    if not group.state.has_ended:
+        raise InvalidInput(
+            f"the group {group.id}, number {group.sequence}, is {group.state}",
+            where=f"stream {stream.name}",
+            do="let run_event_groups end it, or end before it",
+        )
+    return group
+
+
+def not_stored(event: str, group: str, stream: str) -> WrongData:
+    """Return the error of an event of which purge has deleted a part."""
+    return WrongData(
+        f"what was stored of the event {event} of the group {group} is not there",
+        where=f"stream {stream}",
+        do="purge was deleting it; end before it",
+    )
+
+
+@dataclass(frozen=True)
+class PlayedEvent:
+    """A write of a group, to be sent to another keyspace.
+
+    Attributes:
+        group: the group.
+        sequence: its place in the stream.
+        name: of the event.
+        source: the statement as it was sent.
+        target: as it is sent to the other keyspace.
+        parameters: of each statement that was sent.
+        write_time: of all of them, in microseconds.
+        definition: of the group.
+    """
+
+    group: str
+    sequence: int
+    name: str
+    source: Statement
+    target: Statement
+    parameters: Sequence[Parameters]
+    write_time: int
+    definition: Definition
+
+    @property
+    def event(self) -> Event:
+        """Return the event."""
+        return self.definition.events[self.name]
+
+    @property
+    def has_many(self) -> bool:
+        """Tell whether it writes for each of many rows."""
+        return self.definition.has_many(self.event)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Name the event in the errors of the block.
+
+        Raises:
+            CassandraUnavailable: instead of EventFailed.
+        """
+        try:
+            yield
+        except EventFailed as failure:
+            do = "put it right and play it again: it writes the same"
+            raise CassandraUnavailable(str(failure), where=self.place, do=do) from None
+
+    @property
+    def place(self) -> str:
+        """Return where it is, for people."""
+        return f"event {self.name} of the group {self.group}"
+
+
+def events(stream: Stream, group: StoredGroup, into: Mapping[str, str]) -> list[PlayedEvent]:
+    """Return the writes that a group has left; none if it was rolled back or cancelled.
+
+    Raises:
+        InvalidInput: it writes to a keyspace that no other takes the place of.
+        WrongData: what is stored of its events is not there any more.
+    """
+    if group.state not in (GroupState.DONE, GroupState.PARTLY_DONE):
+        return []
+    stored = stream.events(group.id)
+    if missing := group.definition.events.keys() - stored.keys():
+        raise not_stored(min(missing), group.id, stream.name)
+    found = []
+    for name, source in group.definition.statements.items():
+        event, was = group.definition.events[name], stored[name]
+        if was.state is not EventState.DONE or was.write_time is None:
+            continue
+        if source.keyspace not in into:
+            raise InvalidInput(
+                f"the group {group.id} writes to {source.keyspace}, and none takes its place",
+                where="--into",
+                do=f"add --into {source.keyspace}=ANOTHER",
+            )
+        age = max(clock.now_micros() - was.write_time, 0) // 1_000_000
+        target = statement.parse(str(event.statement), Elsewhere(into, age))
+        found.append(
+            PlayedEvent(
+                *(group.id, group.sequence, name, source, target),
+                *(was.parameters, was.write_time),
+                group.definition,
+            )
+        )
+    return found

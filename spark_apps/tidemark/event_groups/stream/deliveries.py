@@ -1,0 +1,88 @@
+"""What was told to hooks, and with what success."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Literal
+
+from tidemark import clock
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+
+BEGINS = "begins"
+"""What a hook `before` is told."""
+
+
+@dataclass(frozen=True, order=True)
+class Notice:
+    """What one hook is told.
+
+    Attributes:
+        event: the event.
+        told: `begins`, or the state in which the event or its group has ended.
+        number: of the hook among those of its moment, from 0 on.
+    """
+
+    event: str
+    told: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How a notice was delivered; `target` says to whom, `reason` why not."""
+
+    notice: Notice
+    state: Literal["delivered", "failed"]
+    target: str
+    attempts: int
+    reason: str = ""
+
+
+class Deliveries:
+    """The deliveries of a stream."""
+
+    def __init__(self, run: RunContext, stream: str) -> None:
+        """Bind to a run and the name of the stream."""
+        self._run, self._control, self._stream = run, run.control, stream
+        self._table = table(run.settings.keyspace, "hook_delivery")
+
+    def of(self, group: str) -> list[Delivery]:
+        """Return the deliveries of a group, by event."""
+        found = self._control.execute(
+            f"SELECT event, told, number, state, target, attempts, reason FROM {self._table}"
+            " WHERE stream = ? AND group_id = ?",
+            (self._stream, group),
+        )
+        return [
+            Delivery(
+                Notice(row["event"], row["told"], row["number"]),
+                row["state"],
+                row["target"],
+                row["attempts"],
+                row["reason"] or "",
+            )
+            for row in found
+        ]
+
+    def record(self, group: str, delivery_id: uuid.UUID, one: Delivery) -> None:
+        """Write how a notice was delivered."""
+        row = {
+            "stream": self._stream,
+            "group_id": group,
+            "event": one.notice.event,
+            "told": one.notice.told,
+            "number": one.notice.number,
+            "id": delivery_id,
+            "state": one.state,
+            "target": one.target,
+            "attempts": one.attempts,
+            "reason": one.reason or None,
+            "run_id": self._run.run_id,
+            "updated_at": clock.now(),
+        }
+        self._control.execute(
+            f"INSERT INTO {self._table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})",
+            list(row.values()),
+        )

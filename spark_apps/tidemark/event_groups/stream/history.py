@@ -1,0 +1,81 @@
+"""What is stored of groups beside what a run needs of them: their places, times and kept rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from tidemark.cassandra.control import Row
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.errors import InvalidInput
+from tidemark.event_groups.stream.states import StoredGroup
+from tidemark.event_groups.stream.store import Stream
+
+_PAGE = 1000
+
+
+def existing(stream: Stream, name: str) -> StoredGroup:
+    """Return a group.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    found = stream.group(name)
+    if found is None:
+        raise InvalidInput(
+            f"there is no group {name}", where=f"stream {stream.name}", do="see status"
+        )
+    return found
+
+
+class History:
+    """What people look at of the groups of one stream."""
+
+    def __init__(self, run: RunContext, stream: str) -> None:
+        """Bind to a run and the name of the stream."""
+        self._control, self._stream = run.control, stream
+        self._groups, self._order, self._events, self._images = (
+            table(run.settings.keyspace, one)
+            for one in ("event_group", "event_group_order", "group_event", "before_image")
+        )
+
+    def places(self, first: int, last: int) -> Iterator[tuple[int, str]]:
+        """Yield sequences and ids of groups in their order, both ends included.
+
+        Of two submissions of a group at the same time one leaves a place that is not its own.
+        """
+        for row in self._control.stream(
+            f"SELECT sequence, id FROM {self._order}"
+            " WHERE stream = ? AND sequence >= ? AND sequence <= ?",
+            (self._stream, first, last),
+            page=_PAGE,
+        ):
+            yield row["sequence"], row["id"]
+
+    def times(self, name: str) -> Row:
+        """Return submitted_at, updated_at and ended_at of a group, in UTC without a zone."""
+        [row] = self._control.execute(
+            f"SELECT submitted_at, updated_at, ended_at, run_id FROM {self._groups}"
+            " WHERE stream = ? AND id = ?",
+            (self._stream, name),
+        )
+        return row
+
+    def times_of_events(self, name: str) -> dict[str, Row]:
+        """Return updated_at and run_id of the events of a group that have begun, by name."""
+        found = self._control.execute(
+            f"SELECT event, updated_at, run_id FROM {self._events}"
+            " WHERE stream = ? AND group_id = ?",
+            (self._stream, name),
+        )
+        return {row["event"]: row for row in found}
+
+    def rows_kept(self, name: str) -> Counter[str]:
+        """Count the rows that were kept as they were before events of a group, by event."""
+        rows = self._control.stream(
+            f"SELECT event FROM {self._images} WHERE stream = ? AND group_id = ?",
+            (self._stream, name),
+            page=_PAGE,
+        )
+        return Counter(row["event"] for row in rows)

@@ -1,0 +1,71 @@
+"""Which libraries a stream has loaded, and from which group on."""
+
+from __future__ import annotations
+
+import json
+
+from tidemark import clock
+from tidemark.cassandra.control import Row
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.event_groups.outside.jars import JarLibrary, Loaded
+from tidemark.event_groups.outside.libraries import Library
+
+END = (1 << 63) - 1
+"""Behind all groups of a stream."""
+
+
+class LoadedLibraries:
+    """The libraries of a stream."""
+
+    def __init__(self, run: RunContext, stream: str) -> None:
+        """Bind to a run and the name of the stream."""
+        self._run, self._control, self._stream = run, run.control, stream
+        self._table = table(run.settings.keyspace, "group_library")
+
+    def at(self, sequence: int) -> list[Loaded]:
+        """Return the libraries of a group: of each the version that was loaded last, up to it."""
+        rows = self._control.execute(
+            "SELECT name, sequence, version, wheels, jars, functions"
+            f" FROM {self._table} WHERE stream = ?",
+            (self._stream,),
+        )
+        found = {
+            row["name"]: _library(row)
+            for row in sorted(rows, key=lambda row: row["sequence"])
+            if row["sequence"] <= sequence
+        }
+        return list(found.values())
+
+    def load(self, sequence: int, library: Loaded) -> None:
+        """Let a library be used from a group on."""
+        wheels, jars, functions = _stored(library)
+        self._control.execute(
+            f"INSERT INTO {self._table}"
+            " (stream, name, sequence, version, wheels, jars, functions, run_id, loaded_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self._stream, library.name, sequence, library.version),
+                *(wheels, jars, functions, self._run.run_id, clock.now()),
+            ),
+        )
+
+    def forget(self, sequence: int, name: str) -> None:
+        """Take back what a group has loaded."""
+        self._control.execute(
+            f"DELETE FROM {self._table} WHERE stream = ? AND name = ? AND sequence = ?",
+            (self._stream, name, sequence),
+        )
+
+
+def _stored(library: Loaded) -> tuple[str | None, str | None, str | None]:
+    if isinstance(library, Library):
+        return json.dumps(dict(library.wheels)), None, None
+    return None, json.dumps(dict(library.jars)), json.dumps(dict(library.functions))
+
+
+def _library(row: Row) -> Loaded:
+    if row["jars"] is None:
+        return Library(row["name"], row["version"], json.loads(row["wheels"]))
+    hashes, functions = json.loads(row["jars"]), json.loads(row["functions"])
+    return JarLibrary(row["name"], row["version"], hashes, functions)

@@ -1,0 +1,99 @@
+"""How far groups and their events are, and what is kept of an event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tidemark.event_groups.definition.file import Definition
+
+
+class GroupState(StrEnum):
+    """How far a group is. `rollback-failed` holds the groups behind it that may touch its rows."""
+
+    SUBMITTED = "submitted"
+    RUNNING = "running"
+    ROLLING_BACK = "rolling-back"
+    DONE = "done"
+    PARTLY_DONE = "partly-done"
+    ROLLED_BACK = "rolled-back"
+    ROLLBACK_FAILED = "rollback-failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether no run goes on with it."""
+        return self in (
+            GroupState.DONE,
+            GroupState.PARTLY_DONE,
+            GroupState.ROLLED_BACK,
+            GroupState.CANCELLED,
+        )
+
+
+class EventState(StrEnum):
+    """How far an event is; one without a row is pending."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    ROLLED_BACK = "rolled-back"
+    ROLLBACK_FAILED = "rollback-failed"
+
+
+@dataclass(frozen=True)
+class StoredGroup:
+    """A group of the stream."""
+
+    id: str
+    sequence: int
+    state: GroupState
+    definition: Definition
+    reason: str
+
+
+@dataclass(frozen=True)
+class StoredEvent:
+    """An event of a group.
+
+    Attributes:
+        state: how far it is.
+        parameters: of each statement that is sent, one unless the event has `each`.
+        write_time: of all of them, in microseconds; None before it has begun, and of no write.
+        result: the rows of a select, a JSON array of objects by column.
+        reason: why it has failed.
+    """
+
+    state: EventState = EventState.PENDING
+    parameters: Sequence[Mapping[str, Any]] = ()
+    write_time: int | None = None
+    result: str = "[]"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A row before an event.
+
+    Attributes:
+        statement: the number of the event's parameters that name it, from 0 on.
+        existed: whether there was one.
+        key: its primary key as JSON values by column; empty if it is that of the statement.
+        cells: by column the JSON of the value, its write time in microseconds and when it expires,
+            in milliseconds; null values have neither.
+    """
+
+    statement: int
+    existed: bool
+    key: Mapping[str, str]
+    cells: Mapping[str, tuple[str, int | None, int | None]]
+
+
+def as_json(text: str) -> Any:
+    """Parse JSON; numbers stay as they are written, as texts, which Cassandra takes as well."""
+    return json.loads(text, parse_int=str, parse_float=str)

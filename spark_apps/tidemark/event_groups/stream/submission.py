@@ -1,0 +1,22 @@
+"""The submission of one group, however it has come."""
+
+from __future__ import annotations
+
+from tidemark.context import RunContext
+from tidemark.event_groups.definition.file import Definition
+from tidemark.event_groups.stream.store import Stream
+from tidemark.ledger import audit
+
+
+def submit(run: RunContext, stream: Stream, definition: Definition) -> tuple[str, bool]:
+    """Append a group to a stream; return a line for people, and whether it is new.
+
+    Raises:
+        InvalidInput: another group of that id is there.
+    """
+    name = definition.group.group
+    sequence, is_new = stream.submit(definition)
+    if is_new:
+        audit.record(run, "submit event group", name, [], {"sequence": sequence})
+    told = "submitted" if is_new else "was submitted before"
+    return f"{name}: {told} as number {sequence}", is_new

@@ -1,0 +1,188 @@
+"""The run over a topic: from where a stream has come to, up to where the topic ends at its start.
+
+First the groups, then the offsets: a run after a crash takes the same records once more, and a
+group that is there is not submitted twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tidemark.cassandra.schema import create_own_tables
+from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.errors import InvalidInput, TidemarkError, WrongData, reason_of, together
+from tidemark.event_groups.checks import Checks
+from tidemark.event_groups.definition.file import Definition, parse
+from tidemark.event_groups.stream.store import Stream
+from tidemark.event_groups.stream.submission import submit
+from tidemark.event_groups.topic.position import Position
+from tidemark.event_groups.topic.records import Record, batches
+from tidemark.event_groups.topic.store import QUARANTINE, Source
+from tidemark.ledger.locks import Locks
+from tidemark.replication.kafka.topics import TopicPartition, Topics
+from tidemark.text import shortened
+
+_NAMED = 20
+
+
+def lock_of(stream: str, topic: str) -> str:
+    """Return the lock of a topic whose records a stream takes."""
+    return f"event-group-topics/{stream}/{topic}"
+
+
+def run_submit_topic(run: RunContext, stream: str, topic: str, *, dry_run: bool) -> Outcome:
+    """Submit the groups of the records that no run has taken yet, in the order of each partition.
+
+    A record that is refused goes into quarantine, and a partition that cannot go on stays where it
+    is: the others are submitted, and the run fails at its end. A dry run checks the records alone.
+
+    Raises:
+        InvalidInput: there is no such topic.
+        DefinitionError: the file of a projection cannot be used.
+        KafkaUnavailable: Kafka does not answer.
+        LockHeld: another run takes records of the topic for the stream.
+        LockLost: the lock was lost on the way.
+    """
+    partitions = Topics(run.settings).partitions_of(topic)
+    create_own_tables(run.control, run.settings)
+    checks = Checks(run, stream)
+    if dry_run:
+        taking = _Taking(run, stream, checks, None)
+        taking.take(_positions(run, stream, partitions))
+        return taking.outcome(topic)
+    with Locks.of(run, [lock_of(stream, topic)]) as locks:
+        taking = _Taking(run, stream, checks, locks.check)
+        taking.take(_positions(run, stream, partitions))
+    return taking.outcome(topic)
+
+
+def _positions(
+    run: RunContext, stream: str, partitions: Sequence[TopicPartition]
+) -> list[Position]:
+    # What was taken first, so that none of it can lie behind the ends.
+    stored = Source(run, stream).offsets(partitions[0].topic)
+    held = Topics(run.settings).offsets(partitions)
+    return [Position(one, stored.get(one), held[one]) for one in partitions]
+
+
+class _Taking:
+    """What a run makes of the records; without `ensure_locked` it writes nothing."""
+
+    def __init__(
+        self,
+        run: RunContext,
+        stream: str,
+        checks: Checks,
+        ensure_locked: Callable[[], None] | None,
+    ) -> None:
+        self._run, self._checks, self._ensure_locked = run, checks, ensure_locked
+        self._stream, self._source = Stream(run, stream), Source(run, stream)
+        self._counts = {"records": 0, "groups_submitted": 0, "records_refused": 0}
+        self._problems: list[TidemarkError] = []
+        self._submitted: list[str] = []
+        self._refused: list[str] = []
+        self._first_refused: dict[TopicPartition, int] = {}
+        self._partitions = 0
+
+    def take(self, positions: Sequence[Position]) -> None:
+        """Take the records of all partitions that can go on."""
+        found = [(one, one.problem()) for one in positions]
+        self._problems = [problem for _, problem in found if problem]
+        able = [one for one, problem in found if not problem and one.next < one.held.end]
+        self._partitions = len(able)
+        reached: dict[TopicPartition, int] = {}
+        for batch in batches(
+            self._run.settings, {one.partition: (one.next, one.held.end) for one in able}
+        ):
+            for record in batch.records:
+                self._take(record)
+            reached |= batch.reached
+            self._move(
+                {
+                    # As long as the run has not told of a refusal, another one finds it again.
+                    one: min(offset, self._first_refused.get(one, offset))
+                    for one, offset in batch.reached.items()
+                }
+            )
+            self._run.say(f"{self._counts['records']:,} records were taken")
+        self._move({one: reached[one] for one in self._first_refused})
+
+    def _move(self, reached: dict[TopicPartition, int]) -> None:
+        if self._ensure_locked is not None:
+            self._ensure_locked()
+            self._source.move(reached)
+
+    def _take(self, record: Record) -> None:
+        self._counts["records"] += 1
+        try:
+            told, is_new = self._submit(_parsed(record, self._checks))
+        except InvalidInput as error:
+            self._refuse(record, error)
+            return
+        self._submitted.append(told)
+        self._counts["groups_submitted"] += is_new
+
+    def _submit(self, definition: Definition) -> tuple[str, bool]:
+        if self._ensure_locked is None:
+            return f"{definition.group.group}: can be submitted", False
+        self._ensure_locked()
+        return submit(self._run, self._stream, definition)
+
+    def _refuse(self, record: Record, error: InvalidInput) -> None:
+        self._counts["records_refused"] += 1
+        self._refused.append(f"{record} is refused: {error}")
+        self._first_refused.setdefault(record.partition, record.offset)
+        if self._ensure_locked is not None:
+            self._ensure_locked()
+            self._source.quarantine(record, reason_of(error))
+
+    def outcome(self, topic: str) -> Outcome:
+        """Return how the run ended."""
+        problems = [*self._problems]
+        if self._refused:
+            problems.append(
+                WrongData(
+                    f"{len(self._refused)} of {self._counts['records']} records were refused",
+                    where=f"topic {topic}",
+                    do=f"see {QUARANTINE}, and submit what is still wanted once more",
+                )
+            )
+        lines = [
+            *map(str, self._problems),
+            *shortened(self._refused, _NAMED),
+            *shortened(self._submitted, _NAMED),
+        ]
+        failed = len(self._problems)
+        total = self._partitions + failed
+        if self._ensure_locked is None:
+            return Outcome(RunState.PLANNED, PieceCounts(total), self._counts, lines)
+        pieces = PieceCounts(total, self._partitions, 0, failed)
+        if problems:
+            error = problems[0] if len(problems) == 1 else _all(problems)
+            return Outcome(RunState.FAILED, pieces, self._counts, lines, error)
+        state = RunState.DONE if self._counts["groups_submitted"] else RunState.NOTHING
+        lines = lines or [f"all records of {topic} were taken before"]
+        return Outcome(state, pieces, self._counts, lines)
+
+
+def _all(problems: Sequence[TidemarkError]) -> TidemarkError:
+    what = "; ".join(f"{one.what} ({one.where})" for one in problems)
+    return together(what, [one.exit_status for one in problems])
+
+
+def _parsed(record: Record, checks: Checks) -> Definition:
+    """Read the group of a record, and check it.
+
+    Raises:
+        InvalidInput: it is none that can be submitted.
+    """
+    if record.value is None:
+        raise InvalidInput("the record has no value", do="write a group in YAML or JSON")
+    try:
+        text = record.value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput("the value is not UTF-8", do="write it as UTF-8") from None
+    definition, fault = parse(text, Path(str(record)))
+    checks.check(definition, fault)
+    return definition

@@ -1,0 +1,65 @@
+"""How far streams have taken topics, and the records that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tidemark import clock
+from tidemark.cassandra.schema import table
+from tidemark.context import RunContext
+from tidemark.event_groups.topic.records import Record
+from tidemark.replication.kafka.topics import TopicPartition
+
+SOURCE = "event_group_source"
+QUARANTINE = "quarantined_group"
+
+
+class Source:
+    """What a stream has taken of topics."""
+
+    def __init__(self, run: RunContext, stream: str) -> None:
+        """Bind to a run and the name of the stream."""
+        self._run, self._stream = run, stream
+        self._source, self._quarantine = (
+            table(run.settings.keyspace, name) for name in (SOURCE, QUARANTINE)
+        )
+
+    def offsets(self, topic: str) -> dict[TopicPartition, int]:
+        """Return the offset at which each partition goes on that was taken before."""
+        found = self._run.control.execute(
+            f"SELECT partition, next_offset FROM {self._source} WHERE stream = ? AND topic = ?",
+            (self._stream, topic),
+        )
+        return {TopicPartition(topic, row["partition"]): row["next_offset"] for row in found}
+
+    def move(self, reached: Mapping[TopicPartition, int]) -> None:
+        """Write the offsets at which partitions go on."""
+        now = clock.now()
+        self._run.control.execute_many(
+            f"INSERT INTO {self._source}"
+            " (stream, topic, partition, next_offset, run_id, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [
+                (self._stream, one.topic, one.partition, offset, self._run.run_id, now)
+                for one, offset in reached.items()
+            ],
+        )
+
+    def quarantine(self, record: Record, cause: str) -> None:
+        """Upsert the row of a record that was refused, with its evidence."""
+        row = {
+            "stream": self._stream,
+            "topic": record.partition.topic,
+            "partition": record.partition.partition,
+            "offset": record.offset,
+            "cause": cause,
+            "key": record.key,
+            "value": record.value,
+            "run_id": self._run.run_id,
+            "found_at": clock.now(),
+        }
+        self._run.control.execute(
+            f"INSERT INTO {self._quarantine} ({', '.join(row)})"
+            f" VALUES ({', '.join('?' * len(row))})",
+            list(row.values()),
+        )

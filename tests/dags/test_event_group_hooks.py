@@ -1,0 +1,52 @@
+"""Hooks of event groups that tell a real Airflow."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from embedded.airflow import rest
+from tests.dags.conftest import PATIENCE_S, Doors
+from tests.dags.test_operator import wait_for_application
+from tidemark.event_groups.execution.failure import EventFailed
+from tidemark.event_groups.outside.airflow import Airflow
+from tidemark.settings import Settings
+
+
+def airflow_of(doors: Doors, **settings: str) -> Airflow:
+    url = str(doors.client.base_url.copy_with(path="/"))
+    return Airflow(Settings(airflow_url=url, **settings), PATIENCE_S)  # type: ignore[arg-type]
+
+
+def test_a_run_of_a_dag_is_started_once(doors: Doors) -> None:
+    run_id = str(uuid.uuid4())
+    for _ in range(2):
+        airflow_of(doors).start_run("event_groups", run_id, {"event_group": {"told": "done"}})
+    wait_for_application(doors, "event_groups", run_id)
+    run = rest.call(doors.client, "GET", f"dags/event_groups/dagRuns/{run_id}")
+    assert run["conf"]["event_group"] == {"told": "done"}
+
+
+def test_an_event_of_an_asset_is_created(doors: Doors) -> None:
+    own = str(uuid.uuid4())
+    window = {"window_start": "2013-01-01T00:00:00Z", "window_end": "2013-01-02T00:00:00Z"}
+    airflow_of(doors).create_asset_event("tidemark://validated", {"id": own, **window})
+    # As in test_operator.events_of: the server does not tell events while they start a run.
+    database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
+    with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
+        found = reader.execute("SELECT extra FROM asset_event").fetchall()
+    assert own in [json.loads(extra).get("id") for (extra,) in found]
+
+
+def test_what_airflow_refuses_is_told_in_one_line(doors: Doors) -> None:
+    with pytest.raises(EventFailed, match="Airflow has no asset tidemark://nothing"):
+        airflow_of(doors).create_asset_event("tidemark://nothing", {})
+    with pytest.raises(EventFailed, match="Airflow has answered 404 to dags/nothing/dagRuns"):
+        airflow_of(doors).start_run("nothing", "a", {})
+    with pytest.raises(EventFailed, match="TIDEMARK_AIRFLOW_URL does not say"):
+        Airflow(Settings(), 1).start_run("nothing", "a", {})
