@@ -1,0 +1,1 @@
+"""What the tests know of Compose and of the images of docker-compose.yml."""
