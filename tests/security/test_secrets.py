@@ -1,0 +1,100 @@
+"""Where the password of Cassandra must not be while an application uses it, and after that.
+
+The environment of a process is its user's own, and so are files of mode 600; all else is read by
+others: command lines, logs, reports, Data Docs, Spark's event logs, tables.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from embedded.cassandra.server import Endpoint
+from tests.integration.support import ROOT, Journal
+from tests.integration.test_tag_write import a_small_journal, window
+from tests.security.seen import listening, process_tree
+
+WINDOW = window(0, 6)
+POLL_S = 0.2
+LOOPBACK = ("127.", "::1", "::ffff:127.")
+
+
+@dataclass
+class Watched:
+    """What all processes of an application showed to everybody while it ran."""
+
+    command_lines: set[str] = field(default_factory=set)
+    listened: set[str] = field(default_factory=set)
+
+    def look(self, pid: int) -> None:
+        """Note what is seen of a process and of those that it has started."""
+        try:
+            for process in process_tree(psutil.Process(pid)):
+                self.command_lines.add("\0".join(process.cmdline()))
+                self.listened |= listening([process])
+        except psutil.NoSuchProcess:
+            return
+
+
+@pytest.mark.parametrize(
+    "application",
+    [
+        "validate",
+        pytest.param("tag_write", marks=pytest.mark.long),
+        pytest.param("reconcile", marks=pytest.mark.long),
+    ],
+)
+def test_the_password_is_nowhere_else(
+    make_journal: Callable[..., Journal], cassandra: Endpoint, tmp_path: Path, application: str
+) -> None:
+    """Its ports are on this machine's own addresses only, and ask who is there."""
+    logs, conf, docs = tmp_path / "events", tmp_path / "conf", tmp_path / "docs"
+    logs.mkdir()
+    conf.mkdir()
+    (conf / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.dir {logs.as_uri()}\n"
+    )
+    journal = make_journal(DATA_DOCS_DIR=str(docs))
+    journal.insert("messages", a_small_journal())
+    if application != "tag_write":
+        assert journal.run("tag_write", *WINDOW).status == 0
+    alone = replace(journal, environment={**journal.environment, "SPARK_CONF_DIR": str(conf)})
+    script = ROOT / "spark_apps" / f"{application}.py"
+    report = tmp_path / "report.json"
+    options = ("check", "--all") if application == "reconcile" else WINDOW
+
+    watched = Watched()
+    process = alone.start(script, *options, "--report", str(report))
+    while process.returncode is None:
+        watched.look(process.pid)
+        with suppress(subprocess.TimeoutExpired):
+            stdout, stderr = process.communicate(timeout=POLL_S)
+
+    assert process.returncode == 0, stderr
+    assert len(watched.command_lines) > 1
+    assert watched.listened
+    assert {address for address in watched.listened if not address.startswith(LOOPBACK)} == set()
+    events = "".join(file.read_text() for file in logs.rglob("*") if file.is_file())
+    assert '"spark.authenticate":"true"' in events
+    seen = {
+        "command lines": "\n".join(watched.command_lines),
+        "output": stdout + stderr,
+        "report": report.read_text(),
+        "event log": events,
+        "Data Docs": "".join(page.read_text() for page in docs.rglob("*.html")),
+        "table run": str(journal.own_rows("run")),
+        "table audit": str(journal.own_rows("audit")),
+    }
+    assert all(text for name, text in seen.items() if name not in ("Data Docs", "table audit"))
+    places = {
+        name: text[max(0, text.find(cassandra.password) - 80) :][:80]
+        for name, text in seen.items()
+        if cassandra.password in text
+    }
+    assert places == {}
