@@ -86,7 +86,7 @@ def held(topic: Topic = None, key: Key = None) -> None:
     partitions = Topics(settings).partitions(topic or ())
     with Control(settings) as control:
         for record in mending.held(control, settings, partitions, key or ()):
-            typer.echo(record.model_dump_json(exclude_none=True))
+            typer.echo(json.dumps(record.model_dump(mode="json", exclude_none=True)))
 
 
 def mend(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from embedded.cassandra import node, roles
 from embedded.machine import ports, processes, secrets_file, state_dir
@@ -41,10 +43,17 @@ class Cassandra:
         home: Data, configuration, logs, password and pid of the node.
         port: The client port; by default `TIDEMARK_CASSANDRA_PORT`, else a free one.
         min_free_bytes: Free space on the disk of `home` below which the node is not started.
+        options: Options of cassandra.yaml in place of those of embedded/conf.
+        flags: Options of the JVM after those of embedded/conf.
     """
 
     def __init__(
-        self, home: Path, port: int | None = None, min_free_bytes: int = state_dir.GIB
+        self,
+        home: Path,
+        port: int | None = None,
+        min_free_bytes: int = state_dir.GIB,
+        options: Mapping[str, object] = MappingProxyType({}),
+        flags: Sequence[str] = (),
     ) -> None:
         """Store the arguments; nothing is started or written yet."""
         self._home = home.resolve()
@@ -52,6 +61,7 @@ class Cassandra:
         self._ports_file = self._home / "ports.json"
         self._port = port or ports.pinned(PORT_VARIABLE)
         self._min_free_bytes = min_free_bytes
+        self._options, self._flags = options, flags
 
     def start(self) -> Endpoint:
         """Start the node unless it runs already, and return once a login succeeds.
@@ -74,7 +84,7 @@ class Cassandra:
                 ("native", "storage"),
                 {"native": self._port} if self._port else {},
             )
-            command = node.prepare(self._home, chosen)
+            command = node.prepare(self._home, chosen, self._options, self._flags)
             try:
                 return self._launch(command, chosen["native"])
             except BaseException:

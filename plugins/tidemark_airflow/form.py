@@ -118,6 +118,12 @@ def text_param(title: str, description: str | None = None) -> Param:
     return Param(None, type=["null", "string"], title=title, description=description)
 
 
+def lines_param(title: str, description: str) -> Param:
+    """Return a param for a text of several lines, or nothing."""
+    types = ["null", "string"]
+    return Param(None, type=types, format="multiline", title=title, description=description)
+
+
 def directory_param(title: str, description: str) -> Param:
     """Return a param for a directory or its URI, or nothing.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,12 +13,23 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import AssetAlias, BaseHook, BaseOperatorLink, Connection, Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
 
 from tidemark_airflow import telemetry
 from tidemark_airflow.assets import read_model_of
+from tidemark_airflow.environment.connections import (
+    cassandra_environment,
+    kafka_environment,
+)
+from tidemark_airflow.environment.drivers import Driver, report_of, sendable, write_private
 from tidemark_airflow.next_step import NextStepLink, RunAgainLink, Step, applied, remedy_of
 from tidemark_airflow.operations import Operation, filled_in, refuse_other_fields
+from tidemark_airflow.telemetry import read_report, summary
 
 POOL = "tidemark"
 _BY_ITSELF = ("scheduled", "asset_triggered")
@@ -44,6 +55,8 @@ class TidemarkOperator(SparkSubmitOperator):
         params_as_options: options that take their value from a param, as option to its name. A
             list repeats the option, True gives it without a value, None and False leave it out.
         params_as_arguments: the params whose lists are the command's arguments.
+        params_as_files: the params whose texts become files that are the command's arguments, as
+            name of the param to that of its file: command lines are seen by all users.
         dry_by_default: the application only plans unless it is given `--apply`.
         applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
             run by hand or a backfill does what its form says.
@@ -51,6 +64,8 @@ class TidemarkOperator(SparkSubmitOperator):
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
         kafka_conn_id: the connection of Kafka, for an application that reads it.
+        more_connections: what makes the environment of a connection, by its id, for connections
+            that need not be there.
 
     Raises:
         AirflowFailException: the form, the input or the data is refused; it is not retried.
@@ -74,6 +89,7 @@ class TidemarkOperator(SparkSubmitOperator):
         options: dict[str, str] | None = None,
         params_as_options: dict[str, str] | None = None,
         params_as_arguments: Sequence[str] = (),
+        params_as_files: Mapping[str, str] | None = None,
         dry_by_default: bool = False,
         applies_on_schedule: bool = False,
         always_applies: bool = False,
@@ -82,13 +98,15 @@ class TidemarkOperator(SparkSubmitOperator):
         conn_id: str = "spark_default",
         cassandra_conn_id: str = "cassandra_default",
         kafka_conn_id: str | None = None,
+        more_connections: Mapping[str, Callable[[Connection], dict[str, str]]] | None = None,
         pool: str = POOL,
         retries: int = 1,
         retry_delay: timedelta | None = None,
         **kwargs: Any,
     ) -> None:
+        self._file = home() / "spark_apps" / f"{application_name}.py"
         super().__init__(
-            application=str(home() / "spark_apps" / f"{application_name}.py"),
+            application=str(self._file),
             name=f"tidemark-{application_name}",
             conn_id=conn_id,
             conf={"spark.log.level": "WARN"},
@@ -97,11 +115,13 @@ class TidemarkOperator(SparkSubmitOperator):
             retry_delay=retry_delay or default_retry_delay(),
             **kwargs,
         )
+        self.driver = Driver()
         self.window = window
         self.command = command
         self.options = options or {}
         self.params_as_options = params_as_options or {}
         self.params_as_arguments = params_as_arguments
+        self.params_as_files = params_as_files or {}
         self.dry_by_default = dry_by_default
         self.applies_on_schedule = applies_on_schedule
         self.always_applies = always_applies
@@ -112,6 +132,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.report: Mapping[str, Any] | None = None
         self.cassandra_conn_id = cassandra_conn_id
         self.kafka_conn_id = kafka_conn_id
+        self.more_connections = more_connections or {}
 
     def execute(self, context: Context) -> None:
         """Submit the application, report, and end as success, skipped or failed."""
@@ -122,25 +143,37 @@ class TidemarkOperator(SparkSubmitOperator):
         params = self._params(context["params"], str(dag_run.run_type.value))
         if self.operations is not None:
             refuse_other_fields(params, self.operations, self.dag.params)
-        refuse_masters_that_show_secrets(self._conn_id)
+        self.driver = Driver.of(BaseHook.get_connection(self._conn_id))
+        if self.driver.home is not None and self._files(params, Path()):
+            raise AirflowFailException(
+                f"{self._conn_id} runs drivers in the cluster, where the form's text is not;"
+                " submit it by a topic, or use a connection whose driver runs here"
+            )
         run_id = f"{ti.dag_id}/{ti.run_id}/{ti.try_number}"
-        self.jars = spark_jars("spark", "TIDEMARK_SPARK_JARS")
-        self.env_vars = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
+        self.application = self.driver.place(self._file, home())
+        self.jars = self._jars_of("spark", "TIDEMARK_SPARK_JARS")
+        environment = cassandra_environment(BaseHook.get_connection(self.cassandra_conn_id))
         if self.kafka_conn_id is not None:
-            self.jars += "," + spark_jars("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
-            self.env_vars |= kafka_environment(BaseHook.get_connection(self.kafka_conn_id))
+            self.jars += "," + self._jars_of("spark-kafka", "TIDEMARK_SPARK_KAFKA_JARS")
+            environment |= kafka_environment(BaseHook.get_connection(self.kafka_conn_id))
+        for conn_id, made in self.more_connections.items():
+            with suppress(AirflowNotFoundException):
+                environment |= made(BaseHook.get_connection(conn_id))
         with TemporaryDirectory(prefix="tidemark-") as directory:
             file = Path(directory) / "report.json"
-            self.application_args = self._arguments(params, run_id, file)
+            for path, text in self._files(params, file.parent).items():
+                write_private(path, text)
+            self.application_args = sendable(self._arguments(params, run_id, file))
+            self.env_vars = self.driver.environment(environment)
             try:
                 super().execute(context)
             except AirflowException as failure:
-                report = read_report(file)
+                report = self._read_report(run_id, file, environment)
                 if report is not None:
                     self._publish(ti, report)
                 self.next_step = remedy_of(report)
                 raise _explained(failure, report, self.next_step) from None
-            report = read_report(file)
+            report = self._read_report(run_id, file, environment)
         if report is None:
             raise AirflowException(f"{self.name} ended well but left no report, see the log above")
         self.log.info("%s", summary(report))
@@ -151,7 +184,27 @@ class TidemarkOperator(SparkSubmitOperator):
 
     def get_openlineage_facets_on_complete(self, _ti: Any) -> Any:
         """Return the tables that the run read and wrote, for OpenLineage's provider."""
-        return telemetry.lineage(self.report, (self.env_vars or {})["TIDEMARK_CASSANDRA_HOSTS"])
+        return telemetry.lineage(
+            self.report, (self.env_vars or {}).get("TIDEMARK_CASSANDRA_HOSTS", "")
+        )
+
+    def _get_hook(self) -> Any:
+        hook = super()._get_hook()
+        if self.driver.home is None:
+            # For YARN and Kubernetes it would put them on the command line, too.
+            hook._env_vars, hook._env = None, self.env_vars
+        return hook
+
+    def _jars_of(self, group: str, variable: str) -> str:
+        jars = spark_jars(group, variable).split(",")
+        return ",".join(self.driver.place(Path(jar), home()) for jar in jars if jar)
+
+    def _read_report(
+        self, run_id: str, file: Path, environment: Mapping[str, str]
+    ) -> dict[str, Any] | None:
+        if self.driver.home is None:
+            return read_report(file)
+        return report_of(run_id, environment, home())
 
     def _publish(self, ti: Any, report: Mapping[str, Any]) -> None:
         ti.xcom_push(key="report", value=report)
@@ -169,7 +222,9 @@ class TidemarkOperator(SparkSubmitOperator):
         if self.window is not None:
             arguments += ["--window-start", self.window["start"]]
             arguments += ["--window-end", self.window["end"]]
-        arguments += ["--run-id", run_id, "--report", str(report)]
+        arguments += ["--run-id", run_id]
+        if self.driver.home is None:
+            arguments += ["--report", str(report)]
         if params.get("dry_run", self.dry_by_default) != self.dry_by_default:
             arguments.append("--apply" if self.dry_by_default else "--dry-run")
         if params.get("force"):
@@ -179,8 +234,13 @@ class TidemarkOperator(SparkSubmitOperator):
         for option, name in self.params_as_options.items():
             arguments += _as_option(option, params[name])
         named = [word for name in self.params_as_arguments for word in params[name] or []]
+        named += map(str, self._files(params, report.parent))
         # Behind a `--` nothing is taken for an option, whatever somebody has typed.
         return [*arguments, "--", *named] if named else arguments
+
+    def _files(self, params: Mapping[str, Any], directory: Path) -> dict[Path, str]:
+        own = self.params_as_files.items()
+        return {directory / file: params[name] for name, file in own if params[name]}
 
     def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
         is_idle = report["state"] != "done" or (self.outlets and report["pieces"]["done"] == 0)
@@ -239,66 +299,6 @@ def spark_jars(group: str, variable: str) -> str:
     return ",".join(str(jar) for jar in sorted(fetched.glob("*.jar")))
 
 
-def cassandra_environment(connection: Connection) -> dict[str, str]:
-    """Return the applications' environment for a Cassandra connection (host may be `h1,h2`)."""
-    port = connection.port or 9042
-    hosts = (connection.host or "").split(",")
-    return {
-        "TIDEMARK_CASSANDRA_HOSTS": ",".join(f"{host.strip()}:{port}" for host in hosts),
-        "TIDEMARK_CASSANDRA_USERNAME": connection.login or "",
-        "TIDEMARK_CASSANDRA_PASSWORD": connection.password or "",
-    }
-
-
-def kafka_environment(connection: Connection) -> dict[str, str]:
-    """Return the applications' environment for a connection of Kafka (host may be `h1,h2`).
-
-    With a login it is one of SASL; the extra fields `security_protocol` and `sasl_mechanism` say
-    which.
-    """
-    port = connection.port or 9092
-    hosts = (connection.host or "").split(",")
-    extra = connection.extra_dejson
-    named = [name for name in ("security_protocol", "sasl_mechanism") if name in extra]
-    return {
-        "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": ",".join(f"{host.strip()}:{port}" for host in hosts),
-        "TIDEMARK_KAFKA_USERNAME": connection.login or "",
-        "TIDEMARK_KAFKA_PASSWORD": connection.password or "",
-        **{f"TIDEMARK_KAFKA_{name.upper()}": str(extra[name]) for name in named},
-    }
-
-
-def refuse_masters_that_show_secrets(conn_id: str) -> None:
-    """Refuse YARN and Kubernetes: there spark-submit takes the environment as `--conf`.
-
-    Source: SparkSubmitHook._build_spark_common_args (provider 5.6.0). The connection is looked up
-    here since the hook falls back to YARN when it is missing.
-
-    Raises:
-        AirflowFailException: the connection's master would put the password on a command line.
-    """
-    connection = BaseHook.get_connection(conn_id)
-    master = f"{connection.conn_type}://{connection.host}"
-    if "yarn" in master or "k8s" in master:
-        raise AirflowFailException(
-            f"the connection {conn_id} names the master {connection.host!r}: YARN and Kubernetes"
-            " would show Cassandra's password on the command line; use local[*] or spark://host:port"
-        )
-
-
-def read_report(file: Path) -> dict[str, Any] | None:
-    """Read the report that an application left; None if it died before.
-
-    The report comes from a file and not from Cassandra: the driver runs on this machine (a deploy
-    mode with another one is refused), and the report must also tell why Cassandra could not be
-    reached.
-    """
-    if not file.exists():
-        return None
-    report: dict[str, Any] = json.loads(file.read_text())
-    return report
-
-
 def _explained(
     failure: AirflowException, report: Mapping[str, Any] | None, next_step: Step | None
 ) -> AirflowException:
@@ -322,14 +322,3 @@ def _window_fields(window: Any) -> dict[str, str]:
     if window is None:
         return {}
     return {"window_start": window["start"], "window_end": window["end"]}
-
-
-def summary(report: Mapping[str, Any]) -> str:
-    """Return a line such as `tag-write done [..., ...): 31 of 31 pieces; events_read 12`."""
-    counts = ", ".join(f"{name} {value:,}" for name, value in report["counts"].items())
-    pieces = report["pieces"]
-    window = f" [{report['window_start']}, {report['window_end']})"
-    return (
-        f"{report['application']} {report['state']}{window if report['window_start'] else ''}:"
-        f" {pieces['done']} of {pieces['planned']} pieces; {counts}"
-    )

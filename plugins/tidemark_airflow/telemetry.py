@@ -1,14 +1,39 @@
-"""What a run tells others: its figures as metrics, and which tables it read and wrote."""
+"""What a run tells: its report, its figures as metrics, and which tables it read and wrote."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.observability.stats import gauge
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
+
+
+def read_report(file: Path) -> dict[str, Any] | None:
+    """Read the report that an application left; None if it died before.
+
+    Where the driver runs on this machine, the report comes from a file and not from Cassandra: it
+    must also tell why Cassandra could not be reached.
+    """
+    if not file.exists():
+        return None
+    report: dict[str, Any] = json.loads(file.read_text())
+    return report
+
+
+def summary(report: Mapping[str, Any]) -> str:
+    """Return a line such as `tag-write done [..., ...): 31 of 31 pieces; events_read 12`."""
+    counts = ", ".join(f"{name} {value:,}" for name, value in report["counts"].items())
+    pieces = report["pieces"]
+    window = f" [{report['window_start']}, {report['window_end']})"
+    return (
+        f"{report['application']} {report['state']}{window if report['window_start'] else ''}:"
+        f" {pieces['done']} of {pieces['planned']} pieces; {counts}"
+    )
 
 
 def send_metrics(report: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@
 
     TidemarkError                 exit status 1: another try may help
     ├── CassandraUnavailable      1  unreachable, refused, timed out
+    │   └── StatementRefused      1  a statement that is wrong for the tables as they are
     ├── KafkaUnavailable          1  unreachable, refused, timed out
     ├── LockHeld                  1  somebody else works on the same piece
     ├── LockLost                  1  our own lock ran out while we worked
@@ -42,6 +43,10 @@ _OUTAGES = (
     "WriteTimeoutException",
 )
 """Parts of the texts of the Java driver's errors when Cassandra does not answer."""
+_NO_CONTEXT = "Cannot initialize SSL Context"
+_SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
+_HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
+"""Of the text of the Java driver's error: the node, and why its certificate is refused."""
 _REASON_LENGTH = 2000
 
 
@@ -128,6 +133,25 @@ def root_cause(error: BaseException) -> str:
 def of_cassandra(error: BaseException) -> CassandraUnavailable | None:
     """Return the error of a Spark job as a foreseen one if it failed because of Cassandra."""
     cause = _cause(error)
+    if any(_NO_CONTEXT in text for text in _causes(error)):
+        return CassandraUnavailable(
+            f"a machine of Spark cannot use the stores of TLS: {cause}",
+            do="put TIDEMARK_CASSANDRA_SSL_TRUSTSTORE and TIDEMARK_CASSANDRA_SSL_KEYSTORE at the"
+            " same path on every machine of Spark",
+        )
+    if handshake := _HANDSHAKE.search(cause):
+        return CassandraUnavailable(
+            f"the certificate of Cassandra is refused by a Spark job: {handshake[2]}",
+            where=handshake[1],
+            do="check that the certificate has this name and that its authority is in"
+            " TIDEMARK_CASSANDRA_SSL_TRUSTSTORE on every machine of Spark",
+        )
+    if found := _SEVERAL_DATA_CENTERS.search(cause):
+        return CassandraUnavailable(
+            f"Spark does not know which data centre to ask, the hosts are of {found[1]}",
+            where="TIDEMARK_CASSANDRA_HOSTS",
+            do="set TIDEMARK_CASSANDRA_LOCAL_DC, or give hosts of one of them",
+        )
     if not any(outage in cause for outage in _OUTAGES):
         return None
     remedy = "check that its servers are up, and run again"
@@ -137,12 +161,20 @@ def of_cassandra(error: BaseException) -> CassandraUnavailable | None:
 def _cause(error: BaseException) -> str:
     # A JVM that has ended cannot be asked for the cause; then the error's type must do.
     with suppress(Exception):
-        cause = getattr(error, "java_exception", None)
-        while cause is not None and cause.getCause() is not None:
-            cause = cause.getCause()
-        text = f"{type(error).__name__}: {error}" if cause is None else str(cause.toString())
+        text = [f"{type(error).__name__}: {error}", *_causes(error)][-1]
         return _python_cause(text) or text.splitlines()[0]
     return type(error).__name__
+
+
+def _causes(error: BaseException) -> list[str]:
+    """Return the texts of the JVM's causes, the innermost last; none of a JVM that has ended."""
+    texts = []
+    with suppress(Exception):
+        cause = getattr(error, "java_exception", None)
+        while cause is not None:
+            texts.append(str(cause.toString()))
+            cause = cause.getCause()
+    return texts
 
 
 def reason_of(error: BaseException) -> str:
@@ -177,6 +209,10 @@ class DefinitionError(InvalidInput):
 
 class CassandraUnavailable(TidemarkError):
     """Cassandra did not answer, refused us, or timed out."""
+
+
+class StatementRefused(CassandraUnavailable):
+    """Cassandra does not take a statement as it is, however often it is sent."""
 
 
 class KafkaUnavailable(TidemarkError):

@@ -41,6 +41,12 @@ class KafkaSettings(BaseSettings):
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="Kafka's `security.protocol`."
     )
+    kafka_tls_ca: str = Field(
+        "",
+        description="File with the certificates (PEM) against which Kafka's is checked, if the"
+        " protocol is one of SSL; empty: those that the machine and its Java trust. Spark's workers"
+        " need it, too.",
+    )
     kafka_sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = Field(
         "SCRAM-SHA-512", description="Kafka's `sasl.mechanism`, if the protocol is one of SASL."
     )

@@ -7,14 +7,17 @@ Every name here is an environment variable with the prefix ``TIDEMARK_``:
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict, SettingsError
 
+from tidemark.cassandra_settings import CassandraSettings
 from tidemark.errors import InvalidInput
-from tidemark.kafka_settings import KafkaSettings, Name
+from tidemark.event_group_settings import EventGroupSettings
+from tidemark.kafka_settings import Name
 from tidemark.partitioning.keys import BucketSize, time_bucket
 from tidemark.window import parse_first_time_bucket
 
@@ -30,10 +33,9 @@ _PLAIN = {
     "literal_error": "choose one of {expected}",
 }
 """What pydantic's types of errors mean, in a user's words."""
-_QUORUMS = ("QUORUM", "LOCAL_QUORUM", "EACH_QUORUM", "ALL")
 
 
-class Settings(KafkaSettings):
+class Settings(CassandraSettings, EventGroupSettings):
     """The settings of an application beside its command line.
 
     Raises:
@@ -42,24 +44,10 @@ class Settings(KafkaSettings):
 
     model_config = SettingsConfigDict(env_prefix="TIDEMARK_", frozen=True, extra="forbid")
 
-    cassandra_hosts: str = Field(
-        "127.0.0.1:9042", description="Contact points, `host:port,host:port`."
-    )
-    cassandra_username: str = Field("", description="User name; empty connects without one.")
-    cassandra_password: SecretStr = Field(SecretStr(""), description="Password of that user.")
-    cassandra_consistency: str = Field(
-        "QUORUM",
-        description="Consistency level of reads and writes: QUORUM (Pekko's own), LOCAL_QUORUM,"
-        " EACH_QUORUM or ALL.",
-    )
-    cassandra_timeout: float = Field(
-        20.0, gt=0, description="Seconds that one statement of the control plane may take."
-    )
-    cassandra_batch_size: int = Field(
-        48 * 1024,
-        ge=1024,
-        description="Bytes in one batch, all rows of one partition; stay below the server's"
-        " `batch_size_fail_threshold`, 50 KiB by default.",
+    secrets_dir: Path | None = Field(
+        None,
+        description="Directory with a file for each secret, named as its variable, such as"
+        " `TIDEMARK_CASSANDRA_PASSWORD`; a variable that is set comes before its file.",
     )
     write_rate: int = Field(
         0,
@@ -197,6 +185,11 @@ class Settings(KafkaSettings):
     spark_driver_memory: str = Field(
         "2g", description="Heap of the driver outside spark-submit, as Spark writes sizes."
     )
+    spark_worker_packages: Path | None = Field(
+        None,
+        description="Archive of the packages for Spark's Python workers, as `make worker-packages`"
+        " makes it, where the workers' Python has none; not read with a master `local`.",
+    )
     spark_jars: str = Field(
         "",
         description="Comma-separated jars of the Cassandra connector, and of spark-avro if a"
@@ -212,21 +205,6 @@ class Settings(KafkaSettings):
     @classmethod
     def _is_first_time_bucket(cls, value: str) -> str:
         parse_first_time_bucket(value)
-        return value
-
-    @field_validator("cassandra_consistency")
-    @classmethod
-    def _is_quorum(cls, value: str) -> str:
-        # What is read with less may be older than what was written: a lock of another run, the
-        # state that a fold goes on from.
-        if value.upper() not in _QUORUMS:
-            raise ValueError(f"choose one of {', '.join(_QUORUMS)}")
-        return value.upper()
-
-    @field_validator("cassandra_hosts")
-    @classmethod
-    def _is_host_list(cls, value: str) -> str:
-        parse_hosts(value)
         return value
 
     @field_validator("replication", mode="before")
@@ -254,14 +232,28 @@ class Settings(KafkaSettings):
 
     @classmethod
     def load(cls) -> Settings:
-        """Read the environment.
+        """Read the environment, and the directory of secrets that it may name.
 
         Raises:
             InvalidInput: one line that names every unusable variable. Values are not repeated,
                 since one of them may be a secret.
         """
+        directory = os.environ.get("TIDEMARK_SECRETS_DIR")
+        if directory and not Path(directory).is_dir():
+            raise InvalidInput(
+                f"there is no directory {directory}",
+                where="TIDEMARK_SECRETS_DIR",
+                do="mount the secrets there, a file each, such as TIDEMARK_CASSANDRA_PASSWORD",
+            )
         try:
-            return cls()
+            return cls(_secrets_dir=directory or None)
+        except SettingsError as error:
+            _, name, *_ = str(error).split('"')
+            why = error.__cause__.strerror if isinstance(error.__cause__, OSError) else "not UTF-8"
+            raise InvalidInput(
+                f"the file of TIDEMARK_{name.upper()} cannot be read: {why}",
+                where=f"TIDEMARK_SECRETS_DIR, {directory}",
+            ) from None
         except ValidationError as error:
             problems = "; ".join(
                 f"TIDEMARK_{'.'.join(map(str, problem['loc'])).upper()}: {_plainly(problem)}"
@@ -278,11 +270,6 @@ class Settings(KafkaSettings):
             parse_first_time_bucket(self.events_by_tag_first_time_bucket), self.bucket_size
         )
 
-    @property
-    def contact_points(self) -> list[tuple[str, int]]:
-        """Return the contact points as (host, port)."""
-        return parse_hosts(self.cassandra_hosts)
-
 
 def _plainly(problem: ErrorDetails) -> str:
     """Return in a user's words what pydantic says of a value."""
@@ -290,18 +277,3 @@ def _plainly(problem: ErrorDetails) -> str:
     if words is None:
         return problem["msg"].removeprefix("Value error, ")
     return words.format_map(problem.get("ctx", {}))
-
-
-def parse_hosts(text: str) -> list[tuple[str, int]]:
-    """Parse `host:port,host:port` into (host, port); the port is 9042 when left out.
-
-    Raises:
-        ValueError: an empty list, an empty host or a port outside 1..65535.
-    """
-    points = []
-    for part in text.split(","):
-        host, _, port = part.strip().rpartition(":") if ":" in part else (part.strip(), "", "9042")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError("expected host:port,host:port with ports from 1 to 65535")
-        points.append((host, int(port)))
-    return points

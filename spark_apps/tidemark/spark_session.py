@@ -9,12 +9,17 @@ import sys
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
-from tidemark.cassandra import connector
+from tidemark.cassandra import connection, connector
 from tidemark.errors import InvalidInput
 from tidemark.settings import REPOSITORY, Settings
+from tidemark.spark.masters import is_local
+from tidemark.spark.python_workers import UNPACKED
 
+_EXECUTOR_OPTIONS = "spark.executor.defaultJavaOptions"
+"""Spark puts them before `spark.executor.extraJavaOptions`, which stay the user's."""
 FETCHED_JARS = REPOSITORY / ".tidemark" / "jars"
 _READING_KAFKA = ("replicate",)
 """The applications that need Spark's Kafka source; the class path of the others stays as it is."""
@@ -28,8 +33,9 @@ def open_session(application: str, settings: Settings) -> SparkSession:
 
     Raises:
         InvalidInput: neither the settings nor the fetched jars hold the Cassandra connector, or
-            there is no Java.
+            there is no Java; or the archive of the workers' packages is not there.
     """
+    given = SparkConf(loadDefaults=False)
     builder = (
         SparkSession.builder.appName(f"tidemark {application}")
         .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
@@ -53,10 +59,21 @@ def open_session(application: str, settings: Settings) -> SparkSession:
             **ui(settings, master),
             "spark.jars": ",".join(_jars(application, settings)),
         }
+    if options := connection.executor_options(settings):
+        conf[_EXECUTOR_OPTIONS] = f"{given.get(_EXECUTOR_OPTIONS, '')} {options}".strip()
     if is_local(master):
         # There is no better place to wait for, and nothing that ends a wait once no task runs.
         conf["spark.locality.wait"] = "0s"
-    for key, value in conf.items():
+        # The driver's ports are open to all users of this machine; Spark makes the secret itself.
+        if not given.contains("spark.authenticate"):
+            conf["spark.authenticate"] = "true"
+    else:
+        conf |= worker_packages(settings, given)
+    # Starts the JVM, unless it runs: what is configured later is on no command line. Passwords are
+    # among it, and must be in this configuration: of what is only set in a session Spark's event
+    # logs leave nothing out (EventLoggingListener.redactProperties).
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())))
+    for key, value in {**conf, **connection.conf(settings)}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
@@ -75,13 +92,10 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark.conf.set("spark.sql.requireAllClusterKeysForCoPartition", "false")
     # What a definition selects from is its events, and never a file that its SQL names.
     spark.conf.set("spark.sql.runSQLOnFiles", "false")
+    # By default `${env:...}` and `${spark.cassandra.auth.password}` in anybody's SQL are replaced.
+    spark.conf.set("spark.sql.variable.substitute", "false")
     connector.connect(spark, settings)
     return spark
-
-
-def is_local(master: str) -> bool:
-    """Return whether everything runs in the driver's own process."""
-    return master.startswith("local")
 
 
 def submission(settings: Settings) -> dict[str, str]:
@@ -103,6 +117,33 @@ def ui(settings: Settings, master: str) -> dict[str, str]:
     """Return the setting of Spark's UI: by default it is on where a run has several processes."""
     is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
     return {"spark.ui.enabled": str(is_on).lower()}
+
+
+def worker_packages(settings: Settings, given: SparkConf) -> dict[str, str]:
+    """Return the configuration by which workers find the packages of the settings' archive.
+
+    Args:
+        settings: may name an archive.
+        given: the configuration of spark-submit, whose archives are sent as well.
+
+    Raises:
+        InvalidInput: the archive is not there.
+    """
+    archive = settings.spark_worker_packages
+    if archive is None:
+        return {}
+    if not archive.is_file():
+        raise InvalidInput(
+            f"there is no file {archive}",
+            where="TIDEMARK_SPARK_WORKER_PACKAGES",
+            do="run `make worker-packages`, or name the archive that it has made",
+        )
+    sent = [part for part in (given.get("spark.archives") or "").split(",") if part]
+    return {
+        "spark.archives": ",".join([*sent, f"{archive.resolve().as_uri()}#{UNPACKED}"]),
+        # An executor starts Python in the directory in which archives are unpacked.
+        "spark.executorEnv.PYTHONPATH": UNPACKED,
+    }
 
 
 def _jars(application: str, settings: Settings) -> list[str]:
@@ -130,6 +171,20 @@ def _named_or_fetched(named: str, group: str, what: str, variable: str) -> list[
             do=f"run `make jars`, or set {variable}",
         )
     return jars
+
+
+def java_of_spark(*names: str) -> list[str]:
+    """Return the command of a Java that has some of Spark's own jars, each by its name.
+
+    Raises:
+        InvalidInput: there is no Java.
+    """
+    require_java()
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else "java"
+    jars = Path(_find_spark_home()) / "jars"  # type: ignore[no-untyped-call]
+    found = [str(jar) for name in names for jar in jars.glob(f"{name}-[0-9]*.jar")]
+    return [java, "-cp", os.pathsep.join(found)]
 
 
 def require_java() -> None:

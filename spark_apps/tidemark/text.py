@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _LONGEST_CAUSE = 200
 
 
@@ -10,6 +12,26 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def shortened(lines: Sequence[str], most: int) -> list[str]:
+    """Return the first lines, and how many there are beside them."""
+    return [*lines[:most], *([f"and {len(lines) - most} more"] if len(lines) > most else [])]
+
+
 def one_line(text: str) -> str:
     """Shorten a text to one line of bounded length, as the cause of a quarantined event."""
     return " ".join(text.split())[:_LONGEST_CAUSE]
+
+
+def harmless(text: str) -> str:
+    """Write every character that would steer a terminal, or look like another line, as its code.
+
+    Persistence ids and tags are whatever an application has chosen. Tabs and blanks stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if sign.isprintable() or sign == "\t"
+        else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )

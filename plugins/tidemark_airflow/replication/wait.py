@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
@@ -15,7 +14,9 @@ from airflow.sdk import BaseHook, BaseOperator, Connection, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from tidemark_airflow.operators import cassandra_environment, home, kafka_environment
+from tidemark_airflow.environment.connections import cassandra_environment, kafka_environment
+from tidemark_airflow.environment.drivers import own_python
+from tidemark_airflow.operators import home
 
 POLL = timedelta(seconds=30)
 
@@ -148,7 +149,7 @@ async def _ask(
         AirflowException: a server does not answer.
     """
     process = await asyncio.create_subprocess_exec(
-        os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
+        own_python(),
         str(home() / "spark_apps" / "replicate.py"),
         *("wait", "--timeout", "0", "--json", *asked),
         env={**os.environ, **cassandra_environment(cassandra), **kafka_environment(kafka)},

@@ -16,6 +16,7 @@ import typer
 from tidemark.application.frame import run_application
 from tidemark.context import Outcome, RunContext
 from tidemark.errors import TidemarkError
+from tidemark.text import harmless
 from tidemark.window import Window
 
 WindowStart = Annotated[
@@ -157,7 +158,7 @@ def _in_one_line(tool: Callable[..., None]) -> Callable[..., None]:
         try:
             tool(**options)
         except TidemarkError as error:
-            typer.echo(f"error: {error}", err=True)
+            typer.echo(f"error: {harmless(str(error))}", err=True)
             raise typer.Exit(error.exit_status) from None
 
     return run

@@ -28,6 +28,7 @@ from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.errors import InvalidInput, TidemarkError, of_cassandra, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
+from tidemark.text import harmless
 from tidemark.window import Window, iso
 
 LINES_REPORTED = 50
@@ -138,11 +139,12 @@ class _Report:
         for name, number in content["counts"].items():
             print(f"  {name.replace('_', ' ')}: {number:,}")
         for line in self.lines:
-            print(f"  {line}")
+            print(f"  {harmless(line)}")
         if as_json:
             print(json.dumps(content), flush=True)
         if content["error"]:
-            print(f"{content['application']}: error: {content['error']}", file=sys.stderr)
+            error = harmless(content["error"])
+            print(f"{content['application']}: error: {error}", file=sys.stderr)
 
 
 def run_application(

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tidemark.text import harmless
+
 LIBRARY = "tidemark"
 """Name of the parent of all loggers of the applications and of the library's modules."""
 
@@ -40,3 +42,8 @@ class _Elapsed(logging.Formatter):
         """Format one record, with its traceback if it has one."""
         record.elapsed = time.monotonic() - self._started
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Format the line of one record."""
+        record.message = harmless(record.message)
+        return super().formatMessage(record)

@@ -1,19 +1,23 @@
-"""How the Python driver connects, and what its requests may take."""
+"""How the Python driver connects, where, and what its requests may take."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from cassandra import ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
-from cassandra.policies import RetryPolicy
+from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
 from cassandra.query import dict_factory
 
+from tidemark.cassandra import tls
+from tidemark.errors import InvalidInput
 from tidemark.settings import Settings
 
 ONCE = "once"
 """The profile of transactions: one that is sent again may meet its own first effect."""
 EVERYWHERE = "everywhere"
-"""The profile of locks: at QUORUM of all data centres, whatever consistency level is set."""
+"""The profile of locks: at QUORUM and SERIAL, of all data centres, whatever levels are set."""
 
 
 class _NotResent(RetryPolicy):  # type: ignore[misc]
@@ -24,20 +28,32 @@ class _NotResent(RetryPolicy):  # type: ignore[misc]
 
 
 def cluster(settings: Settings) -> Cluster:
-    """Return the driver's cluster, which is not connected yet."""
+    """Return the driver's cluster, which is not connected yet.
+
+    Raises:
+        InvalidInput: a store of certificates cannot be used.
+    """
     password = settings.cassandra_password.get_secret_value()
     level = ConsistencyLevel.name_to_value[settings.cassandra_consistency]
+    serial_level = ConsistencyLevel.name_to_value[settings.cassandra_serial_consistency]
 
-    def profile(level: int, retry_policy: RetryPolicy) -> ExecutionProfile:
+    def profile(
+        level: int, retry_policy: RetryPolicy, serial_level: int = ConsistencyLevel.SERIAL
+    ) -> ExecutionProfile:
         return ExecutionProfile(
+            # Empty, it is the data centre of the contact point that answers first.
+            load_balancing_policy=TokenAwarePolicy(
+                DCAwareRoundRobinPolicy(settings.cassandra_local_dc)
+            ),
             consistency_level=level,
+            serial_consistency_level=serial_level,
             retry_policy=retry_policy,
             request_timeout=settings.cassandra_timeout,
             row_factory=dict_factory,
         )
 
     return Cluster(
-        contact_points=settings.contact_points,
+        **_nodes(settings),
         port=settings.contact_points[0][1],
         auth_provider=(
             PlainTextAuthProvider(settings.cassandra_username, password)
@@ -46,7 +62,7 @@ def cluster(settings: Settings) -> Cluster:
         ),
         execution_profiles={
             EXEC_PROFILE_DEFAULT: profile(level, RetryPolicy()),
-            ONCE: profile(level, _NotResent()),
+            ONCE: profile(level, _NotResent(), serial_level),
             EVERYWHERE: profile(ConsistencyLevel.QUORUM, RetryPolicy()),
         },
         connect_timeout=settings.cassandra_timeout,
@@ -56,3 +72,42 @@ def cluster(settings: Settings) -> Cluster:
         # all keyspaces at each start and after each DDL statement.
         schema_metadata_enabled=False,
     )
+
+
+def _nodes(settings: Settings) -> dict[str, Any]:
+    if not settings.is_cassandra_encrypted:
+        return {"contact_points": settings.contact_points}
+    nodes = tls.NamedEndPoints(settings)
+    return {
+        "contact_points": nodes.contact_points,
+        "endpoint_factory": nodes,
+        "ssl_context": tls.context(settings),
+    }
+
+
+def data_centers(connected: Cluster) -> list[str]:
+    """Return the names of the data centres that a connected cluster has told of."""
+    return sorted({host.datacenter for host in connected.metadata.all_hosts() if host.datacenter})
+
+
+def require_data_center(connected: Cluster, settings: Settings) -> None:
+    """Refuse a data centre that is none of the cluster's, and levels of a local one that is unset.
+
+    Raises:
+        InvalidInput: names the data centres that there are.
+    """
+    known = data_centers(connected)
+    named = settings.cassandra_local_dc
+    if named and known and named not in known:
+        raise InvalidInput(
+            f"there is no data centre {named!r}; there are {', '.join(known)}",
+            where="TIDEMARK_CASSANDRA_LOCAL_DC",
+            do="name one of these",
+        )
+    if settings.cassandra_local_levels and not named and len(known) > 1:
+        raise InvalidInput(
+            f"{settings.cassandra_local_levels[0]} holds in one data centre, and the cluster has"
+            f" {', '.join(known)}: each run could use another, and miss what the last one wrote",
+            where="TIDEMARK_CASSANDRA_LOCAL_DC",
+            do="name the one of all runs over this journal",
+        )

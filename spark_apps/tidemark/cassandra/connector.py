@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.cassandra import connection
 from tidemark.cassandra.rate import pauses
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
@@ -33,15 +34,9 @@ _UNFINISHED_BYTES = 64 << 20
 
 
 def connect(spark: SparkSession, settings: Settings) -> None:
-    """Configure a Spark session for the cluster.
-
-    The settings are made at run time and not by `--conf`: pyspark passes every setting that it
-    knows before the JVM starts on the JVM's command line, where anybody can read a password.
-    """
-    hosts = settings.contact_points
+    """Configure a Spark session for the cluster."""
     conf = {
-        "spark.cassandra.connection.host": ",".join(f"{host}:{port}" for host, port in hosts),
-        "spark.cassandra.connection.port": str(hosts[0][1]),
+        **connection.conf(settings),
         "spark.cassandra.input.consistency.level": settings.cassandra_consistency,
         "spark.cassandra.output.consistency.level": settings.cassandra_consistency,
         "spark.cassandra.input.split.sizeInMB": "64",
@@ -51,9 +46,8 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         "spark.cassandra.output.concurrent.writes": "16",
         _RATE: str(settings.write_rate),
     }
-    if settings.cassandra_username:
-        conf["spark.cassandra.auth.username"] = settings.cassandra_username
-        conf["spark.cassandra.auth.password"] = settings.cassandra_password.get_secret_value()
+    if settings.is_cassandra_encrypted:
+        gateway.named(spark, "java.lang").System.setProperty(*connection.VERIFYING)
     for key, value in conf.items():
         spark.conf.set(key, value)
 
@@ -269,14 +263,7 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
     """
     session = keys.sparkSession
     connector = gateway.named(session, "com.datastax.spark.connector")
-    conf = gateway.context_of(session).sc().getConf()
-    converters = gateway.named(session, "scala.collection.JavaConverters")
-    settings = converters.mapAsJavaMapConverter(
-        gateway.session_of(session).conf().getAll()
-    ).asJava()
-    for key, value in settings.items():
-        if key.startswith("spark.cassandra."):
-            conf.set(key, value)
+    conf = session_conf(session)
     if _rate(session):
         conf.set(_BATCHES, "1")
     connector.RDDFunctions(gateway.dataset(_paced(keys)).rdd()).deleteFromCassandra(
@@ -290,6 +277,19 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
         gateway.named(session, "com.datastax.spark.connector.cql.CassandraConnector$").apply(conf),
         gateway.named(session, "com.datastax.spark.connector.writer.SqlRowWriter$Factory$"),
     )
+
+
+def session_conf(session: SparkSession) -> Any:
+    """Return Scala's SparkConf with what `connect` has set, which the connector's RDDs ask for."""
+    conf = gateway.context_of(session).sc().getConf()
+    converters = gateway.named(session, "scala.collection.JavaConverters")
+    settings = converters.mapAsJavaMapConverter(
+        gateway.session_of(session).conf().getAll()
+    ).asJava()
+    for key, value in settings.items():
+        if key.startswith("spark.cassandra."):
+            conf.set(key, value)
+    return conf
 
 
 def _rate(spark: SparkSession) -> int:
@@ -322,10 +322,7 @@ def _pause_before(together: int, milliseconds: int) -> str:
 
 
 def _columns(session: SparkSession, names: Sequence[str]) -> Any:
-    converters = gateway.named(session, "scala.collection.JavaConverters")
     column = gateway.named(session, "com.datastax.spark.connector.ColumnName$")
-    listed = gateway.named(session, "java.util").ArrayList()
-    for name in names:
-        listed.add(column.apply(name, gateway.named(session, "scala").Option.empty()))
-    buffer = converters.asScalaBufferConverter(listed).asScala()
-    return gateway.named(session, "com.datastax.spark.connector.SomeColumns$").apply(buffer.toSeq())
+    nothing = gateway.named(session, "scala").Option.empty()
+    listed = gateway.sequence(session, [column.apply(name, nothing) for name in names])
+    return gateway.named(session, "com.datastax.spark.connector.SomeColumns$").apply(listed)

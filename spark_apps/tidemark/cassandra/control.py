@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
 from cassandra import InvalidRequest
+from cassandra.cluster import NoHostAvailable, Session
 from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement
 
-from tidemark.cassandra.cluster import EVERYWHERE, ONCE, cluster
+from tidemark.cassandra.cluster import (
+    EVERYWHERE,
+    ONCE,
+    cluster,
+    data_centers,
+    require_data_center,
+)
 from tidemark.cassandra.failures import Failures
 from tidemark.cassandra.rate import WriteRate
 from tidemark.settings import Settings
@@ -20,6 +28,8 @@ Row = dict[str, Any]
 CONCURRENCY = 32
 _STREAMED = 100
 """Rows in a page."""
+_PREPARED = 1000
+"""Prepared statements that a session keeps, those that it has used last."""
 
 
 class Control:
@@ -33,25 +43,40 @@ class Control:
         """Connect.
 
         Raises:
-            CassandraUnavailable: no contact point answers or is known, or the credentials are
-                refused.
+            CassandraUnavailable: no contact point answers or is known.
+            InvalidInput: certificates, credentials or the data centre cannot be used.
         """
         # The driver logs with a traceback what Tidemark reports in one line.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         hosts = settings.cassandra_hosts
         if "cassandra_hosts" not in settings.model_fields_set:
             hosts += ", since TIDEMARK_CASSANDRA_HOSTS is not set"
-        self._failures = Failures(hosts, settings.cassandra_username)
+        self._failures = Failures(hosts, settings)
         self._rate = WriteRate(settings.write_rate)
-        self._prepared: dict[str, PreparedStatement] = {}
         with self._failures.in_one_line():
             self._cluster = cluster(settings)
         try:
-            with self._failures.in_one_line():
-                self._session = self._cluster.connect()
+            with self._failures.of_connecting():
+                self._session = self._connect(settings)
         except BaseException:
             self._cluster.shutdown()
             raise
+        # Users' statements may each have another text.
+        self._prepare = lru_cache(_PREPARED)(self._session.prepare)
+
+    def _connect(self, settings: Settings) -> Session:
+        try:
+            session = self._cluster.connect()
+        except NoHostAvailable:
+            # No node is asked in a data centre that does not exist.
+            require_data_center(self._cluster, settings)
+            raise
+        require_data_center(self._cluster, settings)
+        return session
+
+    def data_centers(self) -> list[str]:
+        """Return the names of the cluster's data centres, those without a node that is up too."""
+        return data_centers(self._cluster)
 
     def __enter__(self) -> Self:
         """Return the session, which the end of the block closes."""
@@ -252,23 +277,25 @@ class Control:
                 batch.add(self._prepare(cql), values)
             return list(self._session.execute(batch, execution_profile=ONCE))
 
-    def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
-        """Return the CQL types of a table by column name; None if there is no such table."""
+    def columns(self, keyspace: str, table: str) -> list[Row]:
+        """Return the columns of a table: `column_name`, `type`, `kind` and `position`.
+
+        The rows are in the order of the positions; there are none if there is no such table.
+        """
         rows = self.execute(
-            "SELECT column_name, type FROM system_schema.columns"
+            "SELECT column_name, type, kind, position FROM system_schema.columns"
             " WHERE keyspace_name = ? AND table_name = ?",
             (keyspace, table),
         )
-        return {row["column_name"]: row["type"] for row in rows} or None
+        return sorted(rows, key=lambda row: row["position"])
+
+    def table_columns(self, keyspace: str, table: str) -> dict[str, str] | None:
+        """Return the CQL types of a table by column name; None if there is no such table."""
+        return {row["column_name"]: row["type"] for row in self.columns(keyspace, table)} or None
 
     def primary_key(self, keyspace: str, table: str) -> tuple[list[str], list[str]]:
         """Return the partition key and the clustering columns of a table, in order."""
-        rows = self.execute(
-            "SELECT column_name, kind, position FROM system_schema.columns"
-            " WHERE keyspace_name = ? AND table_name = ?",
-            (keyspace, table),
-        )
-        rows.sort(key=lambda row: row["position"])
+        rows = self.columns(keyspace, table)
         return (
             [row["column_name"] for row in rows if row["kind"] == "partition_key"],
             [row["column_name"] for row in rows if row["kind"] == "clustering"],
@@ -282,11 +309,6 @@ class Control:
                 (keyspace,),
             )
         )
-
-    def _prepare(self, cql: str) -> PreparedStatement:
-        if cql not in self._prepared:
-            self._prepared[cql] = self._session.prepare(cql)
-        return self._prepared[cql]
 
 
 def _batch(prepared: PreparedStatement, rows: Sequence[Sequence[object]]) -> BatchStatement:

@@ -10,6 +10,8 @@ from cassandra import (
     AuthenticationFailed,
     ConsistencyLevel,
     DriverException,
+    FunctionFailure,
+    InvalidRequest,
     OperationTimedOut,
     RequestExecutionException,
     Unauthorized,
@@ -18,7 +20,9 @@ from cassandra import (
 )
 from cassandra.cluster import NoHostAvailable
 
-from tidemark.errors import CassandraUnavailable, InvalidInput, TidemarkError
+from tidemark.cassandra import tls
+from tidemark.errors import CassandraUnavailable, InvalidInput, StatementRefused, TidemarkError
+from tidemark.settings import Settings
 
 _UNREADABLE_USERS = "Unable to perform authentication"
 
@@ -28,12 +32,12 @@ class Failures:
     """The failures of one session.
 
     Attributes:
-        hosts: contact points, as in the settings.
-        username: name of the Cassandra user; empty without a login.
+        hosts: contact points, as in the settings, and why these.
+        settings: the settings of the session.
     """
 
     hosts: str
-    username: str
+    settings: Settings
 
     @contextmanager
     def in_one_line(self) -> Iterator[None]:
@@ -41,7 +45,9 @@ class Failures:
 
         Raises:
             CassandraUnavailable: instead of any error of the driver that another try may mend.
-            InvalidInput: Cassandra refuses the user, or does not permit the statement to it.
+            StatementRefused: Cassandra does not take a statement.
+            InvalidInput: Cassandra refuses the user, or does not permit the statement to it; or
+                one of the two sides refuses the certificate of the other, or TLS.
         """
         try:
             yield
@@ -61,18 +67,41 @@ class Failures:
             ) from error
         except Unavailable as error:
             raise self._too_few_replicas(error) from error
+        except (InvalidRequest, FunctionFailure) as error:
+            raise StatementRefused(
+                f"Cassandra refused a statement: {error}", where=self.hosts
+            ) from error
         except (DriverException, RequestExecutionException) as error:
             raise CassandraUnavailable(
                 f"Cassandra refused a statement: {error}", where=self.hosts
             ) from error
 
+    @contextmanager
+    def of_connecting(self) -> Iterator[None]:
+        """Translate as `in_one_line`, and find out whether an unreachable node only lacks TLS.
+
+        Raises:
+            CassandraUnavailable, StatementRefused, InvalidInput: as there.
+        """
+        try:
+            with self.in_one_line():
+                yield
+        except CassandraUnavailable as failure:
+            is_unreachable = isinstance(failure.__cause__, NoHostAvailable)
+            if is_unreachable and (refusal := tls.probe(self.settings)):
+                raise refusal from failure.__cause__
+            raise
+
     def _unavailable(self, error: NoHostAvailable) -> TidemarkError:
-        causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
-        for cause in causes:
+        found = error.errors if isinstance(error.errors, dict) else {}
+        causes = list(found.values())
+        for node, cause in found.items():
             if isinstance(cause, AuthenticationFailed | Unauthorized):
                 return self._refused(cause)
             if isinstance(cause, Unavailable):
                 return self._too_few_replicas(cause)
+            if refusal := tls.refusal(str(cause), str(node), self.settings):
+                return refusal
         detail = f": {causes[0]}" if causes else ""
         return CassandraUnavailable(
             f"cannot reach Cassandra{detail}",
@@ -81,10 +110,12 @@ class Failures:
         )
 
     def _too_few_replicas(self, error: Unavailable) -> CassandraUnavailable:
-        level = ConsistencyLevel.value_to_name.get(error.consistency, error.consistency)
+        level = str(ConsistencyLevel.value_to_name.get(error.consistency, error.consistency))
+        place = f" in data centre {self.settings.cassandra_local_dc}"
+        is_local = level.startswith("LOCAL_") and self.settings.cassandra_local_dc
         return CassandraUnavailable(
-            f"consistency level {level} needs {error.required_replicas} replicas,"
-            f" {error.alive_replicas} are alive",
+            f"consistency level {level} needs {error.required_replicas} replicas"
+            f"{place if is_local else ''}, {error.alive_replicas} are alive",
             where=self.hosts,
             do="start the missing nodes, or lower the replication factor of the keyspace"
             " (TIDEMARK_REPLICATION for Tidemark's own)",
@@ -92,10 +123,11 @@ class Failures:
 
     def _refused(self, error: Exception) -> TidemarkError:
         do = "check TIDEMARK_CASSANDRA_USERNAME and TIDEMARK_CASSANDRA_PASSWORD"
+        username = self.settings.cassandra_username
         if isinstance(error, Unauthorized):
-            what = f"Cassandra does not permit this to user {self.username!r}: {error}"
+            what = f"Cassandra does not permit this to user {username!r}: {error}"
             return InvalidInput(what, where=self.hosts, do=f"grant it, or {do}")
-        user = f"user {self.username!r} with this password" if self.username else "no user"
+        user = f"user {username!r} with this password" if username else "no user"
         # Cassandra also fails to authenticate while it cannot read its own users.
         is_outage = _UNREADABLE_USERS in str(error)
         kind = CassandraUnavailable if is_outage else InvalidInput

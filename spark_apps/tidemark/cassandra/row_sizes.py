@@ -37,6 +37,13 @@ def measure(control: Control, spark: SparkSession, settings: Settings) -> None:
     )
 
 
+def sample(control: Control, spark: SparkSession, keyspace: str, name: str) -> None:
+    """Sample any table, and set its average row size for the session's reads."""
+    known = control.table_columns(keyspace, name) or {}
+    long = [column for column, kind in known.items() if kind in ("ascii", "blob", "text")]
+    connector.expect(spark, keyspace, name, _sampled(control, keyspace, name, long))
+
+
 def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str]) -> float:
     """Return the mean bytes (characters for text) of the columns together; 0 without the table.
 

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, SchemaMismatch
 from tidemark.settings import REPOSITORY, Settings
 
 SCHEMA_DIR = REPOSITORY / "include" / "sql" / "schema"
+_LEDGER = "ledger"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,47}")
 _TABLE = re.compile(r'CREATE TABLE IF NOT EXISTS "[^"]+"\.(\w+) \((.*)\)', re.DOTALL)
 _COLUMN = re.compile(r"^\s+([a-z_]+) ([a-z<>, ]+?)( static)?( PRIMARY KEY)?,?$", re.MULTILINE)
@@ -98,10 +100,42 @@ def create_own_tables(control: Control, settings: Settings) -> None:
 
     Raises:
         SchemaMismatch: an existing table lacks a key column, or a column has another type.
+        InvalidInput: the levels of consistency and those of earlier runs are of different data
+            centres.
     """
     create_keyspace(control, settings.keyspace, settings.replication)
     create_tables(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
     add_missing_columns(control, SCHEMA_DIR / "tidemark.cql", settings.keyspace)
+    if len(control.data_centers()) > 1:
+        _require_one_data_center(control, settings)
+
+
+def _require_one_data_center(control: Control, settings: Settings) -> None:
+    """Refuse levels that need not meet those with which the ledger was written.
+
+    QUORUM of all data centres and LOCAL_QUORUM of one may have no replica in common, and
+    LOCAL_SERIAL excludes nothing that happens in another data centre.
+    """
+    own = settings.cassandra_local_dc if settings.cassandra_local_levels else ""
+    name = table(settings.keyspace, "data_center")
+    rows = control.read_everywhere(f"SELECT name FROM {name} WHERE subject = '{_LEDGER}'")
+    if not rows:
+        cql = f"INSERT INTO {name} (subject, name, set_at) VALUES (?, ?, ?) IF NOT EXISTS"
+        [(_, met)] = control.applied_everywhere(cql, [(_LEDGER, own, clock.now())])
+        # Another run may have been first, or the statement was sent twice.
+        rows = [met] if met else [{"name": own}]
+    if rows[0]["name"] != own:
+        raise InvalidInput(
+            f"the ledger is written at levels of {_place(rows[0]['name'])}, and the settings are of"
+            f" {_place(own)}: a run could miss what the last one wrote",
+            where="TIDEMARK_CASSANDRA_LOCAL_DC, TIDEMARK_CASSANDRA_CONSISTENCY,"
+            " TIDEMARK_CASSANDRA_SERIAL_CONSISTENCY",
+            do=f"set those of the earlier runs; to change them, see docs/cluster.md ({name})",
+        )
+
+
+def _place(data_center: str) -> str:
+    return f"data centre {data_center}" if data_center else "all data centres"
 
 
 def create_tables(control: Control, file: Path, keyspace: str) -> None:

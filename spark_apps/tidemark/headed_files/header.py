@@ -90,7 +90,11 @@ class Header:
 
     def error(self, what: str, do: str, *path: str | int) -> DefinitionError:
         """Return an error at the value on a path, see `node`."""
-        return error_in(self.file, what, do, *self.node(*path).place)
+        return DefinitionError(what, where=self._where(path, self.node(*path).place), do=do)
+
+    def _where(self, path: Sequence[str | int], place: Place) -> str:
+        """Return how an error names a value, by its path and its place in the file."""
+        return f"{self.file}:{place[0]}:{place[1]}"
 
     def checked(self, form: type[Checked]) -> Checked:
         """Check the header against a form.
@@ -105,14 +109,20 @@ class Header:
             )
         except ValidationError as error:
             problems = error.errors(include_url=False)
-        # Refused items make a list too short, so another error comes before `too_short`.
-        problem = min(
-            problems,
-            key=lambda candidate: (candidate["type"] == "too_short", self._place(candidate)),
-        )
+        problem = min(problems, key=self._rank)
         name = self._found(problem["loc"])[1]
         what, do = describe(form, problem, name, is_python=self.is_python)
-        raise error_in(self.file, what, do, *self._place(problem))
+        where = self._where(problem["loc"], self._place(problem))
+        raise DefinitionError(what, where=where, do=do)
+
+    def _rank(self, problem: ErrorDetails) -> tuple[bool, int, Place]:
+        """Return what errors are sorted by, the one to be told first.
+
+        Refused items make a list too short, so another error comes before `too_short`, and an inner
+        one of these before an outer one.
+        """
+        is_short = problem["type"] == "too_short"
+        return is_short, -len(problem["loc"]) if is_short else 0, self._place(problem)
 
     def _place(self, problem: ErrorDetails) -> Place:
         node = self.node(*problem["loc"])

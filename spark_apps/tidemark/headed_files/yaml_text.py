@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -20,8 +22,10 @@ from yaml.events import (
 
 from tidemark.headed_files.header import Header, Node, Place, error_in, utf8_text
 
-_DEPTH = 8
-"""Levels of lists and mappings; no header has more than five."""
+_DEPTH = 24
+"""Levels of lists and mappings: a header has five, a group in the hook of another one more."""
+_NO_CHARACTER = re.compile(r"\\U(?!00(?:0|10))[0-9a-fA-F]{8}")
+"""The number of a character behind the last one."""
 
 
 def mapping_of(file: Path, text: str, empty: tuple[str, str]) -> Node:
@@ -36,12 +40,24 @@ def mapping_of(file: Path, text: str, empty: tuple[str, str]) -> Node:
         DefinitionError: the text is not YAML, or uses more of YAML than a header needs; the message
             names file, line, column and remedy.
     """
-    return _Yaml(file, text).root(empty)
+    return _Yaml(file, _without_tabs(text)).root(empty)
 
 
 def read_yaml_file(file: Path, empty: tuple[str, str]) -> Header:
     """Read a file that is a header alone; arguments and errors are those of `mapping_of`."""
     return Header(file, mapping_of(file, utf8_text(file), empty))
+
+
+def _without_tabs(text: str) -> str:
+    """Return JSON with blanks for its tabs, which YAML takes only in texts; other text as it is."""
+    if "\t" not in text or not text.lstrip().startswith("{"):
+        return text
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    # In the texts of JSON there are no tabs but `\t`.
+    return text.replace("\t", " ")
 
 
 class _Yaml:
@@ -59,10 +75,19 @@ class _Yaml:
             do = "correct it; a text with `: ` or ` #` in it, or odd characters first, needs quotes"
             raise error_in(self._file, f"not YAML: {error.problem}", do, *place) from None
         except yaml.reader.ReaderError as error:
-            line = self._text.count("\n", 0, error.position) + 1
-            column = error.position - self._text.rfind("\n", 0, error.position)
             what = f"not YAML: the character {chr(error.character)!r}"
-            raise error_in(self._file, what, "leave it out", line, column) from None
+            place = self._place_of(error.position)
+            raise error_in(self._file, what, "leave it out", *place) from None
+        except (ValueError, OverflowError):
+            # PyYAML does not look at the numbers of characters and versions.
+            found = _NO_CHARACTER.search(self._text)
+            what = "not YAML: the number of a character is too large"
+            place = self._place_of(found.start() if found else 0)
+            raise error_in(self._file, what, "correct it", *place) from None
+
+    def _place_of(self, position: int) -> Place:
+        line = self._text.count("\n", 0, position) + 1
+        return line, position - self._text.rfind("\n", 0, position)
 
     def root(self, empty: tuple[str, str]) -> Node:
         """Return the mapping that the text holds; `empty` is said of a text without one."""
@@ -87,11 +112,20 @@ class _Yaml:
             raise self._error(event, f"a header has no tags such as {tag}", "leave it out")
         place = _place(event.start_mark)
         if isinstance(event, ScalarEvent):
+            event.value = self._whole(event)
             return Node(event.value, place, padded=self._padded(event), is_quoted=bool(event.style))
         if isinstance(event, MappingStartEvent):
             return self._mapping(place, depth)
         items = [self._node(item, depth - 1) for item in self._until(SequenceEndEvent)]
         return Node(items, place)
+
+    def _whole(self, event: ScalarEvent) -> str:
+        """Return a scalar with whole characters: JSON writes some of them as two halves."""
+        try:
+            return str(event.value).encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            what = "half of a character, without its other half"
+            raise self._error(event, what, "write the character itself") from None
 
     def _mapping(self, place: Place, depth: int) -> Node:
         values: dict[str, Node] = {}

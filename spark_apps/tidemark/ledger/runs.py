@@ -31,3 +31,14 @@ def write_report(
             finished_at,
         ),
     )
+
+
+def read_report(control: Control, keyspace: str, run_id: str) -> dict[str, Any] | None:
+    """Return the report of a run; None if the run has stored none."""
+    if control.table_columns(keyspace, "run") is None:
+        return None
+    rows = control.execute(
+        f"SELECT report FROM {table(keyspace, 'run')} WHERE run_id = ?", (run_id,)
+    )
+    report: dict[str, Any] | None = json.loads(rows[0]["report"]) if rows else None
+    return report

@@ -36,7 +36,7 @@ from tidemark.replication.tables import pointers
 from tidemark.replication.tables.deletions import Notes, Purpose
 from tidemark.replication.tables.pointers import Pointers
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.ship_library import ship_library
+from tidemark.spark.python_workers import prepare_python_workers
 
 Counts = Mapping[str, int]
 
@@ -83,7 +83,7 @@ def replicate(run: RunContext, order: Order, ensure_locked: EnsureLocked) -> Rep
         TopicMoved: Kafka does not hold the records, a key has changed its partition, or another
             replicator writes the same keyspace.
     """
-    ship_library(run.spark)
+    prepare_python_workers(run.spark)
     raw = records(run.spark, run.settings, order.spans)
     raw = quarantine.with_mended(run, raw, list(order.spans))
     with _kafka_in_one_line(run, order), kept(decoded(raw)) as found:

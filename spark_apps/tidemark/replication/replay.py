@@ -29,7 +29,7 @@ from tidemark.replication.kafka.topics import TopicPartition, Topics
 from tidemark.replication.plan import batch_now, write_time_base
 from tidemark.replication.ranges import Ranges, require_ended
 from tidemark.replication.tables.deletions import Notes, Purpose
-from tidemark.spark.ship_library import ship_library
+from tidemark.spark.python_workers import prepare_python_workers
 
 _NAMED = 20
 _LEAVING = ("replayed", "skipped")
@@ -114,7 +114,7 @@ def _held(
     run: RunContext, partitions: Collection[TopicPartition], choice: Choice
 ) -> Iterator[DataFrame]:
     """Yield the chosen held records, decoded again; `becomes` says what a replay makes of each."""
-    ship_library(run.spark)
+    prepare_python_workers(run.spark)
     stored = quarantine.held_records(run, partitions)
     if choice.keys:
         stored = stored.where(F.col("id").isin(*choice.keys))

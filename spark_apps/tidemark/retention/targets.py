@@ -11,7 +11,7 @@ from tidemark.context import RunContext
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.messages.plan import DeletedEventsPolicy, plan_deleted_events
 from tidemark.retention.needs.events import needed
-from tidemark.retention.own_tables.event_groups import plan_event_groups
+from tidemark.retention.own_tables.event_groups import plan_event_groups, plan_quarantined_groups
 from tidemark.retention.own_tables.gone import plan_offsets, plan_tails
 from tidemark.retention.own_tables.ledger import plan_ledger
 from tidemark.retention.own_tables.offset_ranges import plan_offset_ranges
@@ -45,6 +45,7 @@ def planners(order: TagViewOrder) -> Mapping[str, Planner]:
         "skipped": _of_own_table(plan_skipped),
         "offset-ranges": _of_own_table(plan_offset_ranges),
         "event-groups": _of_own_table(plan_event_groups),
+        "quarantined-groups": _of_own_table(plan_quarantined_groups),
     }
 
 

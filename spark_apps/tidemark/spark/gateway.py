@@ -5,10 +5,12 @@ No other module uses `_jvm`, `_jdf` and the like: if Spark moves them, only this
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 
 def jvm(spark: SparkSession) -> Any:
@@ -70,3 +72,42 @@ def leaf(frame: DataFrame) -> DataFrame:
 def each(sequence: Any) -> list[Any]:
     """Return the elements of a Scala sequence."""
     return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def sequence(spark: SparkSession, items: Iterable[Any]) -> Any:
+    """Return a Scala sequence of the items."""
+    listed = named(spark, "java.util").ArrayList()
+    for item in items:
+        listed.add(item)
+    converters = named(spark, "scala.collection.JavaConverters")
+    return converters.asScalaBufferConverter(listed).asScala().toSeq()
+
+
+def array(spark: SparkSession, name: str, items: Sequence[Any]) -> Any:
+    """Return a Java array of a class by its full name."""
+    made = connection(spark.sparkContext).new_array(named(spark, name), len(items))
+    for place, item in enumerate(items):
+        made[place] = item
+    return made
+
+
+def class_tag(spark: SparkSession, name: str) -> Any:
+    """Return Scala's ClassTag of a class by its full name."""
+    loader = jvm(spark).java.lang.Thread.currentThread().getContextClassLoader()
+    return named(spark, "scala.reflect.ClassTag$").apply(loader.loadClass(name))
+
+
+def frame_of(spark: SparkSession, rows: Any, schema: StructType) -> DataFrame:
+    """Return a frame of Scala's RDD of internal rows."""
+    made = session_of(spark).internalCreateDataFrame(rows, struct(spark, schema), False)
+    return DataFrame(made, spark)
+
+
+def struct(spark: SparkSession, schema: StructType) -> Any:
+    """Return Scala's form of a schema."""
+    return named(spark, "org.apache.spark.sql.types").DataType.fromJson(schema.json())
+
+
+def clone(spark: SparkSession) -> SparkSession:
+    """Return a session with the same settings, whose later changes are its own."""
+    return SparkSession(spark.sparkContext, session_of(spark).cloneSession())

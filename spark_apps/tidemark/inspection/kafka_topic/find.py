@@ -41,8 +41,8 @@ from tidemark.replication.shapes import HEADS, JOURNAL_ROWS
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.python_workers import prepare_python_workers
 from tidemark.spark.shapes import ddl, shaped
-from tidemark.spark.ship_library import ship_library
 
 _JOURNAL = tuple(JOURNAL_KEY)
 _SAME = ("check_name", "persistence_id", "tag", "number")
@@ -126,7 +126,7 @@ def compared(
     """
     settings, spark = run.settings, run.spark
     require_kafka_journal(run.control, settings, JOURNAL_WRITES, METAJOURNAL_WRITES)
-    ship_library(spark)
+    prepare_python_workers(spark)
 
     def kept(frame: DataFrame) -> DataFrame:
         return gateway.leaf(keep(frame))

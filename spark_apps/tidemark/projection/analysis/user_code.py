@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tidemark.errors import DefinitionError
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.query import Function
-from tidemark.spark.ship_library import ship_library
+from tidemark.spark.python_workers import prepare_python_workers
 from tidemark.user_sql.refusal import sentence
 
 
@@ -25,7 +25,7 @@ def require_loadable(spark: SparkSession, definition: Definition) -> None:
     body = definition.body
     if isinstance(body, Function):
         _load(definition, body)
-        ship_library(spark)
+        prepare_python_workers(spark)
 
 
 def result(definition: Definition, body: Function, events: DataFrame) -> DataFrame:

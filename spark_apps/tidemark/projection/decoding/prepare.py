@@ -18,7 +18,7 @@ from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.definition.on_error import SKIP, OnError
 from tidemark.projection.definition.user_modules import sources_in
 from tidemark.spark import gateway
-from tidemark.spark.ship_library import ship_library
+from tidemark.spark.python_workers import prepare_python_workers
 
 _OPEN = (Kind.JSON, Kind.JACKSON_JSON, Kind.JACKSON_CBOR, Kind.PYTHON)
 """The kinds whose payloads may have any field."""
@@ -79,7 +79,7 @@ def prepare(
             translators[index] = jackson.jackson_cbor
     _require_all_given(rules, event, given_fields)
     if translators:
-        ship_library(spark)
+        prepare_python_workers(spark)
     return Decoders(tuple(rules), whole_fields, schemas, translators)
 
 

@@ -13,7 +13,7 @@ from tidemark.partitioning.keys import NUMBER_OF_SLICES
 from tidemark.projection.management.selection import select_one
 from tidemark.projection.management.set_offset import series_of
 from tidemark.projection.offset_store.offsets import Offset, OffsetStore
-from tidemark.text import counted
+from tidemark.text import counted, harmless
 from tidemark.window import from_millis, iso
 
 
@@ -62,7 +62,7 @@ def get_offset(
 def _summary(store: OffsetStore, slices: Sequence[int], *, everything: bool) -> Outcome:
     if everything:
         for offset in store.stream(slices):
-            print(_line(offset))
+            print(harmless(_line(offset)))
     by_slice = store.series_by_slice(slices)
     stored = store.cursors()
     cursors = {number: stored[number] for number in slices if number in stored}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -53,6 +54,7 @@ class Topics:
 
     def __init__(self, settings: Settings) -> None:
         """Prepare a client; nothing is asked yet."""
+        self._settings = settings
         self._servers = settings.kafka_bootstrap_servers
         self._prefix = settings.kafka_topic_prefix
         self._timeout = settings.kafka_timeout
@@ -80,6 +82,22 @@ class Topics:
             for name in wanted
             for number in sorted(own[name].partitions)
         ]
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic, whatever its prefix.
+
+        Raises:
+            InvalidInput: the topic does not exist.
+            KafkaUnavailable: Kafka does not answer.
+        """
+        with self._in_one_line():
+            # Asked for by its name, a topic that is not there might be made.
+            known = self._client.list_topics(timeout=self._timeout).topics
+        if topic not in known:
+            near = difflib.get_close_matches(topic, known, 1)
+            do = f"write {near[0]}" if near else "create it, or correct the name"
+            raise InvalidInput(f"{self._servers} has no topic {topic}", where="--topic", do=do)
+        return [TopicPartition(topic, number) for number in sorted(known[topic].partitions)]
 
     def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
         """Make a topic.
@@ -141,11 +159,16 @@ class Topics:
             yield
         except (KafkaException, TimeoutError) as error:
             said = error.args[0].str() if isinstance(error, KafkaException) else "no answer"
-            raise KafkaUnavailable(
-                f"Kafka does not answer: {said}",
-                where=self._servers,
-                do="check that it is up and TIDEMARK_KAFKA_BOOTSTRAP_SERVERS names it",
-            ) from None
+            raise unavailable(self._settings, said) from None
+
+
+def unavailable(settings: Settings, said: str) -> KafkaUnavailable:
+    """Return the error of a Kafka that does not answer, with what its client says."""
+    return KafkaUnavailable(
+        f"Kafka does not answer: {said}",
+        where=settings.kafka_bootstrap_servers,
+        do="check that it is up and TIDEMARK_KAFKA_BOOTSTRAP_SERVERS names it",
+    )
 
 
 def client_settings(settings: Settings) -> dict[str, Any]:
@@ -156,6 +179,8 @@ def client_settings(settings: Settings) -> dict[str, Any]:
         # What it says beside its errors is said by them.
         "log_level": 0,
     }
+    if settings.kafka_tls_ca:
+        client["ssl.ca.location"] = settings.kafka_tls_ca
     if settings.kafka_security_protocol.startswith("SASL"):
         client |= {
             "sasl.mechanism": settings.kafka_sasl_mechanism,

@@ -145,6 +145,7 @@ class OwnTable(PolicyForm):
         "skipped",
         "offset-ranges",
         "event-groups",
+        "quarantined-groups",
     ]
     keep_days: Days = Field(description="days that rows stay", examples=[90])
 

@@ -1,0 +1,1 @@
+"""What the applications get from Airflow beside their arguments."""

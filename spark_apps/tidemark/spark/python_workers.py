@@ -1,0 +1,110 @@
+"""Spark's Python workers: they get this library, and are asked whether they have all the rest.
+
+The workers import this module, too, so it imports nothing that they need not have.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import socket
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+import tidemark
+from tidemark.errors import InvalidInput
+from tidemark.spark.masters import is_local
+
+PACKAGES = {
+    "pandas": "pandas",
+    "pyarrow": "pyarrow",
+    "cbor2": "cbor2",
+    "google.protobuf": "protobuf",
+}
+"""What the library and pyspark import there, with the distribution that it is from."""
+UNPACKED = "tidemark-packages"
+"""Where an archive of packages is unpacked, in the directory of each executor."""
+_ARCHIVE = "tidemark-library.zip"
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
+_OTHER_PYTHON = re.compile(r"different version \((\d+), (\d+)\) than that in driver (\S+),")
+_REMEDY = 'see "Your Spark" in docs/cluster.md'
+
+
+def prepare_python_workers(spark: SparkSession) -> None:
+    """Send the library to the workers, and require what they must have, once for a session.
+
+    Raises:
+        InvalidInput: workers on other machines have another Python, or lack a package.
+    """
+    context = spark.sparkContext
+    if _ARCHIVE not in (context._python_includes or ()):
+        _ship_library(context)
+    if not is_local(str(context.master)):
+        _require_packages(context)
+
+
+def _ship_library(context: SparkContext) -> None:
+    # Spark serves the file from here as long as the context lives, and deletes it then.
+    archive = Path(context._temp_dir) / _ARCHIVE
+    root = Path(tidemark.__path__[0])
+    with zipfile.ZipFile(archive, "w") as target:
+        for file in sorted(root.rglob("*.py")):
+            target.write(file, file.relative_to(root.parent))
+    context.addPyFile(str(archive))
+
+
+@lru_cache(maxsize=1)
+def _require_packages(context: SparkContext) -> None:
+    """Ask as many workers as there are cores; what one lacks, a run must not find out by halves."""
+    tasks = context.defaultParallelism
+    try:
+        told = context.parallelize(range(tasks), tasks).mapPartitions(_packages).collect()
+    except Py4JJavaError as error:
+        raise _explained(str(error.java_exception)) or error from None
+    here = dict(_found())
+    for host, there in sorted(told):
+        if faults := list(_faults(here, there)):
+            raise InvalidInput(
+                f"the Python workers of Spark have {'; '.join(faults)}", where=host, do=_REMEDY
+            )
+
+
+def _packages(_: Iterable[int]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    yield socket.gethostname(), list(_found())
+
+
+def _found() -> Iterator[tuple[str, str]]:
+    """Yield each package with its version, empty if it cannot be imported."""
+    for name, distribution in PACKAGES.items():
+        try:
+            importlib.import_module(name)
+            yield name, metadata.version(distribution)
+        except ImportError:
+            yield name, ""
+
+
+def _faults(here: Mapping[str, str], there: Iterable[tuple[str, str]]) -> Iterator[str]:
+    for name, version in there:
+        if not version:
+            yield f"no {name}"
+        elif version.partition(".")[0] != here[name].partition(".")[0]:
+            yield f"{name} {version}, and the driver has {here[name]}"
+
+
+def _explained(text: str) -> InvalidInput | None:
+    """Return what keeps Python workers from starting, if it is known."""
+    if found := _OTHER_PYTHON.search(text):
+        there, here = f"{found[1]}.{found[2]}", found[3]
+        what = f"the Python of Spark's workers is {there}, and the driver's is {here}"
+    elif found := _NO_PYTHON.search(text):
+        what = f"Spark's workers have no {found[1]}"
+    else:
+        return None
+    return InvalidInput(what, where="PYSPARK_PYTHON", do=_REMEDY)

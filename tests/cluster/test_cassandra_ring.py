@@ -1,0 +1,192 @@
+"""Three nodes in two data centres: one of them dies, hangs and comes back while runs write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from embedded.cassandra.ring import Ring
+from embedded.cassandra.server import Endpoint
+from embedded.errors import EmbeddedError
+from tests.cluster.accounts import WINDOW, events
+from tests.faults.killing import start_until
+from tests.faults.sample import sampled
+from tests.faults.seams import Seam
+from tests.integration.flights import CHAIN, OFFSET_COLUMNS
+from tests.integration.pool import unique_names
+from tests.integration.projections import (
+    LATEST,
+    LATEST_TABLE,
+    TOTALS,
+    TOTALS_TABLE,
+    Projections,
+)
+from tests.integration.support import ROOT, Journal, control_of
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_own_tables, create_tables
+
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
+NODES = {"one": "dc1", "two": "dc1", "three": "dc2"}
+DIES_AT = {
+    "tag_write": (
+        Seam.BUCKET_SIZE_RECORDED,
+        Seam.TAG_VIEWS_WRITTEN,
+        Seam.PROGRESS_WRITTEN,
+        Seam.SCANNING_WRITTEN,
+    ),
+    "validate": (Seam.OLDER_FINDINGS_DELETED,),
+    "project": (
+        Seam.ORIGIN_NOTED,
+        Seam.BUCKET_ROWS_WRITTEN,
+        Seam.OLDER_ROWS_DELETED,
+        Seam.OFFSETS_WRITTEN,
+        Seam.CURSORS_WRITTEN,
+    ),
+}
+CASES = sampled(
+    [(name, seam) for name, seams in DIES_AT.items() for seam in seams],
+    {("tag_write", Seam.TAG_VIEWS_WRITTEN), ("project", Seam.OFFSETS_WRITTEN)},
+)
+State = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ring, dict[str, Endpoint]]]:
+    """Yield three nodes, each with all of the data, and where they listen."""
+    nodes = Ring(tmp_path_factory.mktemp("ring"), NODES)
+    try:
+        yield nodes, nodes.start()
+    finally:
+        nodes.stop()
+
+
+@pytest.fixture(scope="module")
+def session(ring: tuple[Ring, dict[str, Endpoint]]) -> Iterator[Control]:
+    """Yield a session on the first node, which no test ends."""
+    with control_of(ring[1]["one"]) as session:
+        yield session
+
+
+@pytest.fixture
+def make_projections(
+    ring: tuple[Ring, dict[str, Endpoint]],
+    session: Control,
+    spark_environment: dict[str, str],
+    tmp_path: Path,
+) -> Callable[[str], Projections]:
+    """Return a maker of journals with the same events and the same two projections."""
+    nodes, endpoints = ring
+    first = endpoints["one"]
+    # Of one data centre: contact points in several need TIDEMARK_CASSANDRA_LOCAL_DC.
+    hosts = ",".join(f"{endpoints[name].host}:{endpoints[name].port}" for name in ("one", "two"))
+    replication = nodes.replication()
+
+    def make(name: str) -> Projections:
+        keyspace, own = unique_names()
+        create_keyspace(session, keyspace, replication)
+        create_tables(session, SCHEMA_DIR / "pekko.cql", keyspace)
+        directory = tmp_path / name
+        directory.mkdir()
+        journal = Journal.over(
+            session,
+            {**spark_environment, **first.environment()},
+            keyspace,
+            own,
+            CASSANDRA_HOSTS=hosts,
+            REPLICATION=json.dumps(replication),
+            SPARK_MASTER="local[2]",
+            SPARK_DRIVER_MEMORY="1g",
+            PROJECTIONS_DIR=str(directory),
+            DATA_DOCS_DIR=str(directory / "data_docs"),
+            LOCK_TTL="30",
+        )
+        projections = Projections(journal, directory)
+        create_own_tables(session, journal.settings())
+        projections.insert_messages(*events())
+        projections.list_persistence_ids()
+        projections.define(TOTALS, TOTALS_TABLE, "totals.sql")
+        projections.define(LATEST, LATEST_TABLE, "latest.sql")
+        return projections
+
+    return make
+
+
+def state(journal: Journal) -> State:
+    """Return all that the chain writes, without names and times of runs."""
+    tables: Mapping[str, Sequence[object]] = {
+        **journal.tag_tables(),
+        **{name: journal.rows(name) for name in ("messages", "totals", "latest")},
+        "projection_offset": [
+            [row[name] for name in OFFSET_COLUMNS] for row in journal.own_rows("projection_offset")
+        ],
+        "finding": list(journal.own_rows("finding")),
+        "states": [row["state"] for row in journal.own_rows("piece")],
+    }
+    return {name: sorted(map(str, rows)) for name, rows in tables.items()}
+
+
+@pytest.fixture
+def undisturbed(make_projections: Callable[[str], Projections]) -> State:
+    """Return what the chain leaves while all nodes are there."""
+    journal = make_projections("undisturbed").journal
+    for application in CHAIN:
+        result = journal.run(application, *WINDOW)
+        assert result.status == 0, result.stderr
+    return state(journal)
+
+
+def alone(journal: Journal, application: str) -> None:
+    result = journal.run_alone(application, *WINDOW)
+    assert result.status == 0, result.stderr
+
+
+@pytest.mark.parametrize(("application", "seam"), CASES)
+def test_a_node_that_dies_and_comes_back_changes_no_row(
+    ring: tuple[Ring, dict[str, Endpoint]],
+    make_projections: Callable[[str], Projections],
+    undisturbed: State,
+    application: str,
+    seam: Seam,
+) -> None:
+    nodes, _ = ring
+    journal = make_projections("disturbed").journal
+    place = CHAIN.index(application)
+    for name in CHAIN[:place]:
+        alone(journal, name)
+    victim = nodes.process("three")
+    try:
+        process = start_until(journal, seam, application, *WINDOW, ends=victim.pid)
+        _, stderr = process.communicate()
+        assert process.returncode == 0, stderr
+        with pytest.raises(EmbeddedError, match="three does not run"):
+            nodes.process("three")
+    finally:
+        nodes.back("three")
+    # What it has missed comes late, by hints and by reading.
+    for name in CHAIN[place + 1 :]:
+        alone(journal, name)
+    assert state(journal) == undisturbed
+
+
+def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
+    ring: tuple[Ring, dict[str, Endpoint]],
+    make_projections: Callable[[str], Projections],
+    undisturbed: State,
+) -> None:
+    """Its ports are open and nobody answers, as on a machine that swaps."""
+    nodes, _ = ring
+    journal = make_projections("disturbed").journal
+    hung = nodes.process("two")
+    process = journal.start(ROOT / "spark_apps" / "tag_write.py", *WINDOW)
+    hung.suspend()
+    try:
+        _, stderr = process.communicate()
+    finally:
+        hung.resume()
+    assert process.returncode == 0, stderr
+    for name in CHAIN[1:]:
+        alone(journal, name)
+    assert state(journal) == undisturbed
