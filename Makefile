@@ -11,10 +11,10 @@ PY := .venv/bin/python
 VENV := .venv/.installed
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
-.PHONY: help demo install test unit long soak up cql airflow down status bench jars lint fmt typing schemas lock clean
+.PHONY: help demo install test unit long cluster-test soak up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)  ## run the main job over January 2013 (DEMO_MONTHS=12: the whole year)
 	@$(PY) -m embedded demo
@@ -28,6 +28,14 @@ unit: $(VENV)  ## run the tests that need no server, in about two minutes
 
 long: $(VENV)  ## run what `make test` leaves out because a test near to it is run there
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 --long -m long $(PYTEST_ARGS)
+
+cluster-test: $(VENV)  ## run the tests of applications on a Spark cluster of two workers, and with CLUSTER_TESTS others there, too
+	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 2 --long --cluster tests/cluster \
+	  $${CLUSTER_TESTS:-tests/integration/test_tag_write.py tests/integration/test_project_modes.py \
+	  tests/integration/test_project_fold.py tests/integration/test_project_decoders.py \
+	  tests/integration/test_validate.py tests/integration/test_reconcile_rebuild.py \
+	  tests/integration/test_replicate.py tests/integration/test_purge.py \
+	  tests/integration/test_cleanup.py tests/integration/test_event_groups_many.py} $(PYTEST_ARGS)
 
 soak: $(VENV)  ## run all, kill at every boundary and SOAK_KILLS (100) times more, a whole year, LIVE_HISTORIES (200) weeks
 	@TIDEMARK_STATE=$(CURDIR)/.tidemark/test $(PY) -m pytest --numprocesses 3 \
@@ -59,11 +67,16 @@ bench: $(VENV)  ## measure the applications beside the plain connector, and besi
 	@$(PY) -m benchmarks.validate
 	@$(PY) -m benchmarks.ledger
 	@$(PY) -m benchmarks.replicate
+	@$(PY) -m benchmarks.event_groups
 	@$(PY) -m benchmarks.payloads
+	@$(PY) -m benchmarks.event_groups_many
 	@$(PY) -m benchmarks.shortcuts
 
 jars: $(VENV)  ## fetch the jars of Cassandra and of Spark's sources
 	@$(PY) -m embedded jars
+
+worker-packages: $(VENV)  ## make the archive of packages for Spark's workers whose Python has none: ALSO='name ...'
+	@$(PY) -m embedded worker-packages $(ALSO)
 
 lint: $(VENV)  ## ruff: style and format; which room imports which; nothing is changed
 	@.venv/bin/ruff check $(CHECKED)

@@ -21,6 +21,7 @@ from embedded.errors import EmbeddedError
 from embedded.kafka.server import Kafka
 from embedded.machine import jars, processes, secrets_file
 from embedded.paths import AIRFLOW_HOME, CASSANDRA_HOME, KAFKA_HOME, STATE
+from embedded.spark import worker_packages
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """Of commands that pass their arguments on to a program, `--help` included."""
@@ -157,6 +158,18 @@ def fetch_jars() -> None:
     """Fetch the jars of Cassandra, of the Spark connector and of Spark's Kafka source, checked."""
     for group in ("cassandra", "spark", "spark-kafka"):
         typer.echo(f"{group}: {len(jars.fetch(group))} jars")
+
+
+@app.command(name="worker-packages")
+def make_worker_packages(
+    also: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Further packages of requirements.lock."),
+    ] = None,
+) -> None:
+    """Make the archive for TIDEMARK_SPARK_WORKER_PACKAGES, for workers whose Python has none."""
+    archive = worker_packages.build(also=tuple(also or ()))
+    typer.echo(f"{archive}: {archive.stat().st_size / 1e6:.0f} MB")
 
 
 @app.command()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from embedded.cassandra.server import Endpoint
+    from embedded.spark.cluster import SparkCluster
 
 _LOCK = pytest.StashKey[IO[str]]()
 _STATE = Path(
@@ -66,20 +67,23 @@ use them."""
 JARS = ("TIDEMARK_SPARK_JARS", "TIDEMARK_SPARK_KAFKA_JARS")
 NAMED_OFTEN = ("functions", "PythonUtils", "PythonRDD", "SerDeUtil", "SparkSession", "org")
 """Names that pyspark looks up in its view of the JVM without their package."""
-SHARING = ("dags", "interop")
-"""Directories whose tests share a server that only they use."""
-ROOMS = (*SHARING, "faults", "live", "integration", "unit")
+SHARING = ("interop", "dags")
+"""Directories whose tests share a server that only they use. Airflow's takes the most while it has
+nothing to do, and runs until the tests end."""
+ROOMS = (*SHARING, "cluster", "faults", "live", "integration", "security", "unit")
 """Directories in the order in which they are begun: the slowest must not begin last."""
 WAITING = (*SHARING, "tests/live/test_real_time.py")
 """Groups that mostly wait: for Airflow's scheduler, for Pekko's readers, for the next minute."""
 BEGUN_FIRST = (
+    "tests/dags/test_chain.py",
     "tests/unit/test_reconciliation.py",
     "tests/unit/test_continuity.py",
     "tests/unit/test_continuity_incremental.py",
     "tests/unit/test_flights.py",
     "tests/unit/test_cleanup_rules.py",
 )
-"""Files that are begun before the others of their directory, for the same reason."""
+"""Files that are begun before the others of their directory, for the same reason, and the one with
+an Airflow of its own, before the shared one runs beside it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,6 +91,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked long")
     parser.addoption("--soak", action="store_true", help="also run those marked long or soak")
     parser.addoption("--kills", type=int, default=1, help="kills at random moments")
+    parser.addoption("--cluster", action="store_true", help="use a Spark cluster with two workers")
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]
@@ -194,7 +199,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[_LOCK] = lock
     for run_directory, names in processes.all_recorded(_STATE).items():
         processes.stop(names, run_directory)
-    for home in ("cassandra", "kafka", "chain", "doors"):
+    for home in ("cassandra", "kafka", "spark", "chain", "doors"):
         shutil.rmtree(_STATE / home, ignore_errors=True)
 
 
@@ -209,7 +214,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     from embedded.cassandra.server import Cassandra
     from embedded.kafka.server import Kafka
+    from embedded.spark.cluster import SparkCluster
 
+    SparkCluster(_STATE / "spark", cores=1).stop()
     Cassandra(_STATE / "cassandra").stop()
     Kafka(_STATE / "kafka").stop()
     session.config.stash[_LOCK].close()
@@ -260,14 +267,34 @@ def spark_environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def spark_cluster(request: pytest.FixtureRequest, state: Path) -> SparkCluster:
+    """Return a real Spark cluster of two workers.
+
+    With --cluster each has a core for each test process, else one.
+
+    The first test that needs it starts it.
+    """
+    from embedded.spark.cluster import SparkCluster
+
+    cores = 3 if request.config.getoption("cluster") else 1
+    cluster = SparkCluster(state / "spark", cores=cores)
+    cluster.start()
+    return cluster
+
+
+@pytest.fixture(scope="session")
 def spark(
-    tmp_path_factory: pytest.TempPathFactory, spark_environment: dict[str, str]
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    spark_environment: dict[str, str],
 ) -> Iterator[SparkSession]:
     """Yield a small Spark session with the Cassandra connector; applications run inside it too."""
     from pyspark.sql import SparkSession
 
     from tests.shapes import check_every_call
 
+    is_cluster = request.config.getoption("cluster")
+    master = request.getfixturevalue("spark_cluster").url if is_cluster else "local[2]"
     with pytest.MonkeyPatch.context() as patched:
         for name, value in spark_environment.items():
             if not name.startswith("TIDEMARK_"):
@@ -275,7 +302,7 @@ def spark(
         for_applications = spark_environment["SPARK_SUBMIT_OPTS"]
         patched.setenv("SPARK_SUBMIT_OPTS", for_applications.replace(ONE_COMPILER, ""))
         session = (
-            SparkSession.builder.master("local[2]")
+            SparkSession.builder.master(master)
             .appName("tidemark-tests")
             .config("spark.jars", ",".join(spark_environment[name] for name in JARS))
             .config("spark.sql.extensions", "com.datastax.spark.connector.CassandraSparkExtensions")
@@ -283,6 +310,9 @@ def spark(
             .config("spark.cassandra.connection.keepAliveMS", "10000")
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.driver.memory", "2g")
+            .config("spark.cores.max", "2")
+            .config("spark.executor.cores", "1")
+            .config("spark.executor.memory", "512m")
             .config("spark.locality.wait", "0s")
             .config("spark.sql.execution.arrow.pyspark.enabled", "true")
             .config("spark.sql.session.timeZone", "UTC")

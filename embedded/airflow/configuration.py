@@ -14,7 +14,7 @@ from embedded.machine import secrets_file
 from embedded.machine.ports import HOST
 from embedded.paths import ROOT, STATE
 from embedded.spark import environment as spark
-from tidemark.settings import parse_hosts
+from tidemark.cassandra_settings import parse_hosts
 
 PARALLELISM = 4
 """Tasks at a time; each is a process, and one of Spark fills two cores."""
@@ -32,7 +32,8 @@ def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, s
     Args:
         home: Airflow's home; its secrets are kept there.
         port: The port of the API server.
-        applications: Variables of the applications, `TIDEMARK_CASSANDRA_*` above all.
+        applications: Variables of the applications, `TIDEMARK_CASSANDRA_*` above all, and settings
+            of Airflow that are to be others than the usual ones.
 
     Airflow settings of the caller's shell are left out, so that the same call always starts the
     same Airflow.
@@ -44,10 +45,10 @@ def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, s
         **tidemark,
         **inherited,
         **spark.environment(),
-        **applications,
         **_settings(home, port),
+        **applications,
         **_secrets(home),
-        **_connections({**inherited, **applications}),
+        **_connections({**inherited, **applications}, port),
         "AIRFLOW_HOME": str(home),
         "TIDEMARK_AIRFLOW_HOSTS": f"{HOST},localhost",
         "PATH": os.pathsep.join(search_path),
@@ -112,10 +113,11 @@ def _long_secret() -> str:
     return base64.urlsafe_b64encode(os.urandom(64)).decode()
 
 
-def _connections(environment: Mapping[str, str]) -> dict[str, str]:
+def _connections(environment: Mapping[str, str], port: int) -> dict[str, str]:
     """Return the connections of the DAGs, of Cassandra and Kafka if their addresses are known."""
     connections: dict[str, dict[str, object]] = {
-        "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[*]"}
+        "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[*]"},
+        "AIRFLOW_DEFAULT": {"conn_type": "http", "schema": "http", "host": HOST, "port": port},
     }
     if hosts := environment.get("TIDEMARK_CASSANDRA_HOSTS"):
         addresses = parse_hosts(hosts)
@@ -133,6 +135,6 @@ def _connections(environment: Mapping[str, str]) -> dict[str, str]:
             "password": environment.get("TIDEMARK_CASSANDRA_PASSWORD", ""),
         }
     if servers := environment.get("TIDEMARK_KAFKA_BOOTSTRAP_SERVERS"):
-        host, _, port = servers.rpartition(":")
-        connections["KAFKA_DEFAULT"] = {"conn_type": "generic", "host": host, "port": int(port)}
+        host, _, its_port = servers.rpartition(":")
+        connections["KAFKA_DEFAULT"] = {"conn_type": "generic", "host": host, "port": int(its_port)}
     return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}

@@ -11,6 +11,8 @@ import httpx
 T = TypeVar("T")
 OVER = frozenset({"success", "failed"})
 POLL_S = 0.5
+_REPEATABLE = frozenset({"GET", "PATCH", "PUT", "DELETE"})
+_PATIENCE_S = 60
 
 
 def wait_until(what: str, deadline_s: float, probe: Callable[[], T | None]) -> T:
@@ -32,13 +34,28 @@ def wait_until(what: str, deadline_s: float, probe: Callable[[], T | None]) -> T
 def call(client: httpx.Client, method: str, path: str, **body: Any) -> Any:
     """Return the decoded answer of one request.
 
+    When another process has written into SQLite between a request's reading and its writing,
+    SQLite refuses at once, however long it may wait, and Airflow answers "Database error" (500).
+    Nothing was changed then, and the request is sent again, if it is one that may be.
+
     Raises:
         RuntimeError: the answer is an error; the text holds its body.
+        TimeoutError: the database is still busy.
     """
-    answer = client.request(method, path.lstrip("/"), json=body or None)
+
+    def probe() -> httpx.Response | None:
+        answer = client.request(method, path.lstrip("/"), json=body or None)
+        return None if method in _REPEATABLE and _is_busy(answer) else answer
+
+    answer = wait_until(f"an answer to {method} {path}", _PATIENCE_S, probe)
     if answer.is_error:
         raise RuntimeError(f"{method} {path}: {answer.status_code} {answer.text}")
     return answer.json() if answer.content else None
+
+
+def _is_busy(answer: httpx.Response) -> bool:
+    is_fault = answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR
+    return is_fault and '"Database error"' in answer.text
 
 
 def unpause(client: httpx.Client, dag_id: str, *, paused: bool = False) -> None:

@@ -54,9 +54,10 @@ def log_file(home: Path) -> Path:
 
 
 def _format(home: Path, properties: Path) -> None:
-    cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    # Joined by "=": an id that begins with "-" would be read as an option.
+    cluster = f"--cluster-id={base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip('=')}"
     # A start that was killed may have left storage that is not whole.
-    arguments = ["format", "--ignore-formatted", "-t", cluster, "-c", str(properties)]
+    arguments = ["format", "--ignore-formatted", cluster, "-c", str(properties)]
     ended = subprocess.run([*_java(), _FORMAT_CLASS, *arguments], capture_output=True)
     if ended.returncode:
         said = (ended.stdout + ended.stderr).decode("utf-8", "replace").splitlines()

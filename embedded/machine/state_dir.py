@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,18 @@ GIB = 1 << 30
 
 @contextmanager
 def one_starter(home: Path) -> Iterator[None]:
-    """Make the home and keep a second start of it waiting until the first has finished."""
+    """Make the home and keep a second start of it waiting until the first has finished.
+
+    Raises:
+        EmbeddedError: the home is another user's, who could have laid links and secrets there.
+    """
     home.mkdir(parents=True, exist_ok=True)
+    if home.stat().st_uid != os.geteuid():
+        raise EmbeddedError(
+            "the directory belongs to another user",
+            str(home),
+            "set TIDEMARK_STATE to a directory of your own",
+        )
     with (home / "start.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -28,6 +28,7 @@ DAG_IDS = (
     "manage_projections",
     "replicate",
     "event_groups",
+    "submit_event_groups",
 )
 
 _ON_CALL = """
@@ -40,6 +41,8 @@ def page(context):
         print(json.dumps([run_id, "deadline" in context]), file=pages)
 """
 """A notifier, which keeps of each call the run and whether it was for a deadline."""
+PARSED_ONCE = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"}
+"""No DAG changes while tests run, and parsing them at every turn takes an eighth of a core."""
 PATIENCE_S = 300.0
 """How long a test waits for what must come, in seconds: a bound for what hangs, not for speed."""
 PAGES = "pages.jsonl"
@@ -89,6 +92,7 @@ def doors(state: Path) -> Iterator[Doors]:
     # Airflow's processes start in its home, so that a module there is one that they can import.
     (home / "on_call.py").write_text(_ON_CALL)
     environment = {
+        **PARSED_ONCE,
         "SPARK_HOME": str(_spark_home(state / "doors-spark")),
         "TIDEMARK_CASSANDRA_HOSTS": "127.0.0.1:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",

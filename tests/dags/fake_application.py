@@ -63,6 +63,7 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "seconds": 1.5,
         "lines": [LEFT] if state == "nothing-to-do" else [],
         "details": {
+            "arguments": arguments,
             "can_be_applied": dry_run,
             "approval": APPROVAL,
             "tombstones": 12,

@@ -17,6 +17,7 @@ from playwright.sync_api import Page, expect
 from embedded.airflow import rest
 from embedded.airflow.server import Airflow
 from tests.dags.browser import chromium
+from tests.dags.conftest import PARSED_ONCE
 from tests.integration import flights
 from tests.integration.conftest import control, make_journals, pool
 from tests.integration.flights import FlightsJournal
@@ -26,6 +27,7 @@ __all__ = ["control", "make_journals", "pool"]
 
 WINDOW = {"window_start": "2013-01-01T00:00:00Z", "window_end": "2013-01-06T00:00:00Z"}
 DAGS = ("tag_write", "validate", "project", "purge")
+OTHERS = ("reconcile", "submit_event_groups")
 DEADLINE_S = 300
 SHOWN_MS = 60_000
 
@@ -81,7 +83,7 @@ def chain(
 ) -> Iterator[Chain]:
     directory = tmp_path_factory.mktemp("chain") / "projections"
     loaded = FlightsJournal.create(make_journals, directory, flights=150, CADENCE="off")
-    environment = dict(loaded.journal.environment)
+    environment = {**PARSED_ONCE, **loaded.journal.environment}
     server = Airflow(state / "chain", environment)
     try:
         server.start()
@@ -89,9 +91,9 @@ def chain(
             rest.wait_until(
                 "the DAGs to be parsed",
                 DEADLINE_S,
-                lambda: _known(client) >= {*DAGS, "reconcile"} or None,
+                lambda: _known(client) >= {*DAGS, *OTHERS} or None,
             )
-            for dag_id in (*DAGS, "reconcile"):
+            for dag_id in (*DAGS, *OTHERS):
                 rest.unpause(client, dag_id)
             yield Chain(loaded, client, environment["TIDEMARK_CASSANDRA_PASSWORD"])
     finally:
@@ -160,6 +162,37 @@ def test_nothing_new_starts_nothing_downstream(chain: Chain) -> None:
     run_id = chain.trigger("tag_write")
     assert rest.task_state(chain.client, "tag_write", run_id, "tag_write") == "skipped"
     assert chain.by_asset("validate") == before
+
+
+def test_a_group_from_the_form_is_submitted_or_refused_with_its_line_and_column(
+    chain: Chain,
+) -> None:
+    journal, task = chain.loaded.journal, "submit_event_groups"
+    statement = f"UPDATE {journal.keyspace}.typed SET n = 4711 WHERE id = 1"
+    group = f"group: typed\nevents:\n  - name: set\n    statement: {statement}\n"
+    made = f"CREATE TABLE {journal.keyspace}.typed (id int PRIMARY KEY, n int)"
+    journal.control.execute_ddl(made)
+    commands = CommandLines()
+    watching = commands.watch()
+
+    def submitted(text: str) -> tuple[str | None, str, str]:
+        run_id = rest.trigger(chain.client, task, conf={"group": text})
+        rest.wait_for_run(chain.client, task, run_id, DEADLINE_S)
+        state = rest.task_state(chain.client, task, run_id, task)
+        return state, run_id, rest.task_log(chain.client, task, run_id, task)
+
+    state, run_id, log = submitted(group.replace("name: set", "nam: set"))
+    assert state == "failed"
+    assert re.search(r"unknown key nam \(/\S+/group\.yaml:3:5\)\nnext: write name", log), log
+    path = f"dags/{task}/dagRuns/{quote(run_id)}/taskInstances/{task}"
+    assert rest.call(chain.client, "GET", path)["try_number"] == 1
+    assert submitted(group)[0] == "success"
+    [stored] = journal.own_rows("event_group")
+    assert (stored["id"], statement in stored["definition"]) == ("typed", True)
+    commands.end()
+    watching.join()
+    assert any("/group.yaml" in line for line in commands.seen)
+    assert not any("4711" in line for line in commands.seen)
 
 
 @pytest.mark.long

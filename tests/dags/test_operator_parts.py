@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from airflow.sdk import BaseHook, Connection, Context
+from airflow.providers.apache.spark.hooks import spark_submit
+from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
@@ -22,32 +24,88 @@ from embedded.errors import EmbeddedError
 from tidemark.settings import REPOSITORY, Settings
 from tidemark_airflow import data_docs, operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
+from tidemark_airflow.environment import connections, drivers
+from tidemark_airflow.environment.drivers import Driver
 
 
 def connection(**fields: object) -> Connection:
     return Connection(conn_id="one", **fields)  # type: ignore[arg-type]
 
 
+MASTERS: dict[str, dict[str, object]] = {
+    "local": {"conn_type": "spark", "host": "local[*]"},
+    "standalone": {"conn_type": "spark", "host": "spark://master", "port": 7077},
+    "yarn": {"conn_type": "spark", "host": "yarn"},
+    "kubernetes": {"conn_type": "spark", "host": "k8s://https://cluster", "port": 6443},
+}
+WANTED = {"TIDEMARK_CASSANDRA_HOSTS": "a:9042", "TIDEMARK_CASSANDRA_PASSWORD": "hidden"}
+IN_CLUSTER = {
+    "deploy-mode": "cluster",
+    "tidemark-home": "/opt/tidemark",
+    "secrets-dir": "/run/secrets/tidemark",
+}
+
+
+def submitted(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, master: str, **extra: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line and the environment with which a task starts spark-submit."""
+    spark = connection(**MASTERS[master], extra=json.dumps(extra))
+    monkeypatch.setattr(spark_submit.SparkSubmitHook, "get_connection", lambda hook, conn_id: spark)
+    # The hook only asks whether the client of Kubernetes is installed.
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    task = operators.TidemarkOperator(task_id="one", application_name="tag_write")
+    task.driver = Driver.of(spark)
+    task.env_vars = task.driver.environment(WANTED)
+    task.application_args = task._arguments({}, "run", directory / "report.json")
+    hook = task._get_hook()
+    application = task.driver.place(Path(task.application), operators.home())
+    return hook._build_spark_submit_command(application), {**os.environ, **(hook._env or {})}
+
+
+@pytest.mark.parametrize("master", MASTERS)
+def test_a_driver_that_runs_here_gets_its_secrets_and_no_command_line_has_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str
+) -> None:
+    command, environment = submitted(monkeypatch, tmp_path, master)
+    assert not [word for word in command if "hidden" in word]
+    assert "--report" in command
+    for name, value in environment.items():
+        if name.startswith("TIDEMARK_"):
+            monkeypatch.setenv(name, value)
+    settings = Settings.load()
+    assert settings.cassandra_password.get_secret_value() == "hidden"
+    assert settings.cassandra_hosts == "a:9042"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
-    ("conn_type", "host"),
-    [("spark", "yarn"), ("yarn", None), ("spark", "k8s://https://cluster:6443")],
+    ("master", "variable"),
+    [("yarn", "spark.yarn.appMasterEnv"), ("kubernetes", "spark.kubernetes.driverEnv")],
 )
-def test_masters_that_would_show_the_password_are_refused(
-    monkeypatch: pytest.MonkeyPatch, conn_type: str, host: str | None
+def test_a_driver_in_the_cluster_reads_mounted_secrets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, master: str, variable: str
 ) -> None:
-    master = connection(conn_type=conn_type, host=host)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: master)
-    with pytest.raises(AirflowFailException, match=r"use local\[\*\] or spark://host:port"):
-        operators.refuse_masters_that_show_secrets("spark_default")
+    monkeypatch.setenv("TIDEMARK_JOURNAL_KEYSPACE", "orders")
+    monkeypatch.setenv("TIDEMARK_KAFKA_PASSWORD", "hidden, too")
+    command, _ = submitted(monkeypatch, tmp_path, master, **IN_CLUSTER)
+    assert not [word for word in command if "hidden" in word]
+    assert list(tmp_path.iterdir()) == []
+    assert command[command.index("--deploy-mode") + 1] == "cluster"
+    for name, value in {
+        "SECRETS_DIR": "/run/secrets/tidemark",
+        "CASSANDRA_HOSTS": "a:9042",
+        "JOURNAL_KEYSPACE": "orders",
+    }.items():
+        assert f"{variable}.TIDEMARK_{name}={value}" in command
+    assert "local:///opt/tidemark/spark_apps/tag_write.py" in command
+    assert "--report" not in command
 
 
-@pytest.mark.parametrize("host", ["local[*]", "spark://master:7077"])
-def test_local_and_standalone_masters_are_welcome(
-    monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
-    master = connection(conn_type="spark", host=host)
-    monkeypatch.setattr(BaseHook, "get_connection", lambda conn_id: master)
-    operators.refuse_masters_that_show_secrets("spark_default")
+def test_a_cluster_that_does_not_say_where_its_secrets_are_is_refused() -> None:
+    extra = json.dumps({"deploy-mode": "cluster", "tidemark-home": "/opt/tidemark"})
+    with pytest.raises(AirflowFailException, match=r"set the extra fields secrets-dir, see docs/"):
+        Driver.of(connection(**MASTERS["yarn"], extra=extra))
 
 
 @pytest.mark.parametrize(
@@ -67,27 +125,62 @@ def test_retry_comes_when_the_locks_of_a_dead_run_have_expired(
 
 def test_cassandra_connection_becomes_the_applications_environment() -> None:
     cassandra = connection(conn_type="cassandra", host="a, b", login="tidemark", password="hidden")
-    assert operators.cassandra_environment(cassandra) == {
+    assert connections.cassandra_environment(cassandra) == {
         "TIDEMARK_CASSANDRA_HOSTS": "a:9042,b:9042",
         "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
         "TIDEMARK_CASSANDRA_PASSWORD": "hidden",
     }
 
 
+def test_extra_fields_of_the_cassandra_connection_are_settings() -> None:
+    """A password that it does not have is left to the environment and the files of secrets."""
+    extra = {
+        "security_protocol": "SSL",
+        "ssl_truststore": "/tls/authority.p12",
+        "ssl_truststore_password": "one",
+        "ssl_keystore": "/tls/client.p12",
+        "ssl_keystore_password": "two",
+        "local_dc": "dc1",
+        "consistency": "LOCAL_QUORUM",
+        "serial_consistency": "LOCAL_SERIAL",
+    }
+    more = {**extra, "protocol_version": 5}
+    cassandra = connection(host="a", login="tidemark", extra=json.dumps(more))
+    environment = connections.cassandra_environment(cassandra)
+    assert environment == {
+        "TIDEMARK_CASSANDRA_HOSTS": "a:9042",
+        "TIDEMARK_CASSANDRA_USERNAME": "tidemark",
+        **{f"TIDEMARK_CASSANDRA_{name.upper()}": value for name, value in extra.items()},
+    }
+    names = {name.removeprefix("TIDEMARK_").lower() for name in environment}
+    assert names <= Settings.model_fields.keys()
+
+
 def test_kafka_connection_becomes_the_applications_environment() -> None:
     extra = json.dumps({"security_protocol": "SASL_SSL", "other": 1})
     kafka = connection(host="a, b", port=9093, login="tidemark", password="hidden", extra=extra)
-    assert operators.kafka_environment(kafka) == {
+    assert connections.kafka_environment(kafka) == {
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9093,b:9093",
         "TIDEMARK_KAFKA_USERNAME": "tidemark",
         "TIDEMARK_KAFKA_PASSWORD": "hidden",
         "TIDEMARK_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
     }
-    assert operators.kafka_environment(connection(host="a")) == {
+    assert connections.kafka_environment(connection(host="a")) == {
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9092",
         "TIDEMARK_KAFKA_USERNAME": "",
         "TIDEMARK_KAFKA_PASSWORD": "",
     }
+
+
+def test_airflow_connection_becomes_the_applications_environment() -> None:
+    airflow = connection(host="airflow.example.com", login="tidemark", password="hidden")
+    assert connections.airflow_environment(airflow) == {
+        "TIDEMARK_AIRFLOW_URL": "https://airflow.example.com",
+        "TIDEMARK_AIRFLOW_USERNAME": "tidemark",
+        "TIDEMARK_AIRFLOW_PASSWORD": "hidden",
+    }
+    plain = connection(host="127.0.0.1", port=8080, schema="http")
+    assert connections.airflow_environment(plain)["TIDEMARK_AIRFLOW_URL"] == "http://127.0.0.1:8080"
 
 
 def test_jars_are_the_fetched_ones_unless_named(
@@ -138,6 +231,22 @@ def test_empty_fields_of_the_form_are_no_options_and_zero_is_a_number(tmp_path: 
         *("--run-id", "run", "--report", str(report)),
         *("--to", "0", "--", "totals"),
     ]
+
+
+def test_texts_of_the_form_become_files_that_nobody_else_reads(tmp_path: Path) -> None:
+    task = operators.TidemarkOperator(
+        task_id="submit_event_groups",
+        application_name="run_event_groups",
+        command="submit",
+        params_as_files={"group": "group.yaml"},
+    )
+    report, file = tmp_path / "report.json", tmp_path / "group.yaml"
+    arguments = task._arguments({"group": "g: a secret"}, "run", report)
+    assert arguments == ["submit", "--run-id", "run", "--report", str(report), "--", str(file)]
+    assert task._arguments({"group": None}, "run", report) == arguments[:-2]
+    drivers.write_private(file, "one\r\ntwo \ud83d")
+    assert file.read_bytes() == b"one\r\ntwo \xed\xa0\xbd"
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_outlets_are_told_what_was_done_and_not_what_was_asked_for() -> None:

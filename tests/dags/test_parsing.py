@@ -13,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWED = ["project", "purge", "tag_write", "validate"]
-BY_THEMSELVES = ["cleanup", "event_groups", "manage_projections", "reconcile", "replicate"]
+BY_THEMSELVES = [
+    *("cleanup", "event_groups", "manage_projections", "reconcile", "replicate"),
+    "submit_event_groups",
+]
 DAG_IDS = sorted([*WINDOWED, *BY_THEMSELVES])
 
 # Run in a process of its own, where pytest's imports do not hide those of the parsing.
@@ -101,6 +104,7 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "cleanup": ([], []),
         "replicate": ([], []),
         "event_groups": ([], []),
+        "submit_event_groups": ([], []),
     }
 
 
@@ -216,6 +220,12 @@ def test_form_has_typed_fields_with_safe_defaults(parsed: dict[str, Any]) -> Non
         },
         "replicate": {"topics": [[], ["null", "array"]], "dry_run": [False, "boolean"]},
         "event_groups": {"stream": [None, ["null", "string"]], "dry_run": [False, "boolean"]},
+        "submit_event_groups": {
+            "group": [None, ["null", "string"]],
+            "topic": [None, ["null", "string"]],
+            "stream": [None, ["null", "string"]],
+            "dry_run": [False, "boolean"],
+        },
     }
 
 

@@ -1,13 +1,15 @@
 """A runner that kills an application, Spark's JVM included, right after a seam (`seams.py`).
 
 Usage: `crash.py SEAM SCRIPT ARGUMENT...`, in a process group of its own. When the seam's function
-has returned, the whole process group gets SIGKILL. With SEAM@PID, the process PID gets SIGTERM
-instead (killed, it would lose its last ten seconds), and the application goes on without it.
+has returned, the whole process group gets SIGKILL; with SEAM*CALLS, when it has returned so often.
+With SEAM@PID, the process PID gets SIGTERM instead (killed, it would lose its last ten seconds),
+and the application goes on without it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import runpy
 import signal
@@ -23,18 +25,23 @@ def kill_after(target: str) -> None:
     """Replace the seam's function by one that calls it and then kills the process group."""
     from tests.faults.seams import Seam
 
-    seam, _, pid = target.partition("@")
+    where, _, pid = target.partition("@")
+    seam, _, calls = where.partition("*")
     owner, name = Seam[seam].place()
     function = getattr(owner, name)
+    passed = itertools.count(1)
 
     @functools.wraps(function)
-    def and_die(*args: Any, **kwargs: Any) -> None:
-        function(*args, **kwargs)
+    def and_die(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if next(passed) < int(calls or 1):
+            return result
         if pid:
             setattr(owner, name, function)
             end(psutil.Process(int(pid)))
         else:
             os.killpg(0, signal.SIGKILL)
+        return result
 
     setattr(owner, name, and_die)
 

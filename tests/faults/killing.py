@@ -11,11 +11,13 @@ from tests.integration.support import ROOT, Journal, wait_until
 from tidemark.cassandra.schema import table
 
 _CRASH = Path(__file__).parent / "crash.py"
+Where = Seam | tuple[Seam, int]
+"""A seam; with a number, where it has been passed so often."""
 
 
 def start_until(
     journal: Journal,
-    seam: Seam,
+    seam: Where,
     application: str,
     *arguments: str,
     ends: int | None = None,
@@ -31,13 +33,14 @@ def start_until(
         ends: the pid of another process that is ended at the seam instead.
         variables: TIDEMARK_ settings of this run only.
     """
-    where = seam.name if ends is None else f"{seam.name}@{ends}"
+    passed, calls = (seam, 1) if isinstance(seam, Seam) else seam
+    where = f"{passed.name}*{calls}" + ("" if ends is None else f"@{ends}")
     script = str(ROOT / "spark_apps" / f"{application}.py")
     return journal.start(_CRASH, where, script, *arguments, **variables)
 
 
 def kill_after(
-    journal: Journal, seam: Seam, application: str, *arguments: str, **variables: str
+    journal: Journal, seam: Where, application: str, *arguments: str, **variables: str
 ) -> None:
     """Kill an application right after a seam, and remove its locks as their expiry would."""
     process = start_until(journal, seam, application, *arguments, ends=None, **variables)

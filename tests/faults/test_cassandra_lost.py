@@ -6,37 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from embedded.cassandra.server import Cassandra, Endpoint
+from embedded.cassandra.server import Cassandra
 from embedded.machine import processes
 from embedded.spark import environment as embedded_spark
 from tests.faults.killing import start_until, wait_for_locks
 from tests.faults.seams import Seam
-from tests.integration.support import ROOT, Journal
+from tests.integration.support import ROOT, Journal, control_of
 from tests.integration.test_tag_write import (
     a_small_journal,
     comparable,
     expected_tag_views,
     window,
 )
-from tidemark.cassandra.control import Control
-from tidemark.settings import Settings
 
 DEADLINE_S = 240
-
-
-def control_of(endpoint: Endpoint) -> Control:
-    settings = Settings(
-        cassandra_hosts=f"{endpoint.host}:{endpoint.port}",
-        cassandra_username=endpoint.username,
-        cassandra_password=endpoint.password,
-    )
-    return Control(settings)
 
 
 @pytest.mark.parametrize(
     ("application", "options", "boundary"),
     [
-        ("tag_write", window(0, 6), Seam.TAG_VIEWS_WRITTEN),
+        pytest.param("tag_write", window(0, 6), Seam.TAG_VIEWS_WRITTEN, marks=pytest.mark.long),
         pytest.param(
             "reconcile",
             ("rebuild", "--all", "--apply"),

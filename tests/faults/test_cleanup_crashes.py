@@ -75,7 +75,7 @@ BOUNDARIES: dict[str, tuple[tuple[str, ...], tuple[Seam, ...]]] = {
 }
 CASES = sampled(
     [(name, where) for name, (_, writes) in BOUNDARIES.items() for where in writes],
-    {("all", Seam.HISTORY_ENDED), ("before-snapshot", Seam.DELETED_TO_WRITTEN)},
+    {("before-snapshot", Seam.DELETED_TO_WRITTEN)},
 )
 State = dict[str, list[Any]]
 Make = Callable[..., Journal]
@@ -175,7 +175,13 @@ def clean_up(journal: Journal, arguments: tuple[str, ...]) -> None:
     assert result.status == 0, result.stderr
 
 
-@pytest.mark.parametrize("name", BOUNDARIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("all", "restore") else pytest.param(name, marks=pytest.mark.long)
+        for name in BOUNDARIES
+    ],
+)
 def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     undisturbed: Callable[[str], Undisturbed], name: str
 ) -> None:

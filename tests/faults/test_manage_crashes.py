@@ -34,12 +34,7 @@ CHANGES = [
     ("back", Seam.SKIPS_CUT),
     ("back", Seam.OFFSET_SET),
 ]
-CASES = sampled(
-    CHANGES,
-    {
-        ("clear", Seam.PIECES_RESTATED),
-    },
-)
+CASES = sampled(CHANGES, set())
 SKIPS = sampled(
     [
         ("skip", Seam.EVENT_QUARANTINED),

@@ -183,7 +183,7 @@ def test_before_each_write_it_asks_whether_it_still_holds_its_locks(
     ("name", "boundary"),
     sampled(
         [("purge", where) for where in (*PIECES, *WRITES)],
-        {("purge", Seam.KAFKA_HEADS_MARKED)},
+        set(),
     ),
 )
 def test_killed_after_a_write_and_run_again(

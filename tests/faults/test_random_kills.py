@@ -30,7 +30,7 @@ COMMANDS = {
 @pytest.mark.parametrize(
     ("name", "before", "last"),
     [
-        ("tag_write", (), ("tag_write", *WINDOW)),
+        pytest.param("tag_write", (), ("tag_write", *WINDOW), marks=pytest.mark.long),
         pytest.param(
             "project",
             ("tag_write", "validate"),

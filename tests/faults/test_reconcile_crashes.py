@@ -166,10 +166,7 @@ BOUNDARIES = {
 WRITES = {where for case in BOUNDARIES.values() for where in case.boundaries}
 CASES = sampled(
     [(name, where) for name, case in BOUNDARIES.items() for where in case.boundaries],
-    {
-        ("delete an id", Seam.PROGRESS_DELETED),
-        ("rebuild everything", Seam.TAG_VIEWS_WRITTEN),
-    },
+    {("delete an id", Seam.PROGRESS_DELETED)},
 )
 
 

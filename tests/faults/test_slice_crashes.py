@@ -37,7 +37,7 @@ def events_in(*ranges: SliceRange) -> int:
     ("boundary", "left"),
     [
         # The lower slices are recorded, the higher ones are not.
-        (Seam.SLICES_RECORDED, [SliceRange(512, 1023)]),
+        pytest.param(Seam.SLICES_RECORDED, [SliceRange(512, 1023)], marks=pytest.mark.long),
         pytest.param(
             Seam.OFFSETS_WRITTEN,
             [SliceRange(0, 255), SliceRange(512, 1023)],

@@ -11,20 +11,14 @@ from pyspark.sql import SparkSession
 from embedded.cassandra.server import Endpoint
 from tests.integration.pool import Keyspaces, Pool, drop_keyspaces, unique_names
 from tests.integration.projections import Projections
-from tests.integration.support import Journal, wait_until
+from tests.integration.support import Journal, control_of, wait_until
 from tidemark.cassandra.control import Control
-from tidemark.settings import Settings
 
 
 @pytest.fixture(scope="session")
 def control(cassandra: Endpoint) -> Iterator[Control]:
     """Yield the tests' own session to the embedded Cassandra."""
-    settings = Settings(
-        cassandra_hosts=f"{cassandra.host}:{cassandra.port}",
-        cassandra_username=cassandra.username,
-        cassandra_password=cassandra.password,
-    )
-    with Control(settings) as session:
+    with control_of(cassandra) as session:
         yield session
 
 

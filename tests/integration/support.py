@@ -22,6 +22,7 @@ from unittest.mock import patch
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from embedded.cassandra.server import Endpoint
 from tests.integration.connections import know
 from tests.integration.pool import unique_names
 from tidemark import spark_session
@@ -36,6 +37,16 @@ DATA = Path(__file__).parent / "data"
 TAG_TABLES = ("tag_views", "tag_write_progress", "tag_scanning")
 POLL_S = 0.2
 KEYSPACE_VARIABLES = ("TIDEMARK_JOURNAL_KEYSPACE", "TIDEMARK_KEYSPACE")
+
+
+def control_of(endpoint: Endpoint) -> Control:
+    """Return a session to a server; its user closes it."""
+    settings = Settings(
+        cassandra_hosts=f"{endpoint.host}:{endpoint.port}",
+        cassandra_username=endpoint.username,
+        cassandra_password=endpoint.password,
+    )
+    return Control(settings)
 
 
 @dataclass
@@ -131,6 +142,12 @@ class Journal:
             text=True,
             start_new_session=True,
         )
+
+    def run_alone(self, application: str, *arguments: str, **variables: str) -> Result:
+        """Run `spark_apps/<application>.py` in a process of its own."""
+        process = self.start(ROOT / "spark_apps" / f"{application}.py", *arguments, **variables)
+        stdout, stderr = process.communicate()
+        return Result(process.returncode, stdout, stderr)
 
     def _with(self, variables: Mapping[str, str]) -> dict[str, str]:
         return {

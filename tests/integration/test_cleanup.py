@@ -182,6 +182,7 @@ def test_deletes_that_died_are_finished_and_what_came_since_stays(journal: Journ
     assert clean_up(journal, "deleted-events").report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_snapshots_of_all_ids_or_of_an_entity_type(journal: Journal) -> None:
     counts = cleaned(journal, "before-snapshot", "--keep", "1", "--entity-type", "b")
     assert counts == {
@@ -218,6 +219,7 @@ def test_what_an_actor_deletes_meanwhile_is_not_taken_back(journal: Journal) -> 
     assert numbers(journal)["a|1"] == [11, 12]
 
 
+@pytest.mark.long
 def test_an_id_whose_front_is_lost_without_a_trace_is_found(journal: Journal) -> None:
     messages = f"{journal.keyspace}.messages"
     for partition in (0, 1, 2):
@@ -231,6 +233,7 @@ def test_an_id_whose_front_is_lost_without_a_trace_is_found(journal: Journal) ->
     assert [row["deleted_to"] for row in journal.rows("metadata")] == [30]
 
 
+@pytest.mark.long
 def test_the_docs_commands(journal: Journal, tmp_path: Path) -> None:
     own = {"aircraft|N14228": "a|1", "saved": str(tmp_path / "saved")}
     page = ROOT / "docs" / "cleanup.md"
@@ -279,6 +282,7 @@ def test_locks_exclude_tag_write_and_other_deletes(journal: Journal) -> None:
     assert numbers(journal)["a|1"] == list(range(1, EVENTS + 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "commands",
     [

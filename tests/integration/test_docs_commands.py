@@ -88,6 +88,7 @@ def shell(
     return Shell(journal, directory)
 
 
+@pytest.mark.long
 def test_first_projection(shell: Shell) -> None:
     page = PAGE["first-projection"]
     [definition] = blocks(page, "sql")

@@ -82,6 +82,7 @@ def test_purge_takes_the_old_buckets_and_the_read_model_stays(loaded: FlightsJou
     assert journal.rows("daily_punctuality") == model
 
 
+@pytest.mark.long
 def test_failed_check_holds_back_the_projections(
     make_journal: Callable[..., Journal], tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from tests import flights_model
 from tests.flights_model import Event
 from tests.integration.flights import READ_MODELS, defined, first_events
 from tests.integration.flights_read_models import assert_examples, assert_shipped
-from tests.integration.support import ROOT, Journal, Result
+from tests.integration.support import Journal, Result
 
 YEAR = ("--window-start", "2013-01-01", "--window-end", "2014-01-02")
 BY_TAGS, AIRPORTS = "daily_punctuality", ("EWR", "JFK", "LGA")
@@ -43,11 +43,10 @@ def test_a_projection_of_each_mode_holds_what_loops_over_the_year_find(
 
 def run_alone(journal: Journal, application: str, *arguments: str) -> Result:
     """Run an application in a process of its own; it must succeed, and its report is printed."""
-    process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
-    stdout, stderr = process.communicate()
-    print(stdout)
-    assert process.returncode == 0, stderr
-    return Result(process.returncode, stdout, stderr)
+    result = journal.run_alone(application, *arguments)
+    print(result.stdout)
+    assert result.status == 0, result.stderr
+    return result
 
 
 def offsets(journal: Journal) -> dict[tuple[str, str, str], int]:

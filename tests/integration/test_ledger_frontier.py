@@ -207,6 +207,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.long
 def test_histories_end_as_with_all_rows(ledger: Journal) -> None:
     """Runs, deaths, late ends of dead runs, restatements, new versions and purges in any order."""
     numbers = iter(range(10**6))

@@ -176,6 +176,7 @@ def test_skewed_clocks_and_missed_schedules_heal(projections: Projections) -> No
     assert ("every", -2) not in pieces(projections)
 
 
+@pytest.mark.long
 def test_events_deleted_before_they_were_consumed_are_a_loud_error(
     projections: Projections,
 ) -> None:

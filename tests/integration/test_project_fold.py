@@ -132,6 +132,7 @@ def test_a_changed_fold_begins_with_the_first_event_of_what_it_touches(
     assert "the states of a|2 were not written by this projection" in foreign.report["error"]
 
 
+@pytest.mark.long
 def test_a_poisoned_event_ends_as_its_policy_says(projections: Projections) -> None:
     define(projections, FOLD.replace('mode="fold"', 'mode="fold", on_error="fail"'), TABLE)
     projections.define(LATEST, LATEST_TABLE)

@@ -49,6 +49,7 @@ def rows(projections: Projections, name: str) -> list[dict[str, object]]:
     return sorted(projections.journal.rows(name), key=lambda row: str(sorted(row.items())))
 
 
+@pytest.mark.long
 def test_first_run_over_the_last_hour_has_every_row(projections: Projections) -> None:
     """It ended with 53 of 211 rows and status 0 once."""
     status = projections.manage("status", "totals")

@@ -62,6 +62,7 @@ def audited(projections: Projections) -> list[tuple[str, str, str]]:
     return [(row["operation"], row["subject"].partition("/")[2], row["plan"]) for row in rows]
 
 
+@pytest.mark.long
 def test_management_clear_gives_e1_to_e6_twice_and_update_offset_gives_e4_to_e6_again(
     projections: Projections,
 ) -> None:

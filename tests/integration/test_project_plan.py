@@ -98,6 +98,7 @@ def test_saved_plan_is_what_is_executed_and_is_refused_when_the_frontier_has_mov
     assert "of these options give none with it" in usage.stderr
 
 
+@pytest.mark.long
 def test_red_time_bucket_that_was_processed_before_is_said(projections: Projections) -> None:
     """A run is green where validate is red, since what it made before stands: it says so."""
     first = projections.run(0, 2)

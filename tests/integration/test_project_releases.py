@@ -138,6 +138,7 @@ def test_a_version_is_built_beside_the_live_one_and_swapped_when_it_has_caught_u
     assert projections.run(2, 3).report["state"] == "nothing-to-do"
 
 
+@pytest.mark.long
 def test_a_version_that_is_over_can_be_dropped_and_the_live_one_cannot(
     projections: Projections,
 ) -> None:

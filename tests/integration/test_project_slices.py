@@ -200,6 +200,7 @@ def stopping_after(times: int, function: Callable[..., None]) -> Callable[..., N
     return call
 
 
+@pytest.mark.long
 def test_interrupted_ranges_late_events_and_gaps(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -268,6 +268,7 @@ def test_kafka_journal_is_a_source_with_the_same_envelope(
     assert "log version 1: 2 done, 1 held," in status.stdout
 
 
+@pytest.mark.long
 def test_managing_what_reads_kafka_journal_needs_no_pekko_journal(
     orders: tuple[Projections, Orders],
 ) -> None:
@@ -356,6 +357,7 @@ ANEW = TOTALS.replace("{tags: [red, blue]}", "messages").replace(
 )
 
 
+@pytest.mark.long
 def test_a_persistence_id_that_began_anew_is_consumed_from_1(projections: Projections) -> None:
     """The id is found by key, although its second life is shorter than its first."""
     projections.define(ANEW, TOTALS_TABLE)

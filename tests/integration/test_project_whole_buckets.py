@@ -122,6 +122,7 @@ def test_a_piece_that_waits_for_a_gap_keeps_what_deletions_have_taken(
     assert results(projections) == both([*p, q[2], *more, other])
 
 
+@pytest.mark.long
 def test_a_run_that_died_before_the_ledger_knew_is_not_made_good_from_less(
     projections: Projections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,13 +163,31 @@ def test_event_groups_that_ended_long_ago_go_with_all_that_is_theirs(
         put(journal, "event_group_order", {**group, "sequence": sequence})
         put(journal, "group_event", of_group)
         put(journal, "before_image", {**of_group, "number": 0})
+        many = {**of_group, "kind": "result"}
+        put(journal, "named_result_size", {**many, "parts": 2})
+        for part in range(2):
+            put(journal, "named_result", {**many, "part": part, "id": "i"})
     assert journal.run("purge").report["counts"]["event_groups_deleted"] == 0
     result = journal.run("purge", "--apply")
     assert result.report["counts"]["event_groups_deleted"] == 1, result.stderr
     for name in ("event_group", "event_group_order"):
         assert {row["id"] for row in journal.own_rows(name)} == {"young", "stuck"}
-    for name in ("group_event", "before_image"):
+    for name in ("group_event", "before_image", "named_result", "named_result_size"):
         assert {row["group_id"] for row in journal.own_rows(name)} == {"young", "stuck"}
+
+
+def test_records_that_were_refused_as_groups_long_ago_go(journal: Journal, tmp_path: Path) -> None:
+    policies = "policies: [{name: refused, target: quarantined-groups, keep-days: 90}]"
+    (tmp_path / "retention.yaml").write_text(policies)
+    key = {"stream": "s", "topic": "t", "partition": 0}
+    for offset, found in enumerate([OLD, YOUNG, OLD]):
+        put(journal, "quarantined_group", {**key, "offset": offset, "found_at": found})
+    put(journal, "event_group_source", {**key, "next_offset": 3, "updated_at": OLD})
+    assert journal.run("purge").report["counts"]["quarantined_groups_deleted"] == 0
+    result = journal.run("purge", "--apply")
+    assert result.report["counts"]["quarantined_groups_deleted"] == 2, result.stderr
+    assert [row["offset"] for row in journal.own_rows("quarantined_group")] == [1]
+    assert len(journal.own_rows("event_group_source")) == 1
 
 
 def test_old_ranges_of_offsets_go_but_for_the_newest(journal: Journal, tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def done_with(journal: Journal, projection: str, buckets: int) -> list[int]:
     return times
 
 
+@pytest.mark.long
 def test_old_rows_of_own_tables_go_and_what_may_be_needed_stays(tagged: Journal) -> None:
     journal, now = tagged.keyspace, datetime.now(UTC)
     old, young = now - timedelta(days=100), now - timedelta(days=1)

@@ -175,6 +175,7 @@ def test_what_cannot_be_saved_is_not_deleted(journal: Journal, tmp_path: Path) -
     assert state(journal) == before
 
 
+@pytest.mark.long
 def test_a_journal_that_has_gone_on_is_refused(journal: Journal, tmp_path: Path) -> None:
     purged(journal, "--policy", "expired", "--save-to", str(tmp_path / "saved"))
     topic = Topic(journal, Path(), offset=20)

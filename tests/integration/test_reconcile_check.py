@@ -169,6 +169,7 @@ def written(make_journal: Callable[..., Journal]) -> Journal:
     return journal
 
 
+@pytest.mark.long
 def test_every_damage_is_named_by_its_keys_and_repaired(written: Journal) -> None:
     before = written.tag_tables()
     for pid, (damage, _) in DAMAGES.items():
@@ -254,6 +255,7 @@ def test_repair_takes_its_orders_from_findings(written: Journal) -> None:
     assert written.run("reconcile", "check").report["counts"]["progress_wrong"] == 1
 
 
+@pytest.mark.long
 def test_what_the_real_plugin_wrote_and_deleted_is_clean(journal: Journal) -> None:
     for name, rows in pekko_sample().items():
         if name in ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning"):

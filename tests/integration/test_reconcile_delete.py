@@ -80,6 +80,7 @@ def test_one_tag_of_one_id(written: Journal) -> None:
     assert state(written) == without(before, {"a|1"}, {"red"})
 
 
+@pytest.mark.long
 def test_ids_without_a_tag_lose_all_their_tags(written: Journal) -> None:
     before = state(written)
     counts = deleted(written, "--persistence-id", "a|1", "--persistence-id", "ünï ✓")
@@ -125,6 +126,7 @@ def test_run_twice_has_nothing_to_do(written: Journal) -> None:
     assert (again.status, again.report["state"]) == (0, "nothing-to-do")
 
 
+@pytest.mark.long
 def test_gaps_doubled_rows_and_unreadable_events_go_too(written: Journal) -> None:
     """Pekko's own tool fails here: it reads the tag as a stream, which ends at the first gap."""
     before = state(written)
@@ -143,6 +145,7 @@ def test_gaps_doubled_rows_and_unreadable_events_go_too(written: Journal) -> Non
     assert state(written) == without(before, {"a|1"}, {"red"})
 
 
+@pytest.mark.long
 def test_progress_and_scanning_may_be_lost(written: Journal) -> None:
     before = state(written)
     for name in ("tag_write_progress", "tag_scanning"):
@@ -200,6 +203,7 @@ def test_only_a_thorough_delete_looks_for_rows_to_which_no_event_leads(written: 
     assert state(written) == without(before, {"a|1"}, {"red", "blue"})
 
 
+@pytest.mark.long
 def test_thorough_tag_delete_resets_scanning_of_ids_without_progress(written: Journal) -> None:
     """Otherwise an actor with a snapshot would never tag the events before it again."""
     written.control.execute(f"TRUNCATE {written.keyspace}.tag_write_progress")
@@ -209,6 +213,7 @@ def test_thorough_tag_delete_resets_scanning_of_ids_without_progress(written: Jo
     assert written.rows("tag_scanning") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("configured", ["3", "2", "500000"])
 def test_events_in_many_partitions_of_messages(
     make_journal: Callable[..., Journal], configured: str

@@ -62,6 +62,7 @@ def test_validate_and_check_take_the_new_front_for_whole(written: Journal) -> No
         assert result.status == 0, result.stderr
 
 
+@pytest.mark.long
 def test_named_ids_and_tags_only(written: Journal) -> None:
     before = state(written)
     assert propagated(written, "--persistence-id", "a|1", "--tag", "red") == {"tag_rows_deleted": 3}
@@ -118,6 +119,7 @@ def test_rows_that_a_projection_needs_stay(written: Journal, tmp_path: Path) -> 
     assert left == {"red"}
 
 
+@pytest.mark.long
 def test_a_front_that_readers_without_offset_would_fail_on_is_named(journal: Journal) -> None:
     events = [message("p", number, number, {"red"}) for number in (5001, 5002, 5003)]
     journal.insert("messages", events)

@@ -118,6 +118,7 @@ def test_dry_run_is_the_default_and_says_how_to_switch(written: Journal) -> None
     assert rebucketed(written, "--to", "Day")["rows_copied"] == plan.report["counts"]["rows_copied"]
 
 
+@pytest.mark.long
 def test_the_new_table_has_the_options_and_columns_of_the_old_one(written: Journal) -> None:
     alter = f"ALTER TABLE {written.keyspace}.tag_views"
     written.control.execute_ddl(f"{alter} ADD note text")
@@ -180,6 +181,7 @@ def test_run_again_catches_up(written: Journal) -> None:
     assert written.rows("tag_views_day") == in_size(written.rows("tag_views"), DAY_MS)
 
 
+@pytest.mark.long
 def test_catching_up_reads_what_is_new_and_a_thorough_run_everything(journal: Journal) -> None:
     """A short last step misses late rows far behind the last run; the drop sees them."""
     now = hours_since_start()
@@ -233,6 +235,7 @@ def test_old_tag_views_are_dropped_after_the_switch_only(written: Journal) -> No
     assert rebucket(written, "--drop-old", "tag_views", **NEW).status == 2
 
 
+@pytest.mark.long
 def test_the_other_applications_go_on_with_the_new_table(written: Journal) -> None:
     rebucketed(written, "--to", "Day")
     checked = written.run("reconcile", "check", **NEW)
@@ -291,6 +294,7 @@ def test_what_the_old_ledger_left_open_is_not_forgotten(journal: Journal, tmp_pa
     assert of_days == {(name, 0, "done") for name in ("tag-write", "validate", "project")}
 
 
+@pytest.mark.long
 def test_a_table_in_use_is_not_brought_up_to_the_old_one(written: Journal) -> None:
     """A user of the old settings would delete the rows written since the switch."""
     rebucketed(written, "--to", "Day")
@@ -310,6 +314,7 @@ def test_a_table_in_use_is_not_brought_up_to_the_old_one(written: Journal) -> No
     rebucketed(written, "--to", "Hour", "--table", "tag_views", **NEW)
 
 
+@pytest.mark.long
 def test_the_way_back(written: Journal) -> None:
     rebucketed(written, "--to", "Day")
     event = {**an_event(written, 13, 9), "timebucket": epoch_ms(START_OF_DAY)}

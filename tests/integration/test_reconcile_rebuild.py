@@ -107,6 +107,7 @@ def test_event_that_no_reader_could_read_is_quarantined_in_every_scope(
     assert all(row["sequence_nr"] < 12 for row in written.rows("tag_views"))
 
 
+@pytest.mark.long
 def test_deleted_front_is_numbered_from_one_as_pekko_does_and_the_plan_says_so(
     written: Journal,
 ) -> None:

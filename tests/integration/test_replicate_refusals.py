@@ -152,6 +152,7 @@ def test_the_partition_stops_before_a_record_that_cannot_be_read_if_that_is_the_
     assert pointers(tenant) == {0: 4, 1: 0}
 
 
+@pytest.mark.long
 def test_a_record_that_cannot_be_read_is_skipped_if_that_is_the_policy(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_pointer_beyond_the_end_of_the_topic_is_refused(tenant: Journal, topic
     assert "the pointer is 7, and the topic ends before offset 1: it is another" in line
 
 
+@pytest.mark.long
 def test_a_keyspace_that_was_emptied_is_filled_anew_whatever_has_died_before(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_keyspace_that_was_emptied_is_filled_anew_whatever_has_died_before(
     assert pointers(tenant) == {0: 2}
 
 
+@pytest.mark.long
 def test_keys_that_have_come_from_another_partition_are_refused(
     tenant: Journal, topic: Topic
 ) -> None:
@@ -302,6 +305,7 @@ def test_tables_of_an_unknown_version_are_refused(
     assert len(events(tenant)) == 1
 
 
+@pytest.mark.long
 def test_tables_of_an_older_release_get_what_they_lack(tenant: Journal, topic: Topic) -> None:
     control, keyspace = tenant.control, tenant.keyspace
     control.execute_ddl(

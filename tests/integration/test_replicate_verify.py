@@ -178,6 +178,7 @@ def test_repaired_journals_are_deleted_and_purged_like_others(tenant: Tenant) ->
     assert tenant.journal.run("replicate", "verify").status == 0
 
 
+@pytest.mark.long
 def test_fork_and_what_stops_readers_are_found(tenant: Tenant) -> None:
     topic = tenant.topic
     topic.append("forked", [1, 2], origin="one")
@@ -210,6 +211,7 @@ def test_ranges_of_times_and_offsets_are_judged_alone(tenant: Tenant) -> None:
     assert found("--since", "2100-01-01") == []
 
 
+@pytest.mark.long
 def test_what_is_held_or_behind_the_pointer_is_no_finding(tenant: Tenant) -> None:
     topic = tenant.topic
     topic.append("held", [1])

@@ -201,6 +201,7 @@ def test_what_is_not_replicated_or_was_touched_stays(topic: Topic) -> None:
     assert topic.shown("c") == [4]
 
 
+@pytest.mark.long
 def test_a_head_that_another_one_hides_stays(topic: Topic) -> None:
     topic.append("twice", 1, 3)
     topic.head("twice", 3, segments=100)
@@ -291,6 +292,7 @@ def test_killed_at_a_boundary_and_run_again(
     assert topic.plan().apply is None
 
 
+@pytest.mark.long
 def test_what_a_killed_run_left_of_a_journal_that_goes_on_is_finished(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:

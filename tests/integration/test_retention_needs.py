@@ -6,6 +6,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.contexts import context
@@ -126,6 +127,7 @@ def register(projections: Projections, reader: str, **columns: Any) -> None:
     )
 
 
+@pytest.mark.long
 def test_registered_readers_of_messages(projections: Projections) -> None:
     needs(projections)  # makes the tables
     projections.insert_messages(

@@ -150,6 +150,7 @@ def test_held_ids_stay_red_until_they_are_mended(journal: Journal) -> None:
     assert numbers == {("held", nr): nr for nr in (1, 2, 3, 4)} | {("other", 1): 1}
 
 
+@pytest.mark.long
 def test_held_ids_hold_the_done_buckets_of_their_unwritten_events(journal: Journal) -> None:
     journal.insert("messages", [message("held", nr, 2 + 0.1 * nr, {"t"}) for nr in (1, 3, 4)])
     assert journal.run("tag_write", *window(0, 3)).status == 0

@@ -100,6 +100,7 @@ def test_changed_rule_is_refused_until_its_tag_is_rebuilt(journal: Journal, rule
     assert comparable(journal.rows("tag_views")) == comparable(expected)
 
 
+@pytest.mark.long
 def test_tag_that_only_its_rule_knows_can_be_rebuilt(journal: Journal, rules: Path) -> None:
     journal.insert("messages", delays())
     assert run(journal, rules, "tag_write", *window(0, 3)).status == 0

@@ -319,6 +319,7 @@ def test_failed_piece_is_taken_up_by_a_later_window(journal: Journal) -> None:
     assert [row["sequence_nr"] for row in journal.rows("tag_views")] == [1]
 
 
+@pytest.mark.long
 def test_what_the_first_run_of_all_was_refused_is_the_next_ones(journal: Journal) -> None:
     journal.insert("messages", [message("p", 1, 0.1, {"t"})])
     assert journal.run("tag_write", *window(0, 1), "--dry-run").status == 0

@@ -57,6 +57,7 @@ def test_numbers_come_from_the_same_read_as_the_events(journal: Journal, strateg
     assert comparable(journal.rows("tag_views")) == comparable(expected_tag_views(expected))
 
 
+@pytest.mark.long
 def test_an_event_ahead_of_its_time_has_its_number_and_waits(journal: Journal) -> None:
     """The writer's clock is two days ahead; rebuild and tag-write treat the event alike."""
     ahead = (datetime.now(UTC) - START) / timedelta(hours=1) + 48
@@ -181,6 +182,7 @@ def test_a_window_is_rebuilt_from_the_read_that_it_was_numbered_with(journal: Jo
     assert journal.rows("tag_views") == written
 
 
+@pytest.mark.long
 def test_a_late_event_that_is_deleted_before_its_row_is_written_changes_no_number(
     journal: Journal,
 ) -> None:

@@ -125,6 +125,7 @@ def test_an_id_that_was_deleted_and_numbered_anew_by_its_actor_is_no_contradicti
     assert numbers == {nr: nr - 20 for nr in range(21, 34)}
 
 
+@pytest.mark.long
 def test_rows_are_found_across_partitions(journal: Journal) -> None:
     """A partition has three events; a write group is stored in the partition of its last event."""
     insert(
@@ -207,6 +208,7 @@ def test_numbering_goes_on_when_one_table_of_ours_was_lost(journal: Journal, los
     )
 
 
+@pytest.mark.long
 def test_truncated_tag_tables_are_counted_anew(journal: Journal) -> None:
     """Emptied tables, as Pekko's Reconciliation leaves them, void the stored numbers."""
     insert(journal, history())
@@ -221,6 +223,7 @@ def test_truncated_tag_tables_are_counted_anew(journal: Journal) -> None:
     )
 
 
+@pytest.mark.long
 def test_tags_whose_progress_disagrees_are_found_by_tails(journal: Journal) -> None:
     insert(journal, history())
     assert journal.run("tag_write", *window(0, 2)).status == 0
@@ -235,6 +238,7 @@ def test_tags_whose_progress_disagrees_are_found_by_tails(journal: Journal) -> N
     assert {row["persistence_id"] for row in journal.rows("tag_views")} >= {"busy", "fresh"}
 
 
+@pytest.mark.long
 def test_lost_progress_of_an_id_with_deleted_messages_is_read_from_its_rows(
     journal: Journal,
 ) -> None:

@@ -176,6 +176,7 @@ def test_a_whole_journal_passes_once_and_is_then_left_alone(
     assert (again.status, again.report["state"]) == (0, "nothing-to-do")
 
 
+@pytest.mark.long
 def test_data_docs_need_no_network(days: Journal, tmp_path: Path) -> None:
     lose_tag_row(days, "one", 3)
 

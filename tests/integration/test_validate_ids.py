@@ -79,6 +79,7 @@ def test_only_their_events_and_rows_are_judged_and_their_findings_replaced(days:
     assert findings(days) == set()
 
 
+@pytest.mark.long
 def test_slices_judge_what_their_ids_judge(days: Journal) -> None:
     lose_tag_row(days, "one", 3)
     assert slices_of("one") != slices_of("two")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.integration.contexts import context
@@ -132,3 +133,43 @@ def running_tasks(spark: SparkSession) -> int:
     """Return how many tasks run, those of cancelled jobs included."""
     executors = gateway.context_of(spark).sc().statusTracker().getExecutorInfos()
     return sum(executor.numRunningTasks() for executor in executors)
+
+
+GROUP = """
+group: many
+events:
+  - {{name: read, many: true, statement: "SELECT persistence_id FROM {table}"}}
+  - name: delete
+    each: read
+    after: [read]
+    statement: DELETE FROM {table} WHERE persistence_id = :persistence_id
+    needs: [{{event: read, as: persistence_id}}]
+  - {{name: check, statement: "SELECT persistence_id FROM {table}", expect: some, after: [delete]}}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("unlimited")
+def test_event_groups_with_many_rows_keep_and_write_and_restore_them_at_the_rate(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [{"persistence_id": f"id {number}"} for number in range(30)]
+    journal.insert("all_persistence_ids", ids)
+    before = journal.rows("all_persistence_ids")
+    file = tmp_path / "group.yaml"
+    file.write_text(GROUP.format(table=f"{journal.keyspace}.all_persistence_ids"))
+    limited(journal, "run_event_groups", "submit", str(file))
+    plans: list[str] = []
+    paced = connector._paced
+
+    def and_tell(rows: DataFrame) -> DataFrame:
+        made = paced(rows)
+        plans.append(gateway.executed_plan(made))
+        return made
+
+    monkeypatch.setattr(connector, "_paced", and_tell)
+    assert journal.run("run_event_groups", WRITE_RATE=str(RATE)).status == 3
+    assert journal.rows("all_persistence_ids") == before
+    # The rows that were found, those before the event, the deletes, and what is put back.
+    assert len(plans) == 4
+    assert all("java_method(java.lang.Thread, sleep" in plan for plan in plans)

@@ -44,7 +44,10 @@ class Built:
     read_after_us: dict[str, list[Event]]
 
 
-@pytest.fixture(scope="module", params=["Minute", "Hour", "Day"])
+@pytest.fixture(
+    scope="module",
+    params=["Minute", pytest.param("Hour", marks=pytest.mark.long), "Day"],
+)
 def built(request: pytest.FixtureRequest, make_scenes: SceneMaker) -> Iterator[Built]:
     scene = make_scenes(request.param, TARGET_PARTITION_SIZE=str(PARTITION_SIZE))
     write_everything(scene.open_untagged())

@@ -20,10 +20,19 @@ COUNT = int(os.environ.get("LIVE_HISTORIES", "200"))
 INTERVALS = int(os.environ.get("LIVE_INTERVALS", "20"))
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(5, marks=pytest.mark.soak)])
-def test_short_history(seed: int, make_journal: Callable[..., Journal], tmp_path: Path) -> None:
-    """The seeds found a defect, at a length of three intervals."""
-    play(profile_of(seed), history_of(seed, 3), make_journal(), tmp_path)
+@pytest.mark.parametrize(
+    ("seed", "intervals"),
+    [
+        (3, 1),
+        # These found a defect.
+        pytest.param(3, 3, marks=pytest.mark.long),
+        pytest.param(5, 3, marks=pytest.mark.soak),
+    ],
+)
+def test_short_history(
+    seed: int, intervals: int, make_journal: Callable[..., Journal], tmp_path: Path
+) -> None:
+    play(profile_of(seed), history_of(seed, intervals), make_journal(), tmp_path)
 
 
 @pytest.mark.soak

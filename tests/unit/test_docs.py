@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
-import runpy
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
+from tests.command_lines import command_line
 from tests.docs_commands import PAGES, ROOT, commands
 
-SPARK_APPS = ROOT / "spark_apps"
 COMMANDS = sorted((page.name, command) for page in PAGES for command in commands(page))
 APPLICATIONS = [pair for pair in COMMANDS if not pair[1].startswith("make ")]
 TARGETS = [pair for pair in COMMANDS if pair[1].startswith("make ")]
-
-
-def command_line(application: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return an application's command line, as typer makes it of its declarations."""
-    made: list[typer.Typer] = []
-    monkeypatch.setattr(typer.Typer, "__call__", lambda self, *_, **__: made.append(self))
-    monkeypatch.syspath_prepend(str(SPARK_APPS))
-    runpy.run_path(str(SPARK_APPS / application), run_name="__main__")
-    return typer.main.get_command(made[0])
 
 
 def test_there_are_commands() -> None:
@@ -34,12 +22,10 @@ def test_there_are_commands() -> None:
 
 
 @pytest.mark.parametrize(("page", "command"), APPLICATIONS)
-def test_application_takes_what_the_docs_give_it(
-    page: str, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_application_takes_what_the_docs_give_it(page: str, command: str) -> None:
     command = re.sub(r"\s(\.\.\.|…).*", "", command)
     program, *arguments = shlex.split(command)
-    line = command_line(Path(program).name, monkeypatch)
+    line = command_line(Path(program).stem)
     if arguments and arguments[0] in getattr(line, "commands", {}):
         line = line.commands[arguments.pop(0)]
     line.make_context(program, list(arguments), resilient_parsing=True)

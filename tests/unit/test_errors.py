@@ -56,3 +56,40 @@ def test_spark_job_that_something_else_failed_has_its_own_cause(text: str) -> No
     error = FailedJob(JavaError("a job", JavaError(text)))
     assert root_cause(error) == text
     assert of_cassandra(error) is None
+
+
+def test_certificate_that_the_connector_refuses_is_told_with_its_node() -> None:
+    text = (
+        "com.datastax.oss.driver.api.core.AllNodesFailedException: Could not reach any contact"
+        " point, make sure you've provided valid addresses (showing first 1 nodes, use"
+        " getAllErrors() for more): Node(endPoint=localhost/127.0.0.1:33783, hostId=null,"
+        " hashCode=1d64fc1d): [com.datastax.oss.driver.api.core.connection.ConnectionInitException:"
+        " [s2|control|id: 0xf8b89792] Protocol initialization request, step 1 (OPTIONS): failed to"
+        " send request (javax.net.ssl.SSLHandshakeException: No subject alternative DNS name"
+        " matching localhost found.)]"
+    )
+    told = str(of_cassandra(FailedJob(JavaError("a job", JavaError(text)))))
+    assert told.startswith(
+        "the certificate of Cassandra is refused by a Spark job: No subject alternative DNS name"
+        " matching localhost found (localhost/127.0.0.1:33783); check that the certificate"
+    )
+
+
+def test_store_that_a_machine_of_spark_does_not_have() -> None:
+    missing = JavaError("java.nio.file.NoSuchFileException: /tls/authority.p12")
+    context = JavaError("java.lang.IllegalStateException: Cannot initialize SSL Context", missing)
+    told = str(of_cassandra(FailedJob(JavaError("a job", context))))
+    assert told.startswith(
+        "a machine of Spark cannot use the stores of TLS: java.nio.file.NoSuchFileException:"
+        " /tls/authority.p12; put TIDEMARK_CASSANDRA_SSL_TRUSTSTORE"
+    )
+
+
+def test_hosts_of_several_data_centers() -> None:
+    cause = "requirement failed: Contact points contain multiple data centers: dc2, dc1"
+    several = JavaError(f"java.lang.IllegalArgumentException: {cause}")
+    told = str(of_cassandra(FailedJob(JavaError("Failed to open native connection", several))))
+    assert told == (
+        "Spark does not know which data centre to ask, the hosts are of dc2, dc1"
+        " (TIDEMARK_CASSANDRA_HOSTS); set TIDEMARK_CASSANDRA_LOCAL_DC, or give hosts of one of them"
+    )

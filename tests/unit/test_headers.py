@@ -198,7 +198,8 @@ def test_the_shipped_definitions_fit_the_published_schema() -> None:
 
 PIECES = st.text(max_size=6) | st.sampled_from(
     ["\n", "\t", ": ", "- ", "&a ", "*a", "!!int ", "{", "}", "[", "]", "'", '"', "|", ">", "#",
-     "---", "---*/", "/*---", "---\n", "...\n", "? ", "<<: ", "%YAML 9\n", "\x00", "\x85", "\ufeff"]
+     "---", "---*/", "/*---", "---\n", "...\n", "? ", "<<: ", "%YAML 9\n", "\x00", "\x85", "\ufeff",
+     '"\\ud83d"', '"\\UFFFFFFFF"', f"%YAML {9 * '9' * 600}.1\n"]
 )  # fmt: skip
 
 

@@ -104,3 +104,44 @@ def test_every_variable_that_the_plugin_and_the_embedded_servers_read_is_known()
     }
     assert len(read) > 10
     assert unknown_variables(read) == []
+
+
+def test_secrets_come_from_files_unless_a_variable_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SECRETS_DIR", str(tmp_path))
+    (tmp_path / "TIDEMARK_CASSANDRA_PASSWORD").write_text("of the file\n")
+    (tmp_path / "tidemark_kafka_password").write_text("of the file")
+    (tmp_path / "another").write_text("of another")
+    monkeypatch.setenv("TIDEMARK_KAFKA_PASSWORD", "of the variable")
+    settings = Settings.load()
+    assert settings.cassandra_password.get_secret_value() == "of the file"
+    assert settings.kafka_password.get_secret_value() == "of the variable"
+
+
+def test_secrets_that_cannot_be_read_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIDEMARK_SECRETS_DIR", str(tmp_path / "none"))
+    with pytest.raises(InvalidInput, match=r"there is no directory .*none \(TIDEMARK_SECRETS_DIR"):
+        Settings.load()
+    monkeypatch.setenv("TIDEMARK_SECRETS_DIR", str(tmp_path))
+    (tmp_path / "TIDEMARK_CASSANDRA_PASSWORD").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="TIDEMARK_CASSANDRA_PASSWORD"):
+        Settings.load()
+
+
+@pytest.mark.parametrize("level", ["QUORUM", "LOCAL_QUORUM", "ANY"])
+def test_serial_consistency_has_two_levels(monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_SERIAL_CONSISTENCY", level)
+    with pytest.raises(InvalidInput, match="SERIAL_CONSISTENCY: choose one of SERIAL, LOCAL_SERIA"):
+        Settings.load()
+
+
+def test_stores_that_would_not_be_used_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who sets them believes that nobody listens."""
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_SSL_TRUSTSTORE", "/authority.p12")
+    with pytest.raises(InvalidInput, match="TRUSTSTORE: is not used without TIDEMARK_CASSA"):
+        Settings.load()
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_SECURITY_PROTOCOL", "SSL")
+    assert Settings.load().cassandra_ssl_truststore == Path("/authority.p12")
