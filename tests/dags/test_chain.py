@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 from embedded.airflow import rest
 from embedded.airflow.server import Airflow
 from tests.dags.browser import chromium
-from tests.dags.conftest import PARSED_ONCE
+from tests.dags.conftest import PARSED_RARELY
 from tests.integration import flights
 from tests.integration.conftest import control, make_journals, pool
 from tests.integration.flights import FlightsJournal
@@ -83,7 +83,7 @@ def chain(
 ) -> Iterator[Chain]:
     directory = tmp_path_factory.mktemp("chain") / "projections"
     loaded = FlightsJournal.create(make_journals, directory, flights=150, CADENCE="off")
-    environment = {**PARSED_ONCE, **loaded.journal.environment}
+    environment = {**PARSED_RARELY, **loaded.journal.environment}
     server = Airflow(state / "chain", environment)
     try:
         server.start()
