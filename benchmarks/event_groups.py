@@ -35,6 +35,7 @@ from tidemark.event_groups.definition.model import Group
 from tidemark.event_groups.execution.run import run_event_groups
 from tidemark.event_groups.stream.store import Stream
 from tidemark.ledger.applications import RUN_EVENT_GROUPS
+from tidemark.write_times import WriteTimes
 
 GROUPS = int(os.environ.get("BENCH_GROUPS", "10000"))
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
@@ -149,7 +150,7 @@ def _measure(site: Site) -> dict[str, Spent]:
 
 def _bare(site: Site, statements: int) -> dict[str, Spent]:
     """Send the statements of all groups by the driver itself."""
-    with cluster(site.run.settings) as connected:
+    with cluster(site.run.settings, WriteTimes()) as connected:
         session = connected.connect()
         cell = table(site.bench.keyspace, "cell")
         prepared = session.prepare(UPDATE.format(name=cell, value="?", id="?"))

@@ -98,11 +98,12 @@ class RunContext:
         pool.shutdown(wait=False)
 
     def _open_spark(self) -> SparkSession:
-        from tidemark.cassandra import row_sizes
+        from tidemark.cassandra import connector, row_sizes
         from tidemark.spark_session import open_session
 
         self.say("starting Spark")
         spark = open_session(self.application, self.settings)
+        connector.stamp_with(spark, self.control.write_times)
         row_sizes.measure(self.control, spark, self.settings)
         return spark
 

@@ -3,7 +3,8 @@
 Usage: `crash.py SEAM SCRIPT ARGUMENT...`, in a process group of its own. When the seam's function
 has returned, the whole process group gets SIGKILL; with SEAM*CALLS, when it has returned so often.
 With SEAM@PID, the process PID gets SIGTERM instead (killed, it would lose its last ten seconds),
-and the application goes on without it.
+and the application goes on without it. With SEAM! the process group gets SIGSTOP, right before the
+function is called.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ def kill_after(target: str) -> None:
     from tests.faults.seams import Seam
 
     where, _, pid = target.partition("@")
-    seam, _, calls = where.partition("*")
+    seam, _, calls = where.rstrip("!").partition("*")
     owner, name = Seam[seam].place()
     function = getattr(owner, name)
     passed = itertools.count(1)
 
     @functools.wraps(function)
     def and_die(*args: Any, **kwargs: Any) -> Any:
+        if target.endswith("!"):
+            setattr(owner, name, function)
+            os.killpg(0, signal.SIGSTOP)
+            return function(*args, **kwargs)
         result = function(*args, **kwargs)
         if next(passed) < int(calls or 1):
             return result

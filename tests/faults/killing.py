@@ -1,10 +1,12 @@
-"""Functions that kill an application at a seam, and take its locks away as time would."""
+"""Functions that kill or suspend an application at a seam, and take its locks as time would."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 from pathlib import Path
+
+import psutil
 
 from tests.faults.seams import Seam
 from tests.integration.support import ROOT, Journal, wait_until
@@ -37,6 +39,22 @@ def start_until(
     where = f"{passed.name}*{calls}" + ("" if ends is None else f"@{ends}")
     script = str(ROOT / "spark_apps" / f"{application}.py")
     return journal.start(_CRASH, where, script, *arguments, **variables)
+
+
+def suspend_before(
+    journal: Journal, seam: Seam, application: str, *arguments: str, **variables: str
+) -> subprocess.Popen[str]:
+    """Start an application, and wait until it has been suspended right before a seam."""
+    script = str(ROOT / "spark_apps" / f"{application}.py")
+    process = journal.start(_CRASH, f"{seam.name}!", script, *arguments, **variables)
+    state = psutil.Process(process.pid).status
+
+    def is_suspended() -> bool:
+        assert process.poll() is None, process.communicate()
+        return state() == psutil.STATUS_STOPPED
+
+    wait_until(f"{application} to reach {seam.name}", is_suspended)
+    return process
 
 
 def kill_after(

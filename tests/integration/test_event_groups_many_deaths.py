@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.dying import Died, dying_after
+from tests.faults.fencing import CHECK, is_checked_before_each, traced
 from tests.faults.seams import Seam
 from tests.integration.support import Journal
 from tests.integration.test_event_groups_many import cql, each, shop, submit, wanted
@@ -14,6 +15,12 @@ from tests.integration.test_event_groups_many import cql, each, shop, submit, wa
 __all__ = ["shop"]
 # In the order in which a run passes them; with calls 2 what is kept are before-images, and what is
 # sent is the way back.
+WRITES = (
+    Seam.MANY_ROWS_EMPTIED,
+    Seam.MANY_ROWS_ANNOUNCED,
+    Seam.MANY_ROWS_KEPT,
+    Seam.MANY_ROWS_SENT,
+)
 SAMPLE = [(Seam.MANY_ROWS_SENT, 2, "update", True)]
 ALL = [
     (seam, calls, kind, fails)
@@ -55,6 +62,17 @@ def test_a_run_that_dies_anywhere_is_ended_by_the_next(
     else:
         found = {row["c"]: row["a"] for row in shop.rows("item")}
         assert found == ({} if kind == "delete" else {c: f"v{c}" for c in range(40)})
+
+
+def test_before_each_write_of_many_rows_a_run_asks_whether_it_still_holds_its_locks(
+    shop: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted(shop, 10)
+    submit(shop, tmp_path, each("update", fails=True))
+    trace = traced(monkeypatch, WRITES)
+    assert shop.run("run_event_groups").report["counts"]["groups_rolled_back"] == 1
+    assert set(trace) == {CHECK, *WRITES}
+    assert is_checked_before_each(trace), trace
 
 
 def test_what_is_written_after_a_death_is_not_overwritten(shop: Journal, tmp_path: Path) -> None:

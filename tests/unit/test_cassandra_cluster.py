@@ -8,6 +8,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT
 from tidemark.cassandra import cluster
 from tidemark.cassandra.cluster import EVERYWHERE, ONCE
 from tidemark.settings import Settings
+from tidemark.write_times import WriteTimes
 
 
 def test_locks_are_of_all_data_centers_whatever_is_set() -> None:
@@ -16,7 +17,7 @@ def test_locks_are_of_all_data_centers_whatever_is_set() -> None:
         cassandra_serial_consistency="LOCAL_SERIAL",
         cassandra_local_dc="dc1",
     )
-    made = cluster.cluster(settings)
+    made = cluster.cluster(settings, WriteTimes())
     profiles = made.profile_manager.profiles
     ledger, locks = profiles[ONCE], profiles[EVERYWHERE]
     made.shutdown()

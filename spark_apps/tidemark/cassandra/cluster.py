@@ -13,6 +13,7 @@ from cassandra.query import dict_factory
 from tidemark.cassandra import tls
 from tidemark.errors import InvalidInput
 from tidemark.settings import Settings
+from tidemark.write_times import WriteTimes
 
 ONCE = "once"
 """The profile of transactions: one that is sent again may meet its own first effect."""
@@ -27,8 +28,8 @@ class _NotResent(RetryPolicy):  # type: ignore[misc]
         return self.RETHROW, None
 
 
-def cluster(settings: Settings) -> Cluster:
-    """Return the driver's cluster, which is not connected yet.
+def cluster(settings: Settings, write_times: WriteTimes) -> Cluster:
+    """Return the driver's cluster, which is not connected yet and takes its write times from there.
 
     Raises:
         InvalidInput: a store of certificates cannot be used.
@@ -65,6 +66,7 @@ def cluster(settings: Settings) -> Cluster:
             ONCE: profile(level, _NotResent(), serial_level),
             EVERYWHERE: profile(ConsistencyLevel.QUORUM, RetryPolicy()),
         },
+        timestamp_generator=write_times,
         connect_timeout=settings.cassandra_timeout,
         # The driver's default of 2 s is too short for a busy server.
         control_connection_timeout=settings.cassandra_timeout,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,11 +15,13 @@ from tidemark.cassandra.rate import pauses
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 from tidemark.spark import gateway
+from tidemark.write_times import WriteTimes
 
 _FORMAT = "org.apache.spark.sql.cassandra"
 _BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
 _BATCHES = "spark.cassandra.output.batch.grouping.buffer.size"
 _RATE = "tidemark.writeRate"
+_WRITE_TIMES: WeakKeyDictionary[SparkSession, WriteTimes] = WeakKeyDictionary()
 _ROWS_OF_A_TASK = 1 << 33
 """`monotonically_increasing_id` counts so far in a task."""
 _PAGE_ROWS = 5000
@@ -50,6 +53,11 @@ def connect(spark: SparkSession, settings: Settings) -> None:
         gateway.named(spark, "java.lang").System.setProperty(*connection.VERIFYING)
     for key, value in conf.items():
         spark.conf.set(key, value)
+
+
+def stamp_with(spark: SparkSession, write_times: WriteTimes) -> None:
+    """Let a session's writes have the timestamps of a run, and not those of executors."""
+    _WRITE_TIMES[spark] = write_times
 
 
 def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
@@ -189,9 +197,8 @@ def repartition_by_key(
 ) -> DataFrame:
     """Group rows by the table's partitions if a task would otherwise meet too many of them.
 
-    A task collects the rows of each partition in a separate batch. With too many partitions, the
-    task writes unfinished batches, in the worst case one for each row, which costs client and
-    server more than a shuffle. With few partitions, the frame is returned unchanged.
+    A task collects the rows of each partition in a separate batch. With too many partitions, it
+    writes unfinished batches, at worst one for each row, which costs more than a shuffle.
 
     Args:
         frame: the rows.
@@ -224,7 +231,7 @@ def write(
         keep_nulls: whether to write nulls as deletions of the cell; by default nulls are left
             unset, as the Pekko plugin leaves columns that an event does not have.
         write_time: column with each row's write timestamp in microseconds, which is not stored; by
-            default the time of writing.
+            default all have the time at which the write begins, as `stamp_with` tells it.
         time_to_live: seconds until the rows expire, where 0 means the table's default; or a column
             with each row's seconds, where 0 means never, which is not stored.
         in_order: whether a task sends a batch only after the one before it is written.
@@ -243,6 +250,8 @@ def write(
     )
     if write_time is not None:
         writer = writer.option("writetime", write_time)
+    elif spark in _WRITE_TIMES:
+        writer = writer.option("spark.cassandra.output.timestamp", str(_WRITE_TIMES[spark]()))
     if time_to_live:
         writer = writer.option("ttl", str(time_to_live))
     if in_order:
@@ -251,9 +260,9 @@ def write(
 
 
 def delete(keys: DataFrame, keyspace: str, table: str) -> None:
-    """Delete rows by key, inside the JVM; the deletions carry the time of deletion.
+    """Delete rows by key, inside the JVM; the deletions carry the time of deletion, by executors.
 
-    The connector offers deletes to Scala only, hence the calls through the gateway.
+    The connector offers deletes to Scala only, and none with a write time: calls by the gateway.
 
     Args:
         keys: columns of the partition key and of a prefix of the clustering columns, by name; a
@@ -283,10 +292,8 @@ def session_conf(session: SparkSession) -> Any:
     """Return Scala's SparkConf with what `connect` has set, which the connector's RDDs ask for."""
     conf = gateway.context_of(session).sc().getConf()
     converters = gateway.named(session, "scala.collection.JavaConverters")
-    settings = converters.mapAsJavaMapConverter(
-        gateway.session_of(session).conf().getAll()
-    ).asJava()
-    for key, value in settings.items():
+    settings = converters.mapAsJavaMapConverter(gateway.session_of(session).conf().getAll())
+    for key, value in settings.asJava().items():
         if key.startswith("spark.cassandra."):
             conf.set(key, value)
     return conf

@@ -23,6 +23,7 @@ from tidemark.cassandra.cluster import (
 from tidemark.cassandra.failures import Failures
 from tidemark.cassandra.rate import WriteRate
 from tidemark.settings import Settings
+from tidemark.write_times import WriteTimes
 
 Row = dict[str, Any]
 CONCURRENCY = 32
@@ -53,8 +54,9 @@ class Control:
             hosts += ", since TIDEMARK_CASSANDRA_HOSTS is not set"
         self._failures = Failures(hosts, settings)
         self._rate = WriteRate(settings.write_rate)
+        self.write_times = WriteTimes()
         with self._failures.in_one_line():
-            self._cluster = cluster(settings)
+            self._cluster = cluster(settings, self.write_times)
         try:
             with self._failures.of_connecting():
                 self._session = self._connect(settings)
@@ -140,8 +142,7 @@ class Control:
         A write with this timestamp survives the session's earlier deletes, whatever machine writes
         and whatever its clock says.
         """
-        stamp: int = self._cluster.timestamp_generator()
-        return stamp
+        return self.write_times()
 
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.

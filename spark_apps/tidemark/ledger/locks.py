@@ -29,6 +29,9 @@ from tidemark.window import iso, to_millis
 _log = logging.getLogger(__name__)
 _TOGETHER = 32
 """The most locks that are renewed at once."""
+_SURELY_HELD = 0.75
+"""How much of its time to live a lock is relied on for write times: what is left is for clocks that
+do not agree."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -148,7 +151,7 @@ class Locks:
         [(applied, holder)] = self._control.applied_everywhere(self._take_cql, [values])
         if not applied and not self._is_this(holder):
             raise self._held({**holder, "resource": resource})
-        self._renewed[resource] = started
+        self._was_renewed([resource], started)
 
     def _is_this(self, holder: Row) -> bool:
         """Return whether the row is this run's own, from a statement that was sent twice."""
@@ -174,6 +177,12 @@ class Locks:
             f"{holder['resource']} is held by {holder['owner']} since {since}",
             do=f"wait for it to end; if it died, its lock expires within {self._ttl} s",
         )
+
+    def _was_renewed(self, resources: Iterable[str], started: float) -> None:
+        self._renewed.update(dict.fromkeys(resources, started))
+        oldest = min(self._renewed.copy().values())
+        surely_held = oldest + self._ttl * _SURELY_HELD - _elapsed()
+        self._control.write_times.bound(self, surely_held)
 
     def _has_expired(self) -> bool:
         # Cassandra counts a TTL from the start of the second in which the row was written.
@@ -218,7 +227,7 @@ class Locks:
             for resource, (applied, holder) in zip(part, answers, strict=True):
                 if not applied:
                     raise LockLost(f"lost the lock of {resource} to {holder.get('owner')}")
-            self._renewed.update(dict.fromkeys(part, started))
+            self._was_renewed(part, started)
 
     def _lose(self, why: str) -> None:
         self._lost = why
@@ -227,6 +236,8 @@ class Locks:
     def _end(self) -> None:
         self._stop.set()
         self._thread.join()
+        if not self._lost and not self._has_expired():
+            self._control.write_times.free(self)
         # Release every resource: a lock whose answer never arrived may be held as well.
         releases = [(resource, self._owner, self._taken_at) for resource in self._resources]
         try:

@@ -1,0 +1,95 @@
+"""A run that is suspended between the check of its locks and a write, and wakes up too late.
+
+Its successor has done the same work and more by then; what the first one sends at last changes no
+row. Two real processes, each with its own Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.faults.killing import suspend_before, wait_for_locks
+from tests.faults.seams import Seam
+from tests.faults.test_crashes import FLIGHTS_OF_TWO_DAYS
+from tests.integration.flights import WINDOW, FlightsJournal
+from tests.integration.support import Journal
+from tests.integration.test_tag_write import a_small_journal, message, window
+
+DELETES_FIRST = ("rebuild", "--persistence-id", "a|1", "--apply")
+
+
+@contextmanager
+def asleep(journal: Journal, seam: Seam, application: str, *arguments: str) -> Iterator[None]:
+    """Have a run sleep before a seam for the block, which begins once its locks have expired.
+
+    It must end with the loss of its locks.
+    """
+    process = suspend_before(journal, seam, application, *arguments)
+    try:
+        wait_for_locks(journal)
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    _, stderr = process.communicate()
+    assert process.returncode == 1, stderr
+    assert "nothing more was written; run again" in stderr or "lost the lock" in stderr, stderr
+
+
+@pytest.mark.parametrize(
+    ("seam", "application", "arguments"),
+    [
+        pytest.param(Seam.TAG_VIEWS_WRITTEN, "tag_write", window(0, 6), marks=pytest.mark.long),
+        (Seam.PROGRESS_WRITTEN, "tag_write", window(0, 6)),
+        pytest.param(Seam.SCANNING_WRITTEN, "tag_write", window(0, 6), marks=pytest.mark.long),
+        (Seam.SCANNING_DELETED, "reconcile", DELETES_FIRST),
+        pytest.param(Seam.PROGRESS_DELETED, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
+        pytest.param(Seam.ROWS_DELETED, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
+        pytest.param(Seam.TAG_VIEWS_WRITTEN, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
+        pytest.param(Seam.PROGRESS_WRITTEN, "reconcile", DELETES_FIRST, marks=pytest.mark.long),
+    ],
+)
+def test_what_a_run_sends_after_it_has_lost_its_locks_changes_no_tag_view(
+    make_journal: Callable[..., Journal], seam: Seam, application: str, arguments: tuple[str, ...]
+) -> None:
+    journal = make_journal(LOCK_TTL="5")
+    journal.insert("messages", a_small_journal())
+    if application == "reconcile":
+        assert journal.run("tag_write", *window(0, 6)).status == 0
+    with asleep(journal, seam, application, *arguments):
+        journal.insert("messages", [message("a|1", 12, hours=6.2, tags={"red"})])
+        if application == "reconcile":
+            rebuilt = journal.run(application, *arguments)
+            assert rebuilt.status == 0, rebuilt.stderr
+        heir = journal.run("tag_write", *window(0, 8))
+        assert heir.status == 0, heir.stderr
+        expected = journal.tag_tables()
+    assert journal.tag_tables() == expected
+    assert journal.run("reconcile", "check", "--all").status == 0
+
+
+@pytest.mark.parametrize(
+    "seam",
+    [
+        pytest.param(Seam.NEWEST_WRITTEN, marks=pytest.mark.long),
+        Seam.OFFSETS_WRITTEN,
+        pytest.param(Seam.CURSORS_WRITTEN, marks=pytest.mark.long),
+        pytest.param(Seam.OLDER_ROWS_DELETED, marks=pytest.mark.long),
+    ],
+)
+def test_what_a_run_sends_after_it_has_lost_its_locks_changes_no_read_model(
+    make_journal: Callable[..., Journal], tmp_path: Path, seam: Seam
+) -> None:
+    loaded = FlightsJournal.create(make_journal, tmp_path / "p", FLIGHTS_OF_TWO_DAYS, LOCK_TTL="5")
+    loaded.run_chain("tag_write", "validate")
+    start, first, *_ = WINDOW
+    with asleep(loaded.journal, seam, "project", start, first, "--window-end", "2013-01-02"):
+        heir = loaded.journal.run("project", *WINDOW)
+        assert heir.status == 0, heir.stderr
+        expected = loaded.everything()
+    assert loaded.everything() == expected
