@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -11,10 +13,11 @@ from cassandra.connection import ConnectionShutdown
 from cassandra.policies import RetryPolicy
 
 from tests.integration.support import Journal, wait_until
+from tidemark.cassandra import cluster
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import RunContext
-from tidemark.errors import LockHeld, LockLost
+from tidemark.errors import InvalidInput, LockHeld, LockLost
 from tidemark.ledger.claim import claim
 from tidemark.ledger.locks import Locks
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
@@ -38,6 +41,16 @@ def pieces(journal: Journal) -> Pieces:
     return Pieces(
         journal.control, journal.own_keyspace, "tag-write", journal.keyspace, BucketSize.HOUR
     )
+
+
+def test_a_machine_whose_clock_is_off_takes_no_lock(
+    ledger: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "time", SimpleNamespace(time=lambda: time.time() + 20))
+    refused = r"the clock of 127.0.0.1:\d+ is 20 s behind this machine's: locks of 60 s bear 15 s"
+    with pytest.raises(InvalidInput, match=refused), locks(ledger, "me", "a"):
+        pass
+    assert ledger.own_rows("lock") == []
 
 
 class Requests:
@@ -73,7 +86,7 @@ def test_locks_are_seen_from_every_data_centre(ledger: Journal) -> None:
     with Control(local) as control, Requests(control) as sent:
         with Locks(control, ledger.own_keyspace, ["a"], owner="o", run_id="r", ttl=60):
             assert control.execute(f"SELECT owner FROM {ledger.own_keyspace}.lock") != []
-        *of_locks, plain, release = sent.levels
+        _clocks, *of_locks, plain, release = sent.levels
     assert plain == ConsistencyLevel.LOCAL_QUORUM
     assert {*of_locks, release} == {ConsistencyLevel.QUORUM}
     assert len(of_locks) == 2

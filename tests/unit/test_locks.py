@@ -11,8 +11,9 @@ import pytest
 
 from tests.integration.support import wait_until
 from tidemark.cassandra.control import Control, Row
-from tidemark.errors import CassandraUnavailable, LockHeld, LockLost
+from tidemark.errors import CassandraUnavailable, InvalidInput, LockHeld, LockLost
 from tidemark.ledger.locks import Locks
+from tidemark.write_times import WriteTimes
 
 LATENCY_S = 0.012
 AT_ONCE = 32
@@ -23,6 +24,8 @@ class FarAway:
 
     def __init__(self, latency: float = LATENCY_S) -> None:
         self.latency = latency
+        self.write_times = WriteTimes()
+        self.offsets: dict[str, float] = {}
         self.holders: dict[str, Row] = {}
         self.renewals: dict[str, int] = {}
 
@@ -51,6 +54,9 @@ class FarAway:
 
     def read_everywhere(self, cql: str) -> list[Row]:
         return []
+
+    def clock_offsets(self) -> dict[str, float]:
+        return self.offsets
 
     execute = read_everywhere
 
@@ -118,3 +124,32 @@ def test_locks_that_cannot_be_released_do_not_hide_how_the_work_ended(
     with locks(Lost(0), "a", ttl=60):
         caplog.clear()
     assert "could not be released and expire within 60 s: lost" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"), [(180.0, "180 s ahead of this"), (-16.0, "16 s behind this")]
+)
+def test_a_node_whose_clock_is_minutes_off_is_refused_before_a_lock_is_taken(
+    ahead: float, words: str
+) -> None:
+    """Such a node counts a TTL by its own clock, and gives the lock to a second run."""
+    server = FarAway(0)
+    server.offsets = {"127.0.0.1:9042": 1.0, "127.0.0.2:9042": ahead}
+    with pytest.raises(InvalidInput, match=rf"the clock of 127.0.0.2:9042 is {words}"):
+        locks(server, "a", ttl=60).__enter__()
+    assert server.holders == {}
+
+
+def test_write_times_follow_each_other_and_stay_within_the_time_of_the_locks() -> None:
+    server = FarAway(0)
+    times = server.write_times
+    begun = time.time_ns() // 1000
+    with locks(server, "a", ttl=60) as held:
+        first, second = times(), times()
+        assert begun < first < second <= time.time_ns() // 1000
+        times.bound(held, 0)
+        bound = time.time_ns() // 1000
+        wait_until("time to pass", lambda: time.time_ns() // 1000 > bound + 1000)
+        late = [times(), times()]
+        assert second < late[0] < late[1] <= bound + 2
+    assert times() > bound + 2

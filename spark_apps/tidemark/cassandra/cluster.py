@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from cassandra import ConsistencyLevel
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, Session
 from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
-from cassandra.query import dict_factory
+from cassandra.query import SimpleStatement, dict_factory
 
 from tidemark.cassandra import tls
 from tidemark.errors import InvalidInput
@@ -113,3 +114,19 @@ def require_data_center(connected: Cluster, settings: Settings) -> None:
             where="TIDEMARK_CASSANDRA_LOCAL_DC",
             do="name the one of all runs over this journal",
         )
+
+
+def clock_offsets(session: Session) -> dict[str, float]:
+    """Return by how many seconds the clocks of nodes are ahead of this machine's, by address.
+
+    It asks those that the session is connected to. Negative ones are behind; what the way of the
+    question may have taken is not counted.
+    """
+    asked = SimpleStatement("SELECT toUnixTimestamp(now()) AS millis FROM system.local")
+    offsets = {}
+    for node in session.get_pool_state():
+        begun = time.time()
+        found = session.execute(asked, host=node).one()["millis"] / 1000
+        ended = time.time()
+        offsets[str(node.endpoint)] = found - min(max(found, begun), ended)
+    return offsets

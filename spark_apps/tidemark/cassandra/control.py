@@ -16,6 +16,7 @@ from cassandra.query import BatchStatement, BatchType, PreparedStatement, Simple
 from tidemark.cassandra.cluster import (
     EVERYWHERE,
     ONCE,
+    clock_offsets,
     cluster,
     data_centers,
     require_data_center,
@@ -143,6 +144,11 @@ class Control:
         and whatever its clock says.
         """
         return self.write_times()
+
+    def clock_offsets(self) -> dict[str, float]:
+        """Return by how many seconds nodes' clocks are ahead of this machine's, by address."""
+        with self._failures.in_one_line():
+            return clock_offsets(self._session)
 
     def execute_ddl(self, cql: str) -> None:
         """Run one schema statement, which Cassandra cannot prepare.

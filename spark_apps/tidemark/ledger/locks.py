@@ -23,7 +23,7 @@ from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
-from tidemark.errors import LockHeld, LockLost, TidemarkError
+from tidemark.errors import InvalidInput, LockHeld, LockLost, TidemarkError
 from tidemark.window import iso, to_millis
 
 _log = logging.getLogger(__name__)
@@ -107,10 +107,12 @@ class Locks:
         """Take every lock, or none.
 
         Raises:
+            InvalidInput: clocks differ by so much that locks would not exclude each other.
             LockHeld: another run holds a lock; the message names the owner, the time of taking and
                 the longest wait.
             LockLost: a lock was lost before the last lock was taken.
         """
+        self._require_clocks()
         # Renewal starts before the first lock is taken, because taking many locks takes time.
         self._thread.start()
         try:
@@ -144,6 +146,19 @@ class Locks:
                 where=f"owner {self._owner}",
                 do="nothing more was written; run again",
             )
+
+    def _require_clocks(self) -> None:
+        """Refuse clocks by which a lock could expire, or a late write win, while it is held."""
+        spare = self._ttl * (1 - _SURELY_HELD)
+        for node, ahead in self._control.clock_offsets().items():
+            if abs(ahead) > spare:
+                how = "ahead of" if ahead > 0 else "behind"
+                raise InvalidInput(
+                    f"the clock of {node} is {abs(ahead):.0f} s {how} this machine's: locks of"
+                    f" {self._ttl} s bear {spare:g} s",
+                    where=f"the lock of {self._resources[0]}",
+                    do="set the clocks of all machines by NTP; nothing was written",
+                )
 
     def _take(self, resource: str) -> None:
         started = _elapsed()
