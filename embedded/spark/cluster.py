@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import psutil
 import pyspark
 
 from embedded.machine import ports, processes, state_dir
@@ -80,11 +81,18 @@ class SparkCluster:
 
     def kill_executors(self, name: str) -> int:
         """End the executors of a worker by SIGKILL, and return how many there were."""
-        worker = processes.running(name, self._run)
-        executors = [] if worker is None else worker.children()
+        executors = self._executors(name)
         for executor in executors:
             executor.kill()
         return len(executors)
+
+    def has_executors(self, name: str) -> bool:
+        """Return whether a worker runs executors at this moment."""
+        return bool(self._executors(name))
+
+    def _executors(self, name: str) -> list[psutil.Process]:
+        worker = processes.running(name, self._run)
+        return [] if worker is None else worker.children()
 
     def stop(self) -> None:
         """End all of them; the workers first."""

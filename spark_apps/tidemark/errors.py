@@ -8,6 +8,7 @@
     ├── KafkaUnavailable          1  unreachable, refused, timed out
     ├── LockHeld                  1  somebody else works on the same piece
     ├── LockLost                  1  our own lock ran out while we worked
+    ├── ExecutorLost              1  rows that must not be read twice were on it
     ├── InvalidInput              2  parameters, windows, settings
     │   └── DefinitionError       2  a projection file
     └── WrongData                 3  the data must be put right first; no retry helps
@@ -47,6 +48,7 @@ _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
 """Of the text of the Java driver's error: the node, and why its certificate is refused."""
+_KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
 _REASON_LENGTH = 2000
 
 
@@ -126,13 +128,18 @@ def together(what: str, statuses: Iterable[int]) -> TidemarkError:
 
 def root_cause(error: BaseException) -> str:
     """Return an unforeseen error as one line; for a failed Spark job, the JVM's own cause."""
-    outage = of_cassandra(error)
+    outage = outage_of(error)
     return str(outage) if outage else _cause(error)
 
 
-def of_cassandra(error: BaseException) -> CassandraUnavailable | None:
-    """Return the error of a Spark job as a foreseen one if it failed because of Cassandra."""
+def outage_of(error: BaseException) -> TidemarkError | None:
+    """Return the error of a Spark job as a foreseen one if Cassandra or an executor failed it."""
     cause = _cause(error)
+    if any(_KEPT_ROWS.search(text) for text in [cause, *_causes(error)]):
+        return ExecutorLost(
+            "an executor of Spark has ended, and with it rows that must not be read twice",
+            do="nothing is half-done; run again",
+        )
     if any(_NO_CONTEXT in text for text in _causes(error)):
         return CassandraUnavailable(
             f"a machine of Spark cannot use the stores of TLS: {cause}",
@@ -255,6 +262,10 @@ class LockHeld(TidemarkError):
 
 class LockLost(TidemarkError):
     """Our lock ran out or was taken while we worked; nothing may be written any more."""
+
+
+class ExecutorLost(TidemarkError):
+    """An executor has ended that kept rows which another read could find changed."""
 
 
 class ValidationFailed(WrongData):

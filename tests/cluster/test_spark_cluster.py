@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from embedded.spark.cluster import SparkCluster
 from tests.cluster.accounts import WINDOW, events
+from tests.faults.killing import suspend_before
+from tests.faults.seams import Seam
 from tests.integration import fold_books
 from tests.integration.projections import (
     LATEST,
@@ -16,6 +23,7 @@ from tests.integration.projections import (
     TOTALS,
     TOTALS_TABLE,
     Projections,
+    event,
 )
 from tests.integration.support import ROOT, Journal, wait_until
 from tidemark.cassandra.control import Row
@@ -44,6 +52,7 @@ import json
 def read(payloads):
     return payloads.map(json.loads)
 """
+MAY_FAIL_BY = ("an executor of Spark has ended", "Cassandra failed a Spark job")
 READ_MODELS = ("totals", "latest", "books", "decoded")
 
 
@@ -141,6 +150,111 @@ def test_an_executor_that_dies_changes_no_row(
     process = journal.start(script, *WINDOW, SPARK_MASTER=spark_cluster.url, WRITE_RATE="20")
     wait_until("the first rows", lambda: bool(journal.rows("tag_views")), deadline_s=300)
     assert spark_cluster.kill_executors("worker-1") == 1
-    _, stderr = process.communicate()
-    assert process.returncode == 0, stderr
+    ended_as_foreseen(process)
+    again = journal.run_alone("tag_write", *WINDOW, SPARK_MASTER=spark_cluster.url)
+    assert again.status == 0, again.stderr
     assert there.journal.tag_tables() == here.journal.tag_tables()
+
+
+def ended_as_foreseen(process: subprocess.Popen[str]) -> None:
+    """Wait for a run whose executors were killed: it is done, or says that another try may help."""
+    _, stderr = process.communicate()
+    assert process.returncode in (0, 1), stderr
+    if process.returncode:
+        assert any(f"error: {reason}" in stderr for reason in MAY_FAIL_BY), stderr
+
+
+@pytest.mark.parametrize(
+    ("seam", "command"),
+    [
+        (Seam.PROGRESS_WRITTEN, ("tag_write", *WINDOW)),
+        (Seam.PROGRESS_WRITTEN, ("reconcile", "rebuild", "--all", "--apply")),
+        (Seam.OFFSETS_WRITTEN, ("project", *WINDOW)),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else None,
+)
+def test_progress_is_of_the_rows_that_were_written_though_executors_die_and_the_journal_grows(
+    make_projections: Callable[[str], Projections],
+    spark_cluster: SparkCluster,
+    bare_python: Path,
+    worker_packages: Path,
+    seam: Seam,
+    command: tuple[str, ...],
+) -> None:
+    """The executors die between the two writes; what they had read has more events by then."""
+    here, there = make_projections("here"), make_projections("there")
+    journal = with_workers(there, bare_python)
+    settings = {"SPARK_MASTER": spark_cluster.url, "SPARK_WORKER_PACKAGES": str(worker_packages)}
+    before = {"project": ("tag_write", "validate"), "reconcile": ("tag_write",)}
+    for name in before.get(command[0], ()):
+        result = there.journal.run(name, *WINDOW)
+        assert result.status == 0, result.stderr
+    process = suspend_before(journal, seam, *command, **settings)
+    dead = sum(spark_cluster.kill_executors(name) for name in ("worker-1", "worker-2"))
+    more = [event(f"account|{n}", 16, 2.995, "red", kind="in", amount=7) for n in range(12)]
+    there.insert_messages(*more)
+    os.killpg(process.pid, signal.SIGCONT)
+    ended_as_foreseen(process)
+    assert dead == 2
+    here.insert_messages(*more)
+    for at in (here, there):
+        for name in ("tag_write", "validate", "project"):
+            forced = ("--force",) if at is there and name != "project" else ()
+            directory = str(at.directory)
+            result = at.journal.run(name, *WINDOW, *forced, PROJECTIONS_DIR=directory)
+            assert result.status == 0, result.stderr
+    assert there.journal.tag_tables() == here.journal.tag_tables()
+    assert read_models(there) == read_models(here)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["tag_write", "rebuild", "project"])
+def test_executors_that_die_at_random_moments_change_no_row(
+    make_projections: Callable[[str], Projections],
+    spark_cluster: SparkCluster,
+    bare_python: Path,
+    worker_packages: Path,
+    pytestconfig: pytest.Config,
+    name: str,
+) -> None:
+    here, there = make_projections("here"), make_projections("there")
+    journal = with_workers(there, bare_python)
+    settings = {"SPARK_MASTER": spark_cluster.url, "SPARK_WORKER_PACKAGES": str(worker_packages)}
+    command, before = {
+        "tag_write": (("tag_write", *WINDOW, "--force"), ()),
+        "rebuild": (("reconcile", "rebuild", "--all", "--apply"), ("tag_write",)),
+        "project": (("project", *WINDOW, "--force"), ("tag_write", "validate")),
+    }[name]
+    for at in (here, there):
+        for application in before:
+            result = at.journal.run(application, *WINDOW)
+            assert result.status == 0, result.stderr
+    dice, killed = Random(20241127), 0
+    application, *arguments = command
+    for _ in range(max(2, pytestconfig.getoption("kills") // 2)):
+        script = ROOT / "spark_apps" / f"{application}.py"
+        process = journal.start(script, *arguments, **settings)
+        killed += kill_executors_of(process, spark_cluster, dice)
+        ended_as_foreseen(process)
+    assert killed
+    for at in (here, there):
+        directory = str(at.directory)
+        result = at.journal.run(application, *arguments, PROJECTIONS_DIR=directory)
+        assert result.status == 0, result.stderr
+    assert there.journal.tag_tables() == here.journal.tag_tables()
+    assert read_models(there) == read_models(here)
+
+
+def kill_executors_of(
+    process: subprocess.Popen[str], spark_cluster: SparkCluster, dice: Random
+) -> int:
+    """Kill one worker's executors some time after they began, and return how many there were."""
+    worker = dice.choice(("worker-1", "worker-2"))
+    wait_until(
+        "executors",
+        lambda: spark_cluster.has_executors(worker) or process.poll() is not None,
+        deadline_s=300,
+    )
+    # The moment of the kill is the test's input; nothing is waited for.
+    threading.Event().wait(dice.uniform(0.0, 12.0))
+    return spark_cluster.kill_executors(worker)

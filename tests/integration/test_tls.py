@@ -24,7 +24,7 @@ from tests.integration.test_tag_write import (
 from tests.integration.tls_proxy import tls_in_front_of
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
-from tidemark.errors import of_cassandra
+from tidemark.errors import outage_of
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.long
@@ -274,7 +274,7 @@ def why_unreadable(spark: SparkSession, journal: Journal, settings: Settings) ->
     try:
         connector.read(spark, journal.keyspace, "messages", "persistence_id").collect()
     except (Py4JJavaError, PySparkException) as error:
-        return f"{of_cassandra(error)}"
+        return f"{outage_of(error)}"
     return ""
 
 

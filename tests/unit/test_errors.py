@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.errors import of_cassandra, root_cause
+from tidemark.errors import outage_of, root_cause
 
 
 class JavaError:
@@ -55,7 +55,7 @@ def test_spark_job_that_cassandra_failed_says_so(text: str) -> None:
 def test_spark_job_that_something_else_failed_has_its_own_cause(text: str) -> None:
     error = FailedJob(JavaError("a job", JavaError(text)))
     assert root_cause(error) == text
-    assert of_cassandra(error) is None
+    assert outage_of(error) is None
 
 
 def test_certificate_that_the_connector_refuses_is_told_with_its_node() -> None:
@@ -68,7 +68,7 @@ def test_certificate_that_the_connector_refuses_is_told_with_its_node() -> None:
         " send request (javax.net.ssl.SSLHandshakeException: No subject alternative DNS name"
         " matching localhost found.)]"
     )
-    told = str(of_cassandra(FailedJob(JavaError("a job", JavaError(text)))))
+    told = str(outage_of(FailedJob(JavaError("a job", JavaError(text)))))
     assert told.startswith(
         "the certificate of Cassandra is refused by a Spark job: No subject alternative DNS name"
         " matching localhost found (localhost/127.0.0.1:33783); check that the certificate"
@@ -78,7 +78,7 @@ def test_certificate_that_the_connector_refuses_is_told_with_its_node() -> None:
 def test_store_that_a_machine_of_spark_does_not_have() -> None:
     missing = JavaError("java.nio.file.NoSuchFileException: /tls/authority.p12")
     context = JavaError("java.lang.IllegalStateException: Cannot initialize SSL Context", missing)
-    told = str(of_cassandra(FailedJob(JavaError("a job", context))))
+    told = str(outage_of(FailedJob(JavaError("a job", context))))
     assert told.startswith(
         "a machine of Spark cannot use the stores of TLS: java.nio.file.NoSuchFileException:"
         " /tls/authority.p12; put TIDEMARK_CASSANDRA_SSL_TRUSTSTORE"
@@ -88,7 +88,7 @@ def test_store_that_a_machine_of_spark_does_not_have() -> None:
 def test_hosts_of_several_data_centers() -> None:
     cause = "requirement failed: Contact points contain multiple data centers: dc2, dc1"
     several = JavaError(f"java.lang.IllegalArgumentException: {cause}")
-    told = str(of_cassandra(FailedJob(JavaError("Failed to open native connection", several))))
+    told = str(outage_of(FailedJob(JavaError("Failed to open native connection", several))))
     assert told == (
         "Spark does not know which data centre to ask, the hosts are of dc2, dc1"
         " (TIDEMARK_CASSANDRA_HOSTS); set TIDEMARK_CASSANDRA_LOCAL_DC, or give hosts of one of them"

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from tidemark.journal.shapes import WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.spark.local_rows import local_rows
-from tidemark.spark.shuffle import shuffled_once
+from tidemark.spark.read_once import shuffled_once
 from tidemark.tagging import numbering, transform
 
 RANKED = (

@@ -25,7 +25,7 @@ from tidemark.application.environment import unknown_variables
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import InvalidInput, TidemarkError, of_cassandra, root_cause
+from tidemark.errors import InvalidInput, TidemarkError, outage_of, root_cause
 from tidemark.ledger.runs import write_report
 from tidemark.settings import Settings
 from tidemark.text import harmless
@@ -89,7 +89,7 @@ class _Report:
         self.content["error"] = "interrupted; its locks were given back, run it again to go on"
 
     def unforeseen(self, error: Exception) -> None:
-        if outage := of_cassandra(error):
+        if outage := outage_of(error):
             self.foreseen(outage)
             return
         # A bug report needs the traceback; a user reads the one line after the traceback.

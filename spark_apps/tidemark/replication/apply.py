@@ -26,6 +26,7 @@ from tidemark.replication.tables.deletions import Notes
 from tidemark.replication.tables.heads import heads_of
 from tidemark.spark import gateway
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.read_once import kept_once
 
 WriteTimes = Mapping[TopicPartition, int]
 """Write times in microseconds, or what offsets are added to for them."""
@@ -138,7 +139,7 @@ def _newest(told: Sequence[Row]) -> WriteTimes:
 @contextmanager
 def kept(frame: DataFrame) -> Iterator[DataFrame]:
     """Keep the rows of a frame on disk while the block works with them."""
-    stored = frame.persist(StorageLevel.DISK_ONLY)
+    stored = kept_once(frame, StorageLevel.DISK_ONLY)
     try:
         yield gateway.leaf(stored)
     finally:

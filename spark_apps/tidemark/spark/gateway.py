@@ -59,9 +59,8 @@ def named(spark: SparkSession, path: str) -> Any:
 def leaf(frame: DataFrame) -> DataFrame:
     """Return a frame of the same rows, whose plan is no more than their RDD.
 
-    Spark goes through the whole plan of a frame for each frame that is made of it. Unlike a local
-    checkpoint, the RDD can be computed again if an executor dies; to be computed once, the frame
-    must be persisted.
+    Spark goes through the whole plan of a frame for each frame that is made of it. To be computed
+    once, the frame must be kept (`read_once`).
     """
     session = frame.sparkSession
     rows = frame._jdf.queryExecution().toRdd()

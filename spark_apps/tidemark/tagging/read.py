@@ -18,8 +18,8 @@ from tidemark.context import RunContext
 from tidemark.journal import frames, increments, tables
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
+from tidemark.spark.read_once import shuffled_once
 from tidemark.spark.shapes import shaped
-from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import completeness, events, numbering, plan, rules, shapes
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule

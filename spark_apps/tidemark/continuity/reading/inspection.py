@@ -9,7 +9,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
@@ -39,6 +38,7 @@ from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.read_once import kept_once
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
 from tidemark.text import counted
@@ -111,8 +111,8 @@ def kept_frames() -> Iterator[Keep]:
     persisted: list[DataFrame] = []
 
     def keep(frame: DataFrame) -> DataFrame:
-        persisted.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
-        return frame
+        persisted.append(kept_once(frame))
+        return persisted[-1]
 
     try:
         yield keep

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -34,6 +33,7 @@ from tidemark.event_groups.stream.states import StoredEvent
 from tidemark.spark import gateway
 from tidemark.spark.isolated_jars import IsolatedJars
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.read_once import kept_once
 
 _STARTING = threading.Lock()
 
@@ -112,7 +112,7 @@ class ManyRows:
         statement, table = self._target(event)
         with self._working(own):
             written = self._write_of(event).rows(self._kept, parameters[0])
-            written = written.persist(StorageLevel.MEMORY_AND_DISK)
+            written = kept_once(written)
             try:
                 self._require_allowed(statement, table, written)
                 if event.rollback != "restore":
@@ -151,13 +151,13 @@ class ManyRows:
         )
         with self._working():
             kept = images.read_back(self._kept.read(event.name, BEFORE), table.key)
-            kept = kept.persist(StorageLevel.MEMORY_AND_DISK)
+            kept = kept_once(kept)
             kinds = {name: table.columns[name] for name in (*table.key, *collections)}
             now = cells.of_rows(
                 *(rows.stored_keys(kept, table), statement.keyspace, statement.table, kinds, plain)
             )
             decided = rule.decided(kept.join(now, on=list(table.key), how="left"))
-            decided = decided.persist(StorageLevel.MEMORY_AND_DISK)
+            decided = kept_once(decided)
             try:
                 is_whole = statement.kind is Kind.DELETE
                 target = self._written_target(statement, table)
@@ -230,10 +230,11 @@ class ManyRows:
         names = touched(statement, table)
         kinds = {name: table.columns[name] for name in (*table.key, *names)}
         now_ms = clock.now_micros() // 1000
-        found = cells.of_rows(
+        stored = cells.of_rows(
             *(rows.stored_keys(written, table), statement.keyspace, statement.table, kinds),
             *(names, names),
-        ).persist(StorageLevel.MEMORY_AND_DISK)
+        )
+        found = kept_once(stored)
         try:
             for row in found.join(written, on=list(table.key), how="left_anti").take(1):
                 key = ", ".join(str(row[name]) for name in table.key)

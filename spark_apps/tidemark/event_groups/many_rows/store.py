@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -13,6 +12,7 @@ from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.event_groups.many_rows.shapes import KEPT
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.read_once import kept_once
 from tidemark.spark.shapes import shaped
 
 ROWS, SIZES = "named_result", "named_result_size"
@@ -44,7 +44,7 @@ class KeptRows:
 
         How many parts there are is written first, so that whoever deletes them finds all.
         """
-        rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        rows = kept_once(rows)
         try:
             size = F.octet_length("id") + F.octet_length("row_text")
             [(count, total)] = rows.agg(F.count(F.lit(1)), F.sum(size)).collect()

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from itertools import islice
 
-from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,6 +35,7 @@ from tidemark.event_groups.playback.selection import PlayedEvent, not_stored
 from tidemark.spark import gateway
 from tidemark.spark.isolated_jars import IsolatedJars
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.read_once import kept_once
 from tidemark.user_sql.refusal import sentence
 
 _NAMED = 20
@@ -119,11 +119,11 @@ class ManyRows:
                 (self._keys(one, table) for one in events),
             ).dropDuplicates()
             # Both keyspaces are read by them.
-            keys = keys.persist(StorageLevel.MEMORY_AND_DISK)
+            keys = kept_once(keys)
             compared = self._compared(keys, event, table)
             for one in self._as_keys(seen, table):
                 compared = compared.join(one, on=list(table.key), how="left_anti")
-            compared = compared.persist(StorageLevel.MEMORY_AND_DISK)
+            compared = kept_once(compared)
             try:
                 counted = compared.groupBy(_COUNT).count().collect()
                 first = compared.where(F.col(_COUNT).isNotNull()).limit(_NAMED).collect()

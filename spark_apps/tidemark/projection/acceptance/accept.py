@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
 from tidemark.errors import HistoryPurged, WrongData
@@ -37,6 +36,7 @@ from tidemark.projection.planning.batch import Batch
 from tidemark.projection.planning.plan import ledger, purged_buckets
 from tidemark.projection.sources.base import EventSource
 from tidemark.spark.local_rows import local_rows
+from tidemark.spark.read_once import kept_once
 from tidemark.text import counted
 
 COUNT_OF = {
@@ -246,9 +246,9 @@ def late_pieces(run: RunContext, definition: Definition, late: Collection[int]) 
 
 
 def _kept(frame: DataFrame, in_memory: ExitStack) -> DataFrame:
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    in_memory.callback(frame.unpersist)
-    return frame
+    kept = kept_once(frame)
+    in_memory.callback(kept.unpersist)
+    return kept
 
 
 def _placed(

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Self
 
 from pyspark.sql import DataFrame
-from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
 from tidemark.context import RunContext
@@ -30,6 +29,7 @@ from tidemark.projection.transformation.result import BatchEvents, Result
 from tidemark.projection.writing import dead_letters
 from tidemark.projection.writing import write as modes
 from tidemark.projection.writing.mode import Counted, WriteRequest
+from tidemark.spark.read_once import kept_once
 from tidemark.text import counted
 
 
@@ -121,10 +121,9 @@ class Pipeline:
 
     def _decode(self, accepted: AcceptedEvents, in_memory: ExitStack) -> DataFrame:
         distinct = transform.single_events if accepted.is_single else transform.distinct_events
-        decoded = transform.decode(
-            distinct(accepted.rows), self.analyzed.event, self.analyzed.decoders
+        decoded = kept_once(
+            transform.decode(distinct(accepted.rows), self.analyzed.event, self.analyzed.decoders)
         )
-        decoded.persist(StorageLevel.MEMORY_AND_DISK)
         in_memory.callback(decoded.unpersist)
         return decoded
 

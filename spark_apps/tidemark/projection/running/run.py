@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
-from tidemark.errors import TidemarkError, of_cassandra, root_cause, together
+from tidemark.errors import TidemarkError, outage_of, root_cause, together
 from tidemark.ledger.pieces import Reason
 from tidemark.partitioning.keys import BucketSize
 from tidemark.projection.acceptance.accept import Policy
@@ -171,7 +171,7 @@ def _attempt(
         failure, status = str(error), error.exit_status
     except Exception as error:
         # The trace is what a bug report needs; the report's one line is what everybody reads.
-        if of_cassandra(error) is None:
+        if outage_of(error) is None:
             traceback.print_exc(file=sys.stderr)
         failure = root_cause(error)
     if failure is not None:

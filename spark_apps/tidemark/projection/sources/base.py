@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.context import RunContext
 from tidemark.journal import frames
@@ -19,6 +18,7 @@ from tidemark.projection import shapes
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read
+from tidemark.spark.read_once import kept_once
 from tidemark.spark.shapes import shaped
 
 
@@ -62,7 +62,7 @@ class EventSource(ABC):
         if keys is None:
             yield
             return
-        self._keys = self.only_ours(keys).persist(StorageLevel.MEMORY_AND_DISK)
+        self._keys = kept_once(self.only_ours(keys))
         self._kept = frozenset(time_buckets)
         try:
             yield

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pyspark.storagelevel import StorageLevel
-
 from tidemark.projection.envelope import IS_SNAPSHOT
 from tidemark.projection.offset_store import skips
 from tidemark.projection.transformation import fold_frame, fold_start, transform
 from tidemark.projection.transformation.result import BatchEvents, Result
+from tidemark.spark.read_once import kept_once
 
 
 def by_fold(batch: BatchEvents) -> Result:
@@ -43,7 +42,6 @@ def by_fold(batch: BatchEvents) -> Result:
         events = others.unionByName(raw)
         own = decoded.join(start.begun, on="persistence_id", how="left_anti")
         decoded = own.unionByName(further)
-    folded = fold_frame.folded(transform.readable(decoded), start.states, analyzed)
-    folded.persist(StorageLevel.MEMORY_AND_DISK)
+    folded = kept_once(fold_frame.folded(transform.readable(decoded), start.states, analyzed))
     failed = transform.unprocessed(events, fold_frame.failures(folded))
     return Result(fold_frame.states(folded), failed.unionByName(unread), [folded])

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
-from pyspark.storagelevel import StorageLevel
 
 from tidemark.cassandra.control import Control
 from tidemark.projection.definition.model import Definition, Mode
 from tidemark.projection.transformation import result_checks
 from tidemark.projection.writing import append, bucket, export, fold, upsert
 from tidemark.projection.writing.mode import Counted, WriteMode, WriteRequest
+from tidemark.spark.read_once import kept_once
 
 MODES: Mapping[Mode, WriteMode] = {
     Mode.BUCKET: bucket.MODE,
@@ -37,8 +37,7 @@ def write(batch: WriteRequest, result: DataFrame, announce: Callable[[], None]) 
         TidemarkError: the result contradicts the rules.
     """
     mode = MODES[batch.definition.mode]
-    rows = mode.rows_of(result, batch.definition)
-    rows.persist(StorageLevel.MEMORY_AND_DISK)
+    rows = kept_once(mode.rows_of(result, batch.definition))
     try:
         counted = mode.count(rows, batch.definition, batch.time_buckets)
         key = key_columns(batch.run.control, batch.definition)

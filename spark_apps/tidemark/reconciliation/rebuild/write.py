@@ -16,8 +16,8 @@ from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.partitioning import keys
+from tidemark.spark.read_once import kept_once, shuffled_once
 from tidemark.spark.shapes import shaped
-from tidemark.spark.shuffle import shuffled_once
 from tidemark.tagging import events, numbering, rules, store, transform
 from tidemark.tagging.rules import TagRule
 from tidemark.window import to_millis
@@ -128,7 +128,7 @@ def _write(
 
 def _counted(kept: DataFrame) -> tuple[DataFrame, Row]:
     """Return `transform.whole_series`, kept, and its totals, among them those of `COUNTED`."""
-    series = transform.whole_series(kept, COUNTED).persist(StorageLevel.DISK_ONLY)
+    series = kept_once(transform.whole_series(kept, COUNTED), StorageLevel.DISK_ONLY)
     is_tagged = F.col("tag").isNotNull()
     totals = {
         "rows": F.sum(F.when(is_tagged, F.col("tag_pid_sequence_nr"))),

@@ -3,10 +3,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pandas as pd
+import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.spark.shuffle import shuffled_once
+from tidemark.errors import outage_of
+from tidemark.spark import read_once
+from tidemark.spark.read_once import shuffled_once
 
 
 def test_what_a_frame_is_made_of_is_read_once(spark: SparkSession) -> None:
@@ -40,6 +44,26 @@ def test_what_counts_by_its_key_needs_no_other_shuffle(
     assert exchanges(again.groupBy("persistence_id", "tag").count()) == 1
     counted = kept.groupBy("persistence_id").count().collect()
     assert sorted(map(tuple, counted)) == [(0, 15), (1, 15), *((n, 14) for n in range(2, 7))]
+
+
+def test_where_executors_die_what_they_kept_is_not_read_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_once, "is_local", lambda master: False)
+    context = spark.sparkContext
+    before = set(context._jsc.getPersistentRDDs())
+    kept = read_once.kept_once(spark.range(100).where("id % 7 = 0"))
+    assert kept.count() == kept.where("id >= 0").count() == 15
+    # As if its executor had died.
+    for number, rows in context._jsc.getPersistentRDDs().items():
+        if number not in before:
+            rows.unpersist(True)
+    with pytest.raises(Py4JJavaError) as lost:
+        kept.where("id > 7").count()
+    assert str(outage_of(lost.value)) == (
+        "an executor of Spark has ended, and with it rows that must not be read twice; nothing is"
+        " half-done; run again"
+    )
 
 
 def exchanges(frame: DataFrame) -> int:
