@@ -27,6 +27,8 @@ from tests.integration.projections import (
 from tests.integration.support import ROOT, Journal, control_of
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_own_tables, create_tables
+from tidemark.ledger.pieces import Piece, Pieces, Reason, State
+from tidemark.partitioning.keys import BucketSize
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("spark")]
 NODES = {"one": "dc1", "two": "dc1", "three": "dc2"}
@@ -50,7 +52,7 @@ CASES = sampled(
     [(name, seam) for name, seams in DIES_AT.items() for seam in seams],
     {("tag_write", Seam.TAG_VIEWS_WRITTEN), ("project", Seam.OFFSETS_WRITTEN)},
 )
-State = dict[str, list[str]]
+Tables = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +116,7 @@ def make_projections(
     return make
 
 
-def state(journal: Journal) -> State:
+def state(journal: Journal) -> Tables:
     """Return all that the chain writes, without names and times of runs."""
     tables: Mapping[str, Sequence[object]] = {
         **journal.tag_tables(),
@@ -129,7 +131,7 @@ def state(journal: Journal) -> State:
 
 
 @pytest.fixture
-def undisturbed(make_projections: Callable[[str], Projections]) -> State:
+def undisturbed(make_projections: Callable[[str], Projections]) -> Tables:
     """Return what the chain leaves while all nodes are there."""
     journal = make_projections("undisturbed").journal
     for application in CHAIN:
@@ -147,7 +149,7 @@ def alone(journal: Journal, application: str) -> None:
 def test_a_node_that_dies_and_comes_back_changes_no_row(
     ring: tuple[Ring, dict[str, Endpoint]],
     make_projections: Callable[[str], Projections],
-    undisturbed: State,
+    undisturbed: Tables,
     application: str,
     seam: Seam,
 ) -> None:
@@ -174,7 +176,7 @@ def test_a_node_that_dies_and_comes_back_changes_no_row(
 def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
     ring: tuple[Ring, dict[str, Endpoint]],
     make_projections: Callable[[str], Projections],
-    undisturbed: State,
+    undisturbed: Tables,
 ) -> None:
     """Its ports are open and nobody answers, as on a machine that swaps."""
     nodes, _ = ring
@@ -190,3 +192,15 @@ def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
     for name in CHAIN[1:]:
         alone(journal, name)
     assert state(journal) == undisturbed
+
+
+@pytest.mark.soak
+def test_a_year_of_minute_pieces_begins_and_ends_at_the_timeouts_that_cassandra_comes_with(
+    session: Control, make_projections: Callable[[str], Projections]
+) -> None:
+    journal = make_projections("year").journal
+    pieces = Pieces(session, journal.own_keyspace, "tag-write", journal.keyspace, BucketSize.MINUTE)
+    year = [Piece(n * 60_000, Reason.NEW) for n in range(366 * 24 * 60)]
+    started = pieces.start(year, owner="me", run_id="r")
+    pieces.finish(started, State.DONE, owner="me", counts={})
+    assert pieces.plan([piece.time_bucket for piece in year]) == []

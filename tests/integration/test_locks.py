@@ -12,6 +12,7 @@ from cassandra import ConsistencyLevel
 from cassandra.connection import ConnectionShutdown
 from cassandra.policies import RetryPolicy
 
+from tests.integration.proxies import far_from
 from tests.integration.support import Journal, wait_until
 from tidemark.cassandra import cluster
 from tidemark.cassandra.control import Control
@@ -102,6 +103,32 @@ def test_a_year_of_pieces_is_started_one_transaction_after_the_other(ledger: Jou
         pieces(ledger).note(Piece(n * HOUR, Reason.LATE) for n in range(8700, 8800))
     assert sent.most == 1
     assert len(pieces(ledger).entries()) == 8800
+
+
+@pytest.mark.long
+def test_the_locks_of_a_year_are_renewed_in_time_at_60_ms_a_round_trip(ledger: Journal) -> None:
+    """Taking them one after the other takes longer than they live."""
+    days = [f"tag_views/{n:03}" for n in range(365)]
+    settings = ledger.settings()
+    [target] = settings.contact_points
+    with (
+        far_from(target, 0.06) as (host, port),
+        Control(settings.model_copy(update={"cassandra_hosts": f"{host}:{port}"})) as distant,
+    ):
+        begun = time.monotonic()
+        distant.execute("SELECT release_version FROM system.local")
+        assert time.monotonic() - begun >= 0.06
+        keyspace = ledger.own_keyspace
+        with Locks(distant, keyspace, days, owner="me", run_id="r", ttl=20) as held:
+            taken = time.monotonic()
+
+            def has_outlived_its_locks() -> bool:
+                held.check()
+                return time.monotonic() - taken > 25
+
+            wait_until("the locks to be older than they live", has_outlived_its_locks)
+            assert len(ledger.own_rows("lock")) == 365
+    assert ledger.own_rows("lock") == []
 
 
 def is_read(request: Any) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from embedded.cassandra.server import Cassandra, Endpoint
 from tests.certificates import PASSWORD, Certificate, authority, certificate
+from tests.integration.proxies import tls_in_front_of
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import (
     a_small_journal,
@@ -21,7 +22,6 @@ from tests.integration.test_tag_write import (
     expected_tag_views,
     window,
 )
-from tests.integration.tls_proxy import tls_in_front_of
 from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.errors import outage_of

@@ -1,0 +1,84 @@
+"""Servers in front of Cassandra: one that speaks TLS with any certificate, and one far away."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+from tests.certificates import Certificate
+
+Address = tuple[str, int]
+Opened = Callable[[socket.socket], AbstractContextManager[socket.socket]]
+
+
+@contextmanager
+def tls_in_front_of(target: Address, shown: Certificate, directory: Path) -> Iterator[Address]:
+    """Yield the address of a server that shows a certificate, and passes on what it decrypts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(shown.pem(directory / "proxy.pem"))
+    with _in_front_of(target, partial(context.wrap_socket, server_side=True), 0.0) as address:
+        yield address
+
+
+@contextmanager
+def far_from(target: Address, round_trip: float) -> Iterator[Address]:
+    """Yield the address of a server that passes all on, so many seconds later both ways taken."""
+    with _in_front_of(target, nullcontext, round_trip / 2) as address:
+        yield address
+
+
+@contextmanager
+def _in_front_of(target: Address, opened: Opened, delay: float) -> Iterator[Address]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        Thread(target=_serve, args=(server, target, opened, delay), daemon=True).start()
+        try:
+            yield server.getsockname()
+        finally:
+            # Closing it alone would not wake up who waits in it.
+            server.shutdown(socket.SHUT_RDWR)
+
+
+def _serve(server: socket.socket, target: Address, opened: Opened, delay: float) -> None:
+    with suppress(OSError):
+        while True:
+            client, _ = server.accept()
+            Thread(target=_pass_on, args=(client, target, opened, delay), daemon=True).start()
+
+
+def _pass_on(client: socket.socket, target: Address, opened: Opened, delay: float) -> None:
+    with (
+        client,
+        suppress(OSError),
+        opened(client) as plain,
+        socket.create_connection(target) as server,
+    ):
+        Thread(target=_copy, args=(server, plain, delay), daemon=True).start()
+        _copy(plain, server, delay)
+
+
+def _copy(source: socket.socket, target: socket.socket, delay: float) -> None:
+    """Pass all on, each part so many seconds after it came; many parts are on their way at once."""
+    parts: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
+    sending = Thread(target=_send, args=(parts, target), daemon=True)
+    sending.start()
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            parts.put((time.monotonic() + delay, data))
+    parts.put((0.0, b""))
+    sending.join()
+
+
+def _send(parts: SimpleQueue[tuple[float, bytes]], target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := (due := parts.get())[1]:
+            time.sleep(max(0.0, due[0] - time.monotonic()))
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)
