@@ -9,8 +9,9 @@ so whatever the successor has written since stays.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Hashable
+
+from tidemark import clock
 
 _MICROS = 1_000_000
 
@@ -30,14 +31,14 @@ class WriteTimes:
     def __call__(self) -> int:
         """Return the next timestamp."""
         with self._guard:
-            present = min([time.time_ns() // 1000, *self._bounds.values()])
+            present = min([clock.machine_micros(), *self._bounds.values()])
             self._last = max(self._last + 1, present)
             return self._last
 
     def bound(self, holder: Hashable, seconds: float) -> None:
         """Return none of later than `seconds` from now, until the holder says otherwise."""
         with self._guard:
-            self._bounds[holder] = time.time_ns() // 1000 + int(seconds * _MICROS)
+            self._bounds[holder] = clock.machine_micros() + int(seconds * _MICROS)
 
     def free(self, holder: Hashable) -> None:
         """Forget the bound of a holder."""

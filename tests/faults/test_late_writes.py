@@ -77,7 +77,7 @@ def test_what_a_run_sends_after_it_has_lost_its_locks_changes_no_tag_view(
     "seam",
     [
         pytest.param(Seam.NEWEST_WRITTEN, marks=pytest.mark.long),
-        Seam.OFFSETS_WRITTEN,
+        pytest.param(Seam.OFFSETS_WRITTEN, marks=pytest.mark.long),
         pytest.param(Seam.CURSORS_WRITTEN, marks=pytest.mark.long),
         pytest.param(Seam.OLDER_ROWS_DELETED, marks=pytest.mark.long),
     ],

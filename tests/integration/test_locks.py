@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
@@ -14,7 +13,7 @@ from cassandra.policies import RetryPolicy
 
 from tests.integration.proxies import far_from
 from tests.integration.support import Journal, wait_until
-from tidemark.cassandra import cluster
+from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import create_own_tables
 from tidemark.context import RunContext
@@ -47,7 +46,8 @@ def pieces(journal: Journal) -> Pieces:
 def test_a_machine_whose_clock_is_off_takes_no_lock(
     ledger: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "time", SimpleNamespace(time=lambda: time.time() + 20))
+    ahead = time.time_ns() // 1000 + 20_000_000
+    monkeypatch.setattr(clock, "machine_micros", lambda: ahead)
     refused = r"the clock of 127.0.0.1:\d+ is 20 s behind this machine's: locks of 60 s bear 15 s"
     with pytest.raises(InvalidInput, match=refused), locks(ledger, "me", "a"):
         pass

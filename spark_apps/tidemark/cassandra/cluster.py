@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from cassandra import ConsistencyLevel
@@ -11,6 +10,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, S
 from cassandra.policies import DCAwareRoundRobinPolicy, RetryPolicy, TokenAwarePolicy
 from cassandra.query import SimpleStatement, dict_factory
 
+from tidemark import clock
 from tidemark.cassandra import tls
 from tidemark.errors import InvalidInput
 from tidemark.settings import Settings
@@ -125,8 +125,8 @@ def clock_offsets(session: Session) -> dict[str, float]:
     asked = SimpleStatement("SELECT toUnixTimestamp(now()) AS millis FROM system.local")
     offsets = {}
     for node in session.get_pool_state():
-        begun = time.time()
-        found = session.execute(asked, host=node).one()["millis"] / 1000
-        ended = time.time()
-        offsets[str(node.endpoint)] = found - min(max(found, begun), ended)
+        begun = clock.machine_micros()
+        found = session.execute(asked, host=node).one()["millis"] * 1000
+        ended = clock.machine_micros()
+        offsets[str(node.endpoint)] = (found - min(max(found, begun), ended)) / 1e6
     return offsets

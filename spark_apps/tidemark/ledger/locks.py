@@ -251,8 +251,7 @@ class Locks:
     def _end(self) -> None:
         self._stop.set()
         self._thread.join()
-        if not self._lost and not self._has_expired():
-            self._control.write_times.free(self)
+        self._control.write_times.free(self)
         # Release every resource: a lock whose answer never arrived may be held as well.
         releases = [(resource, self._owner, self._taken_at) for resource in self._resources]
         try:
