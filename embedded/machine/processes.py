@@ -11,6 +11,7 @@ title, and a Spark JVM outlives the task that started it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -49,6 +50,13 @@ class Recorded:
             return None if process.status() in _DEAD else process
         except psutil.NoSuchProcess:
             return None
+
+
+@atexit.register
+def _let_live() -> None:
+    """Leave the children that run: they outlive us on purpose, of which Popen would warn."""
+    for child in _children.values():
+        child.returncode = child.returncode or 0
 
 
 def start(

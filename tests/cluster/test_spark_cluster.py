@@ -149,7 +149,7 @@ def test_an_executor_that_dies_changes_no_row(
     # Slow enough to be met in the middle of its rows.
     process = journal.start(script, *WINDOW, SPARK_MASTER=spark_cluster.url, WRITE_RATE="20")
     wait_until("the first rows", lambda: bool(journal.rows("tag_views")), deadline_s=300)
-    assert spark_cluster.kill_executors("worker-1") == 1
+    assert spark_cluster.kill_executors("worker-1")
     ended_as_foreseen(process)
     again = journal.run_alone("tag_write", *WINDOW, SPARK_MASTER=spark_cluster.url)
     assert again.status == 0, again.stderr
@@ -161,7 +161,9 @@ def ended_as_foreseen(process: subprocess.Popen[str]) -> None:
     _, stderr = process.communicate()
     assert process.returncode in (0, 1), stderr
     if process.returncode:
-        assert any(f"error: {reason}" in stderr for reason in MAY_FAIL_BY), stderr
+        errors = [line for line in stderr.splitlines() if ": error: " in line]
+        assert all(any(reason in line for reason in MAY_FAIL_BY) for line in errors), stderr
+        assert errors
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_progress_is_of_the_rows_that_were_written_though_executors_die_and_the_
     there.insert_messages(*more)
     os.killpg(process.pid, signal.SIGCONT)
     ended_as_foreseen(process)
-    assert dead == 2
+    assert dead >= 2
     here.insert_messages(*more)
     for at in (here, there):
         for name in ("tag_write", "validate", "project"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -53,7 +55,12 @@ def suspend_before(
         assert process.poll() is None, process.communicate()
         return state() == psutil.STATUS_STOPPED
 
-    wait_until(f"{application} to reach {seam.name}", is_suspended)
+    try:
+        wait_until(f"{application} to reach {seam.name}", is_suspended, deadline_s=300)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        raise
     return process
 
 

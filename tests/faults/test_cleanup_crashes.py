@@ -178,7 +178,7 @@ def clean_up(journal: Journal, arguments: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        name if name in ("all", "restore") else pytest.param(name, marks=pytest.mark.long)
+        name if name == "restore" else pytest.param(name, marks=pytest.mark.long)
         for name in BOUNDARIES
     ],
 )
