@@ -30,6 +30,17 @@ class Undisturbed:
     traces: dict[str, list[Step]]
 
 
+def cases_of(writes: Writes) -> list[tuple[str, Seam]]:
+    """Return each write of each way, as `forward 2`: until its last event fails, both go alike."""
+    return [
+        (f"{way} {call}", write)
+        for way, kinds in writes.items()
+        for write, calls in kinds.items()
+        for call in range(1, calls + 1)
+        if way == "forward" or call > writes["forward"].get(write, 0) or call == calls
+    ]
+
+
 def executed(writes: Writes, state: State, prepare: Callable[[str], Journal]) -> Undisturbed:
     """Execute a group of each way without a kill, in the journal that `prepare` returns."""
     found = Undisturbed(writes, state, {}, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,10 +59,26 @@ def suspend_before(
     try:
         wait_until(f"{application} to reach {seam.name}", is_suspended, deadline_s=300)
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         raise
     return process
+
+
+def kill_behind(process: subprocess.Popen[str], line: str, after_s: float) -> None:
+    """Kill a process and its group `after_s` seconds after it told a line with these words."""
+    assert process.stderr is not None
+    for told in process.stderr:
+        if line in told:
+            break
+    # The moment of the kill is the test's input; nothing is waited for.
+    threading.Event().wait(after_s)
+    _kill(process)
+    process.communicate()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def kill_after(

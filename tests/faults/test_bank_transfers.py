@@ -11,20 +11,16 @@ added. Some transfers fail once they have written some or all of it, and leave n
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.faults.killing import expire_locks
+from tests.faults.killing import expire_locks, kill_behind
 from tests.integration.support import ROOT, Journal
 from tidemark.cassandra.schema import table
 
@@ -141,15 +137,7 @@ def submit(journal: Journal, folder: Path, bank: Bank) -> None:
 def kill_during_transfers(journal: Journal, after_s: float) -> None:
     """Start a run, and kill it `after_s` seconds after the start of its first transfer."""
     process = journal.start(ROOT / "spark_apps" / f"{APPLICATION}.py")
-    assert process.stderr is not None
-    for line in process.stderr:
-        if " groups from " in line:
-            break
-    # The moment of the kill is the test's input; nothing is waited for.
-    threading.Event().wait(after_s)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_behind(process, " groups from ", after_s)
     expire_locks(journal)
 
 

@@ -17,6 +17,7 @@ from tests.faults.group_ways import (
     APPLICATION,
     Undisturbed,
     assert_locks_are_asked_for,
+    cases_of,
     executed,
     kill_and_run_again,
 )
@@ -86,14 +87,7 @@ WRITES = {
         Seam.OPEN_FROM_MOVED: 1,
     },
 }
-CASES = [
-    (f"{way} {call}", write)
-    for way, writes in WRITES.items()
-    for write, calls in writes.items()
-    for call in range(1, calls + 1)
-    # Until its last event fails, a group goes the same way forward.
-    if way == "forward" or call > WRITES["forward"].get(write, 0) or call == calls
-]
+CASES = cases_of(WRITES)
 SAMPLE = {
     ("forward 4", Seam.STATEMENT_SENT),
     ("back 2", Seam.RESTORED_PART_WRITTEN),

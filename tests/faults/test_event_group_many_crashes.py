@@ -15,6 +15,7 @@ import pytest
 from tests.faults.group_ways import (
     Undisturbed,
     assert_locks_are_asked_for,
+    cases_of,
     executed,
     kill_and_run_again,
 )
@@ -69,14 +70,7 @@ WRITES = {
         Seam.OPEN_FROM_MOVED: 1,
     },
 }
-CASES = [
-    (f"{way} {call}", write)
-    for way, writes in WRITES.items()
-    for write, calls in writes.items()
-    for call in range(1, calls + 1)
-    # Until its last event fails, a group goes the same way forward.
-    if way == "forward" or call > WRITES["forward"].get(write, 0)
-]
+CASES = cases_of(WRITES)
 pytestmark = pytest.mark.long
 SAMPLE = {("forward 1", Seam.MANY_ROWS_SENT), ("back 5", Seam.MANY_ROWS_SENT)}
 

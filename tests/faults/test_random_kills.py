@@ -5,17 +5,13 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.faults.killing import wait_for_locks
+from tests.faults.killing import kill_behind, wait_for_locks
 from tests.integration.flights import WINDOW, FlightsJournal
 from tests.integration.support import ROOT, Journal
 
@@ -72,12 +68,4 @@ def kill_during_writes(journal: Journal, command: tuple[str, ...], after_s: floa
     """Start a command, and kill it `after_s` seconds after the start of its first write."""
     application, *arguments = command
     process = journal.start(ROOT / "spark_apps" / f"{application}.py", *arguments)
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "writing" in line:
-            break
-    # The moment of the kill is the test's input; nothing is waited for.
-    threading.Event().wait(after_s)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    kill_behind(process, "writing", after_s)

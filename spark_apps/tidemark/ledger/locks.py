@@ -195,14 +195,17 @@ class Locks:
 
     def _was_renewed(self, resources: Iterable[str], started: float) -> None:
         self._renewed.update(dict.fromkeys(resources, started))
-        oldest = min(self._renewed.copy().values())
-        surely_held = oldest + self._ttl * _SURELY_HELD - _elapsed()
+        surely_held = self._ttl * _SURELY_HELD - self._age()
         self._control.write_times.bound(self, surely_held)
 
     def _has_expired(self) -> bool:
         # Cassandra counts a TTL from the start of the second in which the row was written.
-        oldest = min(list(self._renewed.values()), default=None)
-        return oldest is not None and _elapsed() - oldest > self._ttl - 1
+        return self._age() > self._ttl - 1
+
+    def _age(self) -> float:
+        """Return the seconds since the lock that was renewed the longest ago was; 0 without any."""
+        # Another thread may add to them.
+        return _elapsed() - min(list(self._renewed.values()), default=_elapsed())
 
     def _keep(self) -> None:
         interval = self._ttl / 4
