@@ -204,7 +204,6 @@ def _plain(spark: SparkSession, control: Control, settings: Settings) -> float:
     keyspace = "plain"
     create_keyspace(control, keyspace, settings.replication)
     create_tables(control, SCHEMA_DIR / "kafka_journal.cql", keyspace)
-    connector.await_table(spark, keyspace, settings.kafka_journal_table)
     columns = control.table_columns(keyspace, settings.kafka_journal_table) or {}
     stored = connector.read(
         spark, settings.kafka_journal_keyspace, settings.kafka_journal_table, *columns

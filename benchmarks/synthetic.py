@@ -72,9 +72,6 @@ def fill(
         F.encode(F.rpad(F.concat(F.lit("event "), F.col("id")), size, "x"), "utf-8").alias("event"),
         F.array(*tags).alias("tags"),
     )
-    # The connector has known the cluster since before the keyspace was made.
-    for table in (settings.journal_table, settings.all_persistence_ids_table):
-        connector.await_table(spark, keyspace, table)
     connector.write(rows, keyspace, settings.journal_table)
     listed = spark.range(ids).select(F.concat(F.lit("p-"), F.col("id")).alias("persistence_id"))
     connector.write(listed, keyspace, settings.all_persistence_ids_table)

@@ -42,7 +42,6 @@ def tables(journal: Journal) -> Replicator:
 def settings(spark: SparkSession, journal: Journal, tables: Replicator) -> Settings:
     """Return the settings of the journal, to which the session is connected."""
     connector.connect(spark, journal.settings())
-    connector.await_table(spark, journal.keyspace, "metajournal")
     return journal.settings().model_copy(update={"kafka_journal_keyspace": journal.keyspace})
 
 

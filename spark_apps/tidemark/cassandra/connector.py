@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,10 +17,12 @@ from tidemark.settings import Settings
 from tidemark.spark import gateway
 from tidemark.write_times import WriteTimes
 
+T = TypeVar("T")
 _FORMAT = "org.apache.spark.sql.cassandra"
 _BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
 _BATCHES = "spark.cassandra.output.batch.grouping.buffer.size"
 _RATE = "tidemark.writeRate"
+_UNKNOWN_TABLE = "Couldn't find"
 _WRITE_TIMES: WeakKeyDictionary[SparkSession, WriteTimes] = WeakKeyDictionary()
 _ROWS_OF_A_TASK = 1 << 33
 """`monotonically_increasing_id` counts so far in a task."""
@@ -101,7 +103,7 @@ def read(
     # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
     options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
-    stored = spark.read.format(_FORMAT).options(**options).load()
+    stored = _known(spark, spark.read.format(_FORMAT).options(**options).load)
     return stored.select(*columns, *_ttl(ttl_of), *_write_time(write_time_of))
 
 
@@ -132,13 +134,14 @@ def read_partitions(
     row_size = expected(spark, keyspace, table)
     reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
     written = _write_time(write_time_of)
-    stored = (
+    reader = (
         spark.read.format(_FORMAT)
         .options(keyspace=keyspace, table=table, directJoinSetting="on")
         .options(**_page(_JOINED_PAGE_BYTES, row_size))
         .option("spark.cassandra.concurrent.reads", str(reads))
-        .load()
-        .select(*dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written)
+    )
+    stored = _known(spark, reader.load).select(
+        *dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written
     )
     wanted = [*columns, *(["ttl"] if ttl_of else []), *(["write_time"] if written else [])]
     joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
@@ -146,25 +149,20 @@ def read_partitions(
     return joined
 
 
-def await_table(spark: SparkSession, keyspace: str, table: str) -> None:
-    """Wait until the connector finds a newly created table.
-
-    Raises:
-        CassandraUnavailable: the connector does not find the table within 30 s.
-    """
-    until = time.monotonic() + 30
-    while True:
-        try:
-            read(spark, keyspace, table)
-        except Exception as error:
-            if time.monotonic() > until:
-                raise CassandraUnavailable(
-                    f"the Spark connector does not find the new table {keyspace}.{table}",
-                    do="run again",
-                ) from error
-            time.sleep(0.2)
-        else:
-            return
+def _known(spark: SparkSession, use: Callable[[], T]) -> T:
+    """Use a table, which the connector's session would know up to a second after its creation."""
+    try:
+        return use()
+    except AnalysisException as error:
+        if _UNKNOWN_TABLE not in str(error):
+            raise
+    connector = gateway.named(spark, "com.datastax.spark.connector.cql.CassandraConnector$")
+    session = connector.apply(session_conf(spark)).openSession()
+    try:
+        session.refreshSchema()
+    finally:
+        session.close()
+    return use()
 
 
 def _ttl(column: str | None) -> list[Column]:
@@ -256,7 +254,7 @@ def write(
         writer = writer.option("ttl", str(time_to_live))
     if in_order:
         writer = writer.option("spark.cassandra.output.concurrent.writes", "1")
-    writer.save()
+    _known(spark, writer.save)
 
 
 def delete(keys: DataFrame, keyspace: str, table: str) -> None:

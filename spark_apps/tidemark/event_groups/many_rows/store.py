@@ -34,7 +34,6 @@ class KeptRows:
         """Bind to a group, which is its stream and its id."""
         self._control, self._spark, self._keyspace = control, spark, keyspace
         self._group = group
-        connector.await_table(spark, keyspace, ROWS)
 
     @shaped(rows=KEPT)
     def keep(

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
-from tidemark.cassandra import cells, connector, row_sizes
+from tidemark.cassandra import cells, row_sizes
 from tidemark.context import RunContext
 from tidemark.errors import WrongData
 from tidemark.event_groups.definition.statement import Statement
@@ -88,7 +88,6 @@ class ManyRows:
         """
         name = event.target.keyspace, event.target.table
         with event.named(), failing():
-            connector.await_table(self._spark, *name)
             target = Target(*name, self._copies.table(event), ensure_locked)
             spark, jars = self._with_jars(event)
             written, at = self._written(event, spark), F.lit(event.write_time)
@@ -173,7 +172,6 @@ class ManyRows:
     def _side(self, keys: DataFrame, statement: Statement, table: Table, side: str) -> DataFrame:
         """Return the rows of one keyspace: the key, and the texts of all other columns."""
         name = statement.keyspace, statement.table
-        connector.await_table(self._spark, *name)
         row_sizes.sample(self._run.control, self._spark, *name)
         kinds = {column: table.columns[column] for column in columns_of(table)}
         found = cells.of_rows(keys, *name, kinds)

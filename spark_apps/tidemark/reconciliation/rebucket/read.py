@@ -24,14 +24,13 @@ def settings_of(settings: Settings, table_name: str, size: BucketSize) -> Settin
 
 def keys(run: RunContext, views: Settings) -> DataFrame:
     """Read the keys of all rows. Columns: KEY."""
-    _await(run, views)
+    _expect(run, views)
     return connector.read(run.spark, views.journal_keyspace, views.events_by_tag_table, *KEY)
 
 
-def _await(run: RunContext, views: Settings) -> None:
-    """Wait until the connector knows a new table, whose rows are as large as the old."""
+def _expect(run: RunContext, views: Settings) -> None:
+    """Tell the connector that the rows of a new table are as large as those of the old."""
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
-    connector.await_table(run.spark, keyspace, name)
     size = connector.expected(run.spark, keyspace, run.settings.events_by_tag_table)
     connector.expect(run.spark, keyspace, name, size)
 
@@ -44,7 +43,7 @@ def rows(
     Columns: all columns of the table, and with `with_ttl` also ttl (remaining seconds, or null).
     """
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
-    _await(run, views)
+    _expect(run, views)
     columns = sorted(run.control.table_columns(keyspace, name) or {})
     ttl_of = NEVER_NULL if with_ttl else None
     if first_bucket is None:
