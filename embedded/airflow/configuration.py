@@ -115,8 +115,9 @@ def _long_secret() -> str:
 
 def _connections(environment: Mapping[str, str], port: int) -> dict[str, str]:
     """Return the connections of the DAGs, of Cassandra and Kafka if their addresses are known."""
+    master = environment.get("TIDEMARK_SPARK_MASTER") or "local[*]"
     connections: dict[str, dict[str, object]] = {
-        "SPARK_DEFAULT": {"conn_type": "spark", "host": "local[*]"},
+        "SPARK_DEFAULT": {"conn_type": "spark", "host": master},
         "AIRFLOW_DEFAULT": {"conn_type": "http", "schema": "http", "host": HOST, "port": port},
     }
     if hosts := environment.get("TIDEMARK_CASSANDRA_HOSTS"):

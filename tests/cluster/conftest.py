@@ -1,16 +1,28 @@
-"""Fixtures of the tests on clusters: the journals of the integration tests, and workers' Python."""
+"""Fixtures of the tests on clusters: journals with projections, and workers' Python."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.read_models import define
 from tests.integration.conftest import control, make_journal, make_journals, pool
+from tests.integration.projections import Projections
+from tests.integration.support import Journal
 
 __all__ = ["control", "make_journal", "make_journals", "pool"]
+
+
+@pytest.fixture
+def make_projections(
+    make_journal: Callable[..., Journal], tmp_path: Path
+) -> Callable[[str], Projections]:
+    """Return a maker of journals with the same events and the same four projections."""
+    return lambda name: define(make_journal(), tmp_path / name)
 
 
 @pytest.fixture(scope="session")

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
 from embedded.cassandra.ring import Ring
 from embedded.cassandra.server import Endpoint
 from embedded.errors import EmbeddedError
-from tests.cluster.accounts import WINDOW, events
-from tests.faults.killing import start_until
+from tests.cluster.accounts import WINDOW
+from tests.cluster.read_models import READ_MODELS, define
+from tests.faults.killing import start_until, suspend_before, wait_for_locks
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.flights import CHAIN, OFFSET_COLUMNS
 from tests.integration.pool import unique_names
-from tests.integration.projections import (
-    LATEST,
-    LATEST_TABLE,
-    TOTALS,
-    TOTALS_TABLE,
-    Projections,
-)
+from tests.integration.projections import Projections
 from tests.integration.support import ROOT, Journal, control_of
 from tidemark.cassandra.control import Control
-from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_own_tables, create_tables
+from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.partitioning.keys import BucketSize
 
@@ -72,14 +68,14 @@ def session(ring: tuple[Ring, dict[str, Endpoint]]) -> Iterator[Control]:
         yield session
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make_projections(
     ring: tuple[Ring, dict[str, Endpoint]],
     session: Control,
     spark_environment: dict[str, str],
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Projections]:
-    """Return a maker of journals with the same events and the same two projections."""
+    """Return a maker of journals with the same events and projections."""
     nodes, endpoints = ring
     first = endpoints["one"]
     # Of one data centre: contact points in several need TIDEMARK_CASSANDRA_LOCAL_DC.
@@ -90,8 +86,7 @@ def make_projections(
         keyspace, own = unique_names()
         create_keyspace(session, keyspace, replication)
         create_tables(session, SCHEMA_DIR / "pekko.cql", keyspace)
-        directory = tmp_path / name
-        directory.mkdir()
+        directory = tmp_path_factory.mktemp(name) / "projections"
         journal = Journal.over(
             session,
             {**spark_environment, **first.environment()},
@@ -105,13 +100,7 @@ def make_projections(
             DATA_DOCS_DIR=str(directory / "data_docs"),
             LOCK_TTL="30",
         )
-        projections = Projections(journal, directory)
-        create_own_tables(session, journal.settings())
-        projections.insert_messages(*events())
-        projections.list_persistence_ids()
-        projections.define(TOTALS, TOTALS_TABLE, "totals.sql")
-        projections.define(LATEST, LATEST_TABLE, "latest.sql")
-        return projections
+        return define(journal, directory)
 
     return make
 
@@ -120,7 +109,7 @@ def state(journal: Journal) -> Tables:
     """Return all that the chain writes, without names and times of runs."""
     tables: Mapping[str, Sequence[object]] = {
         **journal.tag_tables(),
-        **{name: journal.rows(name) for name in ("messages", "totals", "latest")},
+        **{name: journal.rows(name) for name in ("messages", *READ_MODELS)},
         "projection_offset": [
             [row[name] for name in OFFSET_COLUMNS] for row in journal.own_rows("projection_offset")
         ],
@@ -130,7 +119,7 @@ def state(journal: Journal) -> Tables:
     return {name: sorted(map(str, rows)) for name, rows in tables.items()}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def undisturbed(make_projections: Callable[[str], Projections]) -> Tables:
     """Return what the chain leaves while all nodes are there."""
     journal = make_projections("undisturbed").journal
@@ -191,6 +180,49 @@ def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
     assert process.returncode == 0, stderr
     for name in CHAIN[1:]:
         alone(journal, name)
+    assert state(journal) == undisturbed
+
+
+def test_a_run_that_loses_the_majority_of_the_nodes_ends_with_one_line_and_can_be_repeated(
+    ring: tuple[Ring, dict[str, Endpoint]],
+    make_projections: Callable[[str], Projections],
+    undisturbed: Tables,
+) -> None:
+    nodes, _ = ring
+    journal = make_projections("disturbed").journal
+    process = suspend_before(journal, Seam.PROGRESS_WRITTEN, "tag_write", *WINDOW)
+    away = [nodes.process(name) for name in ("two", "three")]
+    for node in away:
+        node.suspend()
+    try:
+        os.killpg(process.pid, signal.SIGCONT)
+        _, stderr = process.communicate()
+    finally:
+        for node in away:
+            node.resume()
+    assert process.returncode == 1, stderr
+    [line] = [line for line in stderr.splitlines() if ": error: " in line]
+    assert "Cassandra" in line
+    wait_for_locks(journal)
+    for name in CHAIN:
+        alone(journal, name)
+    assert state(journal) == undisturbed
+
+
+def test_a_column_that_is_added_in_the_middle_of_a_run_changes_no_row(
+    make_projections: Callable[[str], Projections], undisturbed: Tables
+) -> None:
+    journal = make_projections("disturbed").journal
+    process = suspend_before(journal, Seam.TAG_VIEWS_WRITTEN, "tag_write", *WINDOW)
+    for name in ("messages", "tag_views", "latest"):
+        journal.control.execute_ddl(f"ALTER TABLE {journal.keyspace}.{name} ADD added text")
+    os.killpg(process.pid, signal.SIGCONT)
+    _, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    for name in CHAIN[1:]:
+        alone(journal, name)
+    for name in ("messages", "tag_views", "latest"):
+        journal.control.execute_ddl(f"ALTER TABLE {journal.keyspace}.{name} DROP added")
     assert state(journal) == undisturbed
 
 

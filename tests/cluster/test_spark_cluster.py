@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -14,87 +14,15 @@ import pytest
 
 from embedded.spark.cluster import SparkCluster
 from tests.cluster.accounts import WINDOW, events
+from tests.cluster.read_models import read_models, with_workers
 from tests.faults.killing import suspend_before
 from tests.faults.seams import Seam
-from tests.integration import fold_books
-from tests.integration.projections import (
-    LATEST,
-    LATEST_TABLE,
-    TOTALS,
-    TOTALS_TABLE,
-    Projections,
-    event,
-)
+from tests.integration.projections import Projections, event
 from tests.integration.support import ROOT, Journal, wait_until
-from tidemark.cassandra.control import Row
-from tidemark.cassandra.schema import create_own_tables
 from tidemark_airflow.environment.drivers import report_of
 
 pytestmark = pytest.mark.long
-DECODED = """\
-/*---
-name: decoded
-version: 1
-source: messages
-mode: upsert
-target: {keyspace}.decoded
-event: kind STRING, amount INT
-decoders:
-  - {serializer-id: 20, kind: python, function: "readers:read"}
----*/
-
-SELECT persistence_id, sequence_nr, kind, amount FROM events
-"""
-READERS = """\
-import json
-
-
-def read(payloads):
-    return payloads.map(json.loads)
-"""
 MAY_FAIL_BY = ("an executor of Spark has ended", "Cassandra failed a Spark job")
-READ_MODELS = ("totals", "latest", "books", "decoded")
-
-
-@pytest.fixture
-def make_projections(
-    make_journal: Callable[..., Journal], tmp_path: Path
-) -> Callable[[str], Projections]:
-    """Return a maker of journals with the same events and the same four projections."""
-
-    def make(name: str) -> Projections:
-        (tmp_path / name).mkdir()
-        projections = Projections(make_journal(), tmp_path / name)
-        projections.insert_messages(*events())
-        projections.list_persistence_ids()
-        create_own_tables(projections.journal.control, projections.journal.settings())
-        projections.define(TOTALS, TOTALS_TABLE, "totals.sql")
-        projections.define(LATEST, LATEST_TABLE, "latest.sql")
-        decoded = DECODED.replace("{keyspace}", projections.journal.keyspace)
-        (projections.directory / "decoded.sql").write_text(decoded)
-        (projections.directory / "readers.py").write_text(READERS)
-        projections.journal.control.execute_ddl(
-            LATEST_TABLE.replace(".latest", ".decoded").format(
-                keyspace=projections.journal.keyspace
-            )
-        )
-        fold_books.define(projections, table=fold_books.TABLE)
-        return projections
-
-    return make
-
-
-def read_models(projections: Projections) -> Mapping[str, list[Row]]:
-    return {name: projections.journal.rows(name) for name in READ_MODELS}
-
-
-def with_workers(projections: Projections, python: Path) -> Journal:
-    """Return the journal with an environment that names the workers' Python."""
-    journal = projections.journal
-    own = {"PYSPARK_PYTHON": str(python), "TIDEMARK_PROJECTIONS_DIR": str(projections.directory)}
-    # Nothing of the applications is on the workers' class path, either.
-    left = {name: value for name, value in journal.environment.items() if "CLASSPATH" not in name}
-    return Journal(journal.control, {**left, **own}, journal.keyspace, journal.own_keyspace)
 
 
 def test_applications_by_hand_do_on_a_cluster_what_they_do_here(
@@ -198,6 +126,7 @@ def test_progress_is_of_the_rows_that_were_written_though_executors_die_and_the_
     os.killpg(process.pid, signal.SIGCONT)
     ended_as_foreseen(process)
     assert dead >= 2
+    require_that_nothing_leads(there.journal)
     here.insert_messages(*more)
     for at in (here, there):
         for name in ("tag_write", "validate", "project"):
@@ -208,6 +137,21 @@ def test_progress_is_of_the_rows_that_were_written_though_executors_die_and_the_
             assert result.status == 0, result.stderr
     assert there.journal.tag_tables() == here.journal.tag_tables()
     assert read_models(there) == read_models(here)
+
+
+def require_that_nothing_leads(journal: Journal) -> None:
+    """Require that progress and offsets are of rows that are there."""
+    series = ("persistence_id", "tag", "tag_pid_sequence_nr")
+    progress = {tuple(row[name] for name in series) for row in journal.rows("tag_write_progress")}
+    written = ("persistence_id", "tag_name", "tag_pid_sequence_nr")
+    assert progress <= {tuple(row[name] for name in written) for row in journal.rows("tag_views")}
+    latest = {row["persistence_id"]: row["sequence_nr"] for row in journal.rows("latest")}
+    consumed = {
+        row["persistence_id"]: row["sequence_nr"]
+        for row in journal.own_rows("projection_offset")
+        if row["projection"] == "latest"
+    }
+    assert consumed.items() <= latest.items()
 
 
 @pytest.mark.soak

@@ -53,6 +53,7 @@ def test_bucket_holds_what_a_loop_computes_and_stays_when_run_again(
     }
     again = projections.run(0, 2)
     assert again.report["state"] == "nothing-to-do"
+    assert "or with --force" in again.report["lines"][0]
     assert "starting Spark" not in again.stderr
     forced = projections.run(0, 2, "--force")
     assert forced.report["pieces"]["done"] == 2

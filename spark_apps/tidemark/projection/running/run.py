@@ -102,7 +102,14 @@ def run_window(
 
 
 def _nothing(run: RunContext, plan: RunPlan, *, dry_run: bool) -> Outcome:
-    every = [f"every {run.settings.bucket_size} bucket is done"] if plan.definitions else []
+    every = (
+        [
+            f"every {run.settings.bucket_size} bucket is done; late events in them are found"
+            " with the next new one, or with --force"
+        ]
+        if plan.definitions
+        else []
+    )
     lines, swapped = ([], 0) if dry_run else _settle(run, plan.definitions)
     return Outcome(
         RunState.DONE if swapped else RunState.NOTHING, lines=[*plan.left_out, *every, *lines]
