@@ -19,7 +19,7 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.projections import Projections
 from tests.integration.support import Journal
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 DEADLINE_S = 600
 CHAIN = ("tag_write", "validate", "project", "purge")
 BY_HAND: tuple[tuple[str, dict[str, object]], ...] = (
@@ -87,7 +87,7 @@ def there(
     spark_cluster: SparkCluster,
     bare_python: Path,
     worker_packages: Path,
-    state: Path,
+    tmp_path: Path,
 ) -> Iterator[There]:
     """Yield an Airflow that submits to the cluster."""
     projections = make(make_projections, topic, "there")
@@ -99,7 +99,7 @@ def there(
         "TIDEMARK_SPARK_MASTER": spark_cluster.url,
         "TIDEMARK_SPARK_WORKER_PACKAGES": str(worker_packages),
     }
-    server = Airflow(state / "cluster-airflow", environment)
+    server = Airflow(tmp_path / "airflow", environment)
     try:
         server.start()
         with server.client() as client:
