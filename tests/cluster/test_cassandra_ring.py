@@ -106,7 +106,7 @@ def make_projections(
 
 
 def state(journal: Journal) -> Tables:
-    """Return all that the chain writes, without names and times of runs."""
+    """Return all that the chain writes, without the names of runs and keyspaces, and times."""
     tables: Mapping[str, Sequence[object]] = {
         **journal.tag_tables(),
         **{name: journal.rows(name) for name in ("messages", *READ_MODELS)},
@@ -116,7 +116,10 @@ def state(journal: Journal) -> Tables:
         "finding": list(journal.own_rows("finding")),
         "states": [row["state"] for row in journal.own_rows("piece")],
     }
-    return {name: sorted(map(str, rows)) for name, rows in tables.items()}
+    return {
+        name: sorted(str(row).replace(journal.keyspace, "journal") for row in rows)
+        for name, rows in tables.items()
+    }
 
 
 @pytest.fixture(scope="module")
