@@ -21,10 +21,11 @@ from tests.integration.projections import Projections, event
 from tests.integration.support import ROOT, Journal, wait_until
 from tidemark_airflow.environment.drivers import report_of
 
-pytestmark = pytest.mark.long
+LONG = pytest.mark.long
 MAY_FAIL_BY = ("an executor of Spark has ended", "Cassandra failed a Spark job")
 
 
+@LONG
 def test_applications_by_hand_do_on_a_cluster_what_they_do_here(
     make_projections: Callable[[str], Projections],
     spark_cluster: SparkCluster,
@@ -94,6 +95,7 @@ def ended_as_foreseen(process: subprocess.Popen[str]) -> None:
         assert errors
 
 
+@LONG
 @pytest.mark.parametrize(
     ("seam", "command"),
     [
