@@ -119,6 +119,7 @@ def of_two(
         # By the first node: who may log in is known in dc1 only, and whoever creates a table is
         # granted it at LOCAL_ONE.
         create_own_tables(session, journal.settings())
+        session.execute(f"TRUNCATE {journal.own_keyspace}.data_center")
         yield journal
 
 
