@@ -14,7 +14,7 @@ from tests.faults.crash import end
 from tests.integration.support import Journal, Result, control_of
 from tests.integration.test_tag_write import a_small_journal, window
 from tidemark.cassandra import cluster, control
-from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_own_tables, create_tables
+from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 
 pytestmark = pytest.mark.long
 
@@ -116,10 +116,6 @@ def of_two(
             session, environment, "pekko", "tidemark", REPLICATION=json.dumps(BOTH)
         )
         journal.insert("messages", a_small_journal())
-        # By the first node: who may log in is known in dc1 only, and whoever creates a table is
-        # granted it at LOCAL_ONE.
-        create_own_tables(session, journal.settings())
-        session.execute(f"TRUNCATE {journal.own_keyspace}.data_center")
         yield journal
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +12,7 @@ from typing import Any, Self
 from cassandra import InvalidRequest
 from cassandra.cluster import NoHostAvailable, Session
 from cassandra.concurrent import execute_concurrent, execute_concurrent_with_args
+from cassandra.connection import ConnectionException
 from cassandra.query import BatchStatement, BatchType, PreparedStatement, SimpleStatement
 
 from tidemark.cassandra.cluster import (
@@ -155,11 +157,18 @@ class Control:
 
         All clients send schema statements to the same node. Before Cassandra 5.1, two nodes that
         create a table at once give it two ids; one node creates tables one after the other.
+
+        Returns when all nodes that are up know the change, or after 10 s without agreement.
         """
         with self._failures.in_one_line():
             nodes = self._session.get_pool_state()
             node = min(nodes, key=lambda host: str(host.endpoint), default=None)
-            self._session.execute(SimpleStatement(cql), host=node)
+            future = self._session.execute_async(SimpleStatement(cql), host=node)
+            future.result()
+            # The driver waits for the nodes only where a statement changed something, and one that
+            # it had to send twice has met its own change.
+            with suppress(ConnectionException):
+                self._cluster.control_connection.wait_for_schema_agreement(future._connection)
 
     def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
         """Run one lightweight transaction; return whether it was applied, and the row it met."""
