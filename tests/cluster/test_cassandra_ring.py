@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
@@ -14,7 +12,7 @@ from embedded.cassandra.server import Endpoint
 from embedded.errors import EmbeddedError
 from tests.cluster.accounts import WINDOW
 from tests.cluster.read_models import READ_MODELS, define
-from tests.faults.killing import start_until, suspend_before, wait_for_locks
+from tests.faults.killing import start_until, suspend_before, wait_for_locks, wake
 from tests.faults.sample import sampled
 from tests.faults.seams import Seam
 from tests.integration.flights import CHAIN, OFFSET_COLUMNS
@@ -198,8 +196,7 @@ def test_a_run_that_loses_the_majority_of_the_nodes_ends_with_one_line_and_can_b
     for node in away:
         node.suspend()
     try:
-        os.killpg(process.pid, signal.SIGCONT)
-        _, stderr = process.communicate()
+        stderr = wake(process)
     finally:
         for node in away:
             node.resume()
@@ -219,8 +216,7 @@ def test_a_column_that_is_added_in_the_middle_of_a_run_changes_no_row(
     process = suspend_before(journal, Seam.TAG_VIEWS_WRITTEN, "tag_write", *WINDOW)
     for name in ("messages", "tag_views", "latest"):
         journal.control.execute_ddl(f"ALTER TABLE {journal.keyspace}.{name} ADD added text")
-    os.killpg(process.pid, signal.SIGCONT)
-    _, stderr = process.communicate()
+    stderr = wake(process)
     assert process.returncode == 0, stderr
     for name in CHAIN[1:]:
         alone(journal, name)

@@ -64,6 +64,12 @@ def suspend_before(
     return process
 
 
+def wake(process: subprocess.Popen[str]) -> str:
+    """Let a suspended application run on to its end; return what it has told on stderr."""
+    os.killpg(process.pid, signal.SIGCONT)
+    return process.communicate()[1]
+
+
 def kill_behind(process: subprocess.Popen[str], line: str, after_s: float) -> None:
     """Kill a process and its group `after_s` seconds after it told a line with these words."""
     assert process.stderr is not None

@@ -6,15 +6,13 @@ row. Two real processes, each with its own Spark.
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.faults.killing import suspend_before, wait_for_locks
+from tests.faults.killing import suspend_before, wait_for_locks, wake
 from tests.faults.seams import Seam
 from tests.faults.test_crashes import FLIGHTS_OF_TWO_DAYS
 from tests.integration.flights import WINDOW, FlightsJournal
@@ -35,8 +33,7 @@ def asleep(journal: Journal, seam: Seam, application: str, *arguments: str) -> I
         wait_for_locks(journal)
         yield
     finally:
-        os.killpg(process.pid, signal.SIGCONT)
-    _, stderr = process.communicate()
+        stderr = wake(process)
     assert process.returncode == 1, stderr
     assert "nothing more was written; run again" in stderr or "lost the lock" in stderr, stderr
 

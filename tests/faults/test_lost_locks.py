@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.faults.fencing import CHECK, is_checked_before_each, traced
+from tests.faults.killing import wake
 from tests.faults.seams import Seam
 from tests.faults.test_crashes import lose_a_tag_row
 from tests.integration.flights import FlightsJournal, defined, first_events
@@ -74,8 +75,7 @@ def test_of_two_processes_on_one_piece_the_second_is_refused_and_a_late_one_writ
         lose_a_tag_row(journal)
         before = journal.tag_tables()
     finally:
-        os.killpg(asleep.pid, signal.SIGCONT)
-    _, stderr = asleep.communicate()
+        stderr = wake(asleep)
     assert asleep.returncode == 1, stderr
     assert "tag-write: error: " in stderr
     assert journal.tag_tables() == before

@@ -17,7 +17,7 @@ from tidemark.settings import Settings
 from tidemark.spark import gateway
 from tidemark.write_times import WriteTimes
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _FORMAT = "org.apache.spark.sql.cassandra"
 _BATCH_BYTES = "spark.cassandra.output.batch.size.bytes"
 _BATCHES = "spark.cassandra.output.batch.grouping.buffer.size"
@@ -149,7 +149,7 @@ def read_partitions(
     return joined
 
 
-def _known(spark: SparkSession, use: Callable[[], T]) -> T:
+def _known(spark: SparkSession, use: Callable[[], _T]) -> _T:
     """Use a table, which the connector's session would know up to a second after its creation."""
     try:
         return use()
