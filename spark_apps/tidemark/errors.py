@@ -32,6 +32,7 @@ from pathlib import PurePath
 
 _OUTAGES = (
     "AllNodesFailedException",
+    "Cassandra timeout during",
     "ClosedConnectionException",
     "Control channel not available",
     "DriverTimeoutException",
@@ -39,11 +40,16 @@ _OUTAGES = (
     "HeartbeatException",
     "NoNodeAvailableException",
     "NodeUnavailableException",
+    "Not enough replicas available",
+    "Query timed out after",
     "ReadTimeoutException",
     "UnavailableException",
     "WriteTimeoutException",
+    "node(s) tried for the query failed",
 )
 """Parts of the texts of the Java driver's errors when Cassandra does not answer."""
+_WRITE = re.compile(r"Failed to write statements to (\S+)\. The\s+latest exception was\s+(.+)")
+"""Of the text of the connector's error: the table, and what the driver said of the last row."""
 _NO_CONTEXT = "Cannot initialize SSL Context"
 _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data centers: (.*)")
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
@@ -169,6 +175,8 @@ def _cause(error: BaseException) -> str:
     # A JVM that has ended cannot be asked for the cause; then the error's type must do.
     with suppress(Exception):
         text = [f"{type(error).__name__}: {error}", *_causes(error)][-1]
+        if write := _WRITE.search(text):
+            return f"rows of {write[1]} cannot be written: {write[2]}"
         return _python_cause(text) or text.splitlines()[0]
     return type(error).__name__
 

@@ -44,6 +44,42 @@ def test_spark_job_that_cassandra_failed_says_so(text: str) -> None:
     )
 
 
+def unwritten(latest: str) -> FailedJob:
+    """Return the connector's error about rows that executors could not write."""
+    text = (
+        "java.io.IOException: Failed to write statements to shop.latest. The\n"
+        f"latest exception was\n  {latest}\n\n"
+        "Please check the executor logs for more exceptions and information\n"
+    )
+    return FailedJob(JavaError("org.apache.spark.SparkException: Job aborted", JavaError(text)))
+
+
+@pytest.mark.parametrize(
+    "latest",
+    [
+        "Cassandra timeout during SIMPLE write query at consistency QUORUM (2 replica were required"
+        " but only 1 acknowledged the write)",
+        "Not enough replicas available for query at consistency QUORUM (2 required but only 1"
+        " alive)",
+        "All 1 node(s) tried for the query failed (showing first 1 nodes): Node(...)",
+        "Query timed out after PT2M",
+    ],
+)
+def test_rows_that_cassandra_does_not_take_are_told_with_the_last_of_the_reasons(
+    latest: str,
+) -> None:
+    assert str(outage_of(unwritten(latest))) == (
+        f"Cassandra failed a Spark job: rows of shop.latest cannot be written: {latest};"
+        " check that its servers are up, and run again"
+    )
+
+
+def test_rows_that_are_refused_while_cassandra_is_up() -> None:
+    error = unwritten("unconfigured table latest")
+    assert outage_of(error) is None
+    assert root_cause(error) == "rows of shop.latest cannot be written: unconfigured table latest"
+
+
 @pytest.mark.parametrize(
     "text",
     [

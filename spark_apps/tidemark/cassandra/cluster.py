@@ -22,6 +22,16 @@ EVERYWHERE = "everywhere"
 """The profile of locks: at QUORUM and SERIAL, of all data centres, whatever levels are set."""
 
 
+class _AskedAgain(RetryPolicy):  # type: ignore[misc]
+    """A retry policy that asks the next node once when a read times out, since reading is harmless.
+
+    Until a node that has gone is known to be gone, others wait for it in vain.
+    """
+
+    def on_read_timeout(self, *args: object, retry_num: int, **kwargs: object) -> tuple[int, None]:
+        return (self.RETHROW if retry_num else self.RETRY_NEXT_HOST), None
+
+
 class _NotResent(RetryPolicy):  # type: ignore[misc]
     """A retry policy that does not resend a request after an error, since it may have run."""
 
@@ -63,9 +73,9 @@ def cluster(settings: Settings, write_times: WriteTimes) -> Cluster:
             else None
         ),
         execution_profiles={
-            EXEC_PROFILE_DEFAULT: profile(level, RetryPolicy()),
+            EXEC_PROFILE_DEFAULT: profile(level, _AskedAgain()),
             ONCE: profile(level, _NotResent(), serial_level),
-            EVERYWHERE: profile(ConsistencyLevel.QUORUM, RetryPolicy()),
+            EVERYWHERE: profile(ConsistencyLevel.QUORUM, _AskedAgain()),
         },
         timestamp_generator=write_times,
         connect_timeout=settings.cassandra_timeout,
