@@ -6,10 +6,11 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
-from embedded.cassandra.server import Cassandra, Endpoint
+from embedded.cassandra.server import PORTS, Cassandra, Endpoint
 from embedded.errors import EmbeddedError
 from embedded.machine import ports, processes
 
@@ -27,12 +28,20 @@ class Ring:
     Args:
         home: a directory for each node.
         data_centers: the data centre of each node, by its name; the first node is the others' seed.
+        behind: the addresses of nodes that the others do not reach directly; somebody listens there
+            on the port `storage_port`, and passes on what comes.
     """
 
-    def __init__(self, home: Path, data_centers: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        data_centers: Mapping[str, str],
+        behind: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """Store the arguments; nothing is started or written yet."""
         self._home = home
         self._data_centers = dict(data_centers)
+        self._behind = behind
         self._nodes: dict[str, Cassandra] = {}
 
     def start(self) -> dict[str, Endpoint]:
@@ -69,6 +78,11 @@ class Ring:
             raise EmbeddedError(f"the node {name} does not run", str(self._home), "start it")
         return found
 
+    def storage_port(self, name: str) -> int:
+        """Return the port on which a node listens, or will listen, to the others."""
+        chosen = ports.choose(self._home / name / "ports.json", PORTS, {})
+        return chosen["storage"]
+
     def replication(self) -> dict[str, str]:
         """Return the replication by which each node has all of the data."""
         counts = Counter(self._data_centers.values())
@@ -89,6 +103,8 @@ class Ring:
             "auth_write_consistency_level": "ONE",
             "initial_token": str(place),
         }
+        if name in self._behind:
+            options["broadcast_address"] = self._behind[name]
         if place:
             first = self._home / next(iter(self._data_centers))
             shutil.copy(first / _PASSWORD, home / _PASSWORD)

@@ -14,6 +14,8 @@ from embedded.machine.readiness import Readiness
 from embedded.progress import Progress
 
 PORT_VARIABLE = "TIDEMARK_CASSANDRA_PORT"
+PORTS = ("native", "storage")
+"""Those for clients, and for the other nodes."""
 
 _NAME = "cassandra"
 
@@ -81,7 +83,7 @@ class Cassandra:
             state_dir.require_space(self._home, self._min_free_bytes)
             chosen = ports.choose(
                 self._ports_file,
-                ("native", "storage"),
+                PORTS,
                 {"native": self._port} if self._port else {},
             )
             command = node.prepare(self._home, chosen, self._options, self._flags)

@@ -1,9 +1,11 @@
-"""Three nodes in two data centres: one of them dies, hangs and comes back while runs write."""
+"""Three nodes in two data centres: one dies, hangs, is cut off and comes back while runs write."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -18,7 +20,8 @@ from tests.faults.seams import Seam
 from tests.integration.flights import CHAIN, OFFSET_COLUMNS
 from tests.integration.pool import unique_names
 from tests.integration.projections import Projections
-from tests.integration.support import ROOT, Journal, control_of
+from tests.integration.proxies import Gate
+from tests.integration.support import ROOT, Journal, control_of, wait_until
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
@@ -49,36 +52,61 @@ CASES = sampled(
 Tables = dict[str, list[str]]
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The ring, where its nodes listen, and what stands between the third one and the others."""
+
+    ring: Ring
+    endpoints: dict[str, Endpoint]
+    gate: Gate
+
+
 @pytest.fixture(scope="module")
-def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ring, dict[str, Endpoint]]]:
-    """Yield three nodes, each with all of the data, and where they listen."""
-    nodes = Ring(tmp_path_factory.mktemp("ring"), NODES)
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """Yield three nodes, each with all of the data and of the users."""
+    ring = Ring(tmp_path_factory.mktemp("ring"), NODES, behind={"three": "127.0.0.3"})
+    port = ring.storage_port("three")
+    gate = Gate(("127.0.0.3", port), ("127.0.0.1", port))
+    gate.open()
     try:
-        yield nodes, nodes.start()
+        endpoints = ring.start()
+        replicas = ", ".join(f"'{name}': '{value}'" for name, value in ring.replication().items())
+        with control_of(endpoints["one"], cassandra_consistency="ALL") as control:
+            control.execute_ddl(f"ALTER KEYSPACE system_auth WITH replication = {{{replicas}}}")
+            # Reading all replicas completes them.
+            for name in ("roles", "role_members", "role_permissions"):
+                control.execute(f"SELECT * FROM system_auth.{name}")
+        yield Nodes(ring, endpoints, gate)
     finally:
-        nodes.stop()
+        ring.stop()
+        gate.close()
 
 
 @pytest.fixture(scope="module")
-def session(ring: tuple[Ring, dict[str, Endpoint]]) -> Iterator[Control]:
+def session(nodes: Nodes) -> Iterator[Control]:
     """Yield a session on the first node, which no test ends."""
-    with control_of(ring[1]["one"]) as session:
+    with control_of(nodes.endpoints["one"]) as session:
         yield session
+
+
+def in_dc(data_center: str, nodes: Nodes) -> dict[str, str]:
+    """Return the settings of runs that talk to the nodes of one data centre."""
+    hosts = [nodes.endpoints[name] for name, place in NODES.items() if place == data_center]
+    return {
+        "CASSANDRA_HOSTS": ",".join(f"{host.host}:{host.port}" for host in hosts),
+        "CASSANDRA_LOCAL_DC": data_center,
+    }
 
 
 @pytest.fixture(scope="module")
 def make_projections(
-    ring: tuple[Ring, dict[str, Endpoint]],
+    nodes: Nodes,
     session: Control,
     spark_environment: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Projections]:
     """Return a maker of journals with the same events and projections."""
-    nodes, endpoints = ring
-    first = endpoints["one"]
-    # Of one data centre: contact points in several need TIDEMARK_CASSANDRA_LOCAL_DC.
-    hosts = ",".join(f"{endpoints[name].host}:{endpoints[name].port}" for name in ("one", "two"))
-    replication = nodes.replication()
+    replication = nodes.ring.replication()
 
     def make(name: str) -> Projections:
         keyspace, own = unique_names()
@@ -87,10 +115,10 @@ def make_projections(
         directory = tmp_path_factory.mktemp(name) / "projections"
         journal = Journal.over(
             session,
-            {**spark_environment, **first.environment()},
+            {**spark_environment, **nodes.endpoints["one"].environment()},
             keyspace,
             own,
-            CASSANDRA_HOSTS=hosts,
+            **in_dc("dc1", nodes),
             REPLICATION=json.dumps(replication),
             SPARK_MASTER="local[2]",
             SPARK_DRIVER_MEMORY="1g",
@@ -137,26 +165,25 @@ def alone(journal: Journal, application: str) -> None:
 
 @pytest.mark.parametrize(("application", "seam"), CASES)
 def test_a_node_that_dies_and_comes_back_changes_no_row(
-    ring: tuple[Ring, dict[str, Endpoint]],
+    nodes: Nodes,
     make_projections: Callable[[str], Projections],
     undisturbed: Tables,
     application: str,
     seam: Seam,
 ) -> None:
-    nodes, _ = ring
     journal = make_projections("disturbed").journal
     place = CHAIN.index(application)
     for name in CHAIN[:place]:
         alone(journal, name)
-    victim = nodes.process("three")
+    victim = nodes.ring.process("three")
     try:
         process = start_until(journal, seam, application, *WINDOW, ends=victim.pid)
         _, stderr = process.communicate()
         assert process.returncode == 0, stderr
         with pytest.raises(EmbeddedError, match="three does not run"):
-            nodes.process("three")
+            nodes.ring.process("three")
     finally:
-        nodes.back("three")
+        nodes.ring.back("three")
     # What it has missed comes late, by hints and by reading.
     for name in CHAIN[place + 1 :]:
         alone(journal, name)
@@ -164,14 +191,13 @@ def test_a_node_that_dies_and_comes_back_changes_no_row(
 
 
 def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
-    ring: tuple[Ring, dict[str, Endpoint]],
+    nodes: Nodes,
     make_projections: Callable[[str], Projections],
     undisturbed: Tables,
 ) -> None:
     """Its ports are open and nobody answers, as on a machine that swaps."""
-    nodes, _ = ring
     journal = make_projections("disturbed").journal
-    hung = nodes.process("two")
+    hung = nodes.ring.process("two")
     process = journal.start(ROOT / "spark_apps" / "tag_write.py", *WINDOW)
     hung.suspend()
     try:
@@ -185,14 +211,13 @@ def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
 
 
 def test_a_run_that_loses_the_majority_of_the_nodes_ends_with_one_line_and_can_be_repeated(
-    ring: tuple[Ring, dict[str, Endpoint]],
+    nodes: Nodes,
     make_projections: Callable[[str], Projections],
     undisturbed: Tables,
 ) -> None:
-    nodes, _ = ring
     journal = make_projections("disturbed").journal
     process = suspend_before(journal, Seam.PROGRESS_WRITTEN, "tag_write", *WINDOW)
-    away = [nodes.process(name) for name in ("two", "three")]
+    away = [nodes.ring.process(name) for name in ("two", "three")]
     for node in away:
         node.suspend()
     try:
@@ -207,6 +232,57 @@ def test_a_run_that_loses_the_majority_of_the_nodes_ends_with_one_line_and_can_b
     for name in CHAIN:
         alone(journal, name)
     assert state(journal) == undisturbed
+
+
+def test_of_two_sides_with_a_lock_each_the_one_with_the_majority_goes_on_and_takes_the_others_work(
+    nodes: Nodes, make_projections: Callable[[str], Projections], undisturbed: Tables
+) -> None:
+    journal = make_projections("disturbed").journal
+    alone(journal, "tag_write")
+    alone(journal, "validate")
+
+    def project(name: str, data_center: str) -> subprocess.Popen[str]:
+        # Each begins while the other's lock is not renewed.
+        settings = in_dc(data_center, nodes) | {"LOCK_TTL": "90"}
+        arguments = ("--projection", name, *WINDOW)
+        return suspend_before(journal, Seam.OFFSETS_WRITTEN, "project", *arguments, **settings)
+
+    many, few = project("totals", "dc1"), project("latest", "dc2")
+    nodes.gate.close()
+    try:
+        stderr = wake(many)
+        assert many.returncode == 0, stderr
+        stderr = wake(few)
+        assert few.returncode == 1, stderr
+        [line] = [line for line in stderr.splitlines() if ": error: " in line]
+        assert "Cassandra" in line
+        wait_for_locks(journal)
+        taken = journal.run_alone("project", "--projection", "latest", *WINDOW)
+        assert taken.status == 0, taken.stderr
+    finally:
+        nodes.gate.open()
+    alone(journal, "project")
+    assert state(journal) == undisturbed
+
+
+def test_writes_that_reach_a_node_late_by_hints_change_no_row_that_was_rebuilt_meanwhile(
+    nodes: Nodes, make_projections: Callable[[str], Projections], undisturbed: Tables
+) -> None:
+    journal = make_projections("disturbed").journal
+    nodes.gate.close()
+    try:
+        alone(journal, "tag_write")
+    finally:
+        nodes.gate.open()
+    rebuilt = journal.run_alone("reconcile", "rebuild", "--all", "--apply")
+    assert rebuilt.status == 0, rebuilt.stderr
+    alone(journal, "validate")
+    alone(journal, "project")
+    assert state(journal) == undisturbed
+    three = {"cassandra_consistency": "LOCAL_ONE", "cassandra_local_dc": "dc2"}
+    with control_of(nodes.endpoints["three"], **three) as its_own:
+        replica = replace(journal, control=its_own)
+        wait_until("the third node to have all", lambda: state(replica) == undisturbed)
 
 
 def test_a_column_that_is_added_in_the_middle_of_a_run_changes_no_row(

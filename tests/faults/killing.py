@@ -107,4 +107,6 @@ def expire_locks(journal: Journal) -> None:
 
 def wait_for_locks(journal: Journal) -> None:
     """Wait until the locks of a dead run have expired."""
-    wait_until("the dead run's locks to expire", lambda: not journal.own_rows("lock"))
+    wait_until(
+        "the dead run's locks to expire", lambda: not journal.own_rows("lock"), deadline_s=120
+    )

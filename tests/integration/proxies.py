@@ -1,4 +1,4 @@
-"""Servers in front of Cassandra: one that speaks TLS with any certificate, and one far away."""
+"""Servers in front of Cassandra: with any certificate, far away, and one that can be closed."""
 
 from __future__ import annotations
 
@@ -32,6 +32,36 @@ def far_from(target: Address, round_trip: float) -> Iterator[Address]:
     """Yield the address of a server that passes all on, so many seconds later both ways taken."""
     with _in_front_of(target, nullcontext, round_trip / 2) as address:
         yield address
+
+
+class Gate:
+    """A server that passes all on to another one until it is closed; it may be opened again."""
+
+    def __init__(self, address: Address, target: Address) -> None:
+        """Store the addresses; nobody listens yet."""
+        self._address, self._target = address, target
+        self._passing: set[socket.socket] = set()
+
+    def open(self) -> None:
+        """Listen."""
+        self._server = socket.create_server(self._address)
+        arguments = (self._server, self._target, self._passed, 0.0)
+        Thread(target=_serve, args=arguments, daemon=True).start()
+
+    def close(self) -> None:
+        """End all connections; further ones are refused."""
+        for connection in [self._server, *self._passing]:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    @contextmanager
+    def _passed(self, client: socket.socket) -> Iterator[socket.socket]:
+        self._passing.add(client)
+        try:
+            yield client
+        finally:
+            self._passing.remove(client)
 
 
 @contextmanager

@@ -39,14 +39,17 @@ POLL_S = 0.2
 KEYSPACE_VARIABLES = ("TIDEMARK_JOURNAL_KEYSPACE", "TIDEMARK_KEYSPACE")
 
 
-def control_of(endpoint: Endpoint) -> Control:
-    """Return a session to a server; its user closes it."""
+def control_of(endpoint: Endpoint, **unchecked: str) -> Control:
+    """Return a session to a server; its user closes it.
+
+    `unchecked` are settings that an application would perhaps refuse.
+    """
     settings = Settings(
         cassandra_hosts=f"{endpoint.host}:{endpoint.port}",
         cassandra_username=endpoint.username,
         cassandra_password=endpoint.password,
     )
-    return Control(settings)
+    return Control(settings.model_copy(update=unchecked))
 
 
 @dataclass
