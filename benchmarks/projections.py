@@ -83,7 +83,7 @@ def main() -> None:
 def _compare(bench: Bench, events: int, table: Table) -> None:
     """Run Pekko's reader and projections, then Tidemark's on one core and on two; check results."""
     total = IDS * events
-    _make(bench, events, ["red"])
+    make(bench, events, ["red"])
     table.add_row("Pekko currentEventsByTag", *_figures(total, _read_by_pekko(bench, total), None))
     floor = _read_by_spark(bench, total)
     table.add_row("plain Spark, into nothing", *_figures(total, floor.wall_s, floor))
@@ -93,11 +93,12 @@ def _compare(bench: Bench, events: int, table: Table) -> None:
 def _compare_shards(bench: Bench, events: int, table: Table) -> None:
     """Run one of Pekko's projections for each tag in one JVM, then Tidemark's of all tags."""
     tags = [f"shard-{number}" for number in range(SHARDS)]
-    _make(bench, events, tags, shards=SHARDS)
+    make(bench, events, tags, shards=SHARDS)
     _compare_projections(bench, IDS * events, tags, f", {SHARDS} tags", table)
 
 
-def _make(bench: Bench, events: int, tags: Sequence[str], shards: int = 0) -> None:
+def make(bench: Bench, events: int, tags: Sequence[str], shards: int = 0) -> None:
+    """Write a journal with tag views, validate it, and define the projection `sizes` over it."""
     bench.create()
     _define(bench, tags)
     bench.fill(1, events, BUCKETS, shards=shards)
