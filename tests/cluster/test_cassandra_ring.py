@@ -24,6 +24,7 @@ from tests.integration.proxies import Gate
 from tests.integration.support import ROOT, Journal, control_of, wait_until
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import SCHEMA_DIR, create_keyspace, create_tables
+from tidemark.errors import InvalidInput
 from tidemark.ledger.pieces import Piece, Pieces, Reason, State
 from tidemark.partitioning.keys import BucketSize
 
@@ -70,16 +71,29 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     gate.open()
     try:
         endpoints = ring.start()
-        replicas = ", ".join(f"'{name}': '{value}'" for name, value in ring.replication().items())
-        with control_of(endpoints["one"], cassandra_consistency="ALL") as control:
-            control.execute_ddl(f"ALTER KEYSPACE system_auth WITH replication = {{{replicas}}}")
-            # Reading all replicas completes them.
-            for name in ("roles", "role_members", "role_permissions"):
-                control.execute(f"SELECT * FROM system_auth.{name}")
+        let_all_know_the_users(endpoints["one"], ring.replication())
         yield Nodes(ring, endpoints, gate)
     finally:
         ring.stop()
         gate.close()
+
+
+def let_all_know_the_users(first: Endpoint, replication: Mapping[str, str]) -> None:
+    """Give every node a replica of system_auth; reading all of them completes them."""
+    replicas = ", ".join(f"'{name}': '{value}'" for name, value in replication.items())
+    with control_of(first, cassandra_consistency="ALL") as control:
+        control.execute_ddl(f"ALTER KEYSPACE system_auth WITH replication = {{{replicas}}}")
+
+        def are_complete() -> bool:
+            try:
+                for name in ("roles", "role_members", "role_permissions"):
+                    control.execute(f"SELECT * FROM system_auth.{name}")
+            except InvalidInput:
+                # Asked of a replica that has nothing yet, a node says that this user may not read.
+                return False
+            return True
+
+        wait_until("the users to be known to all nodes", are_complete)
 
 
 @pytest.fixture(scope="module")
