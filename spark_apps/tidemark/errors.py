@@ -55,6 +55,8 @@ _SEVERAL_DATA_CENTERS = re.compile(r"Contact points contain multiple data center
 _HANDSHAKE = re.compile(r"endPoint=([^,]+),.*?SSLHandshakeException: (.*?)\.?\)+\]")
 """Of the text of the Java driver's error: the node, and why its certificate is refused."""
 _KEPT_ROWS = re.compile(r"Checkpoint block \S+ not found!")
+_STOPPED = "cancelled as part of cancellation of all jobs"
+"""Of Spark's text; nobody but `RunContext.stop_jobs` cancels all jobs."""
 _REASON_LENGTH = 2000
 
 
@@ -139,13 +141,10 @@ def root_cause(error: BaseException) -> str:
 
 
 def outage_of(error: BaseException) -> TidemarkError | None:
-    """Return the error of a Spark job as a foreseen one if Cassandra or an executor failed it."""
+    """Return the error of a Spark job as a foreseen one: a lost lock, executor or Cassandra."""
     cause = _cause(error)
-    if any(_KEPT_ROWS.search(text) for text in [cause, *_causes(error)]):
-        return ExecutorLost(
-            "an executor of Spark has ended, and with it rows that must not be read twice",
-            do="nothing is half-done; run again",
-        )
+    if ended := _ended([cause, *_causes(error)]):
+        return ended
     if any(_NO_CONTEXT in text for text in _causes(error)):
         return CassandraUnavailable(
             f"a machine of Spark cannot use the stores of TLS: {cause}",
@@ -169,6 +168,21 @@ def outage_of(error: BaseException) -> TidemarkError | None:
         return None
     remedy = "check that its servers are up, and run again"
     return CassandraUnavailable(f"Cassandra failed a Spark job: {cause}", do=remedy)
+
+
+def _ended(causes: list[str]) -> TidemarkError | None:
+    """Return the error of a job that was ended on purpose, or with rows that nobody has now."""
+    if any(_KEPT_ROWS.search(text) for text in causes):
+        return ExecutorLost(
+            "an executor of Spark has ended, and with it rows that must not be read twice",
+            do="nothing is half-done; run again",
+        )
+    if any(_STOPPED in text for text in causes):
+        return LockLost(
+            "a lock was lost, and the jobs of Spark were stopped for it",
+            do="nothing more was written; run again",
+        )
+    return None
 
 
 def _cause(error: BaseException) -> str:

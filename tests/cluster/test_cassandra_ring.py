@@ -241,7 +241,8 @@ def test_a_run_that_loses_the_majority_of_the_nodes_ends_with_one_line_and_can_b
             node.resume()
     assert process.returncode == 1, stderr
     [line] = [line for line in stderr.splitlines() if ": error: " in line]
-    assert "Cassandra" in line
+    # Whichever fails first: a write, or the renewal of the lock.
+    assert "Cassandra" in line or "a lock was lost" in line, line
     wait_for_locks(journal)
     for name in CHAIN:
         alone(journal, name)
@@ -269,7 +270,7 @@ def test_of_two_sides_with_a_lock_each_the_one_with_the_majority_goes_on_and_tak
         stderr = wake(few)
         assert few.returncode == 1, stderr
         [line] = [line for line in stderr.splitlines() if ": error: " in line]
-        assert "Cassandra" in line
+        assert "Cassandra" in line or "a lock was lost" in line, line
         wait_for_locks(journal)
         taken = journal.run_alone("project", "--projection", "latest", *WINDOW)
         assert taken.status == 0, taken.stderr
@@ -279,7 +280,7 @@ def test_of_two_sides_with_a_lock_each_the_one_with_the_majority_goes_on_and_tak
     assert state(journal) == undisturbed
 
 
-def test_writes_that_reach_a_node_late_by_hints_change_no_row_that_was_rebuilt_meanwhile(
+def test_writes_that_reach_a_node_late_change_no_row_that_was_rebuilt_meanwhile(
     nodes: Nodes, make_projections: Callable[[str], Projections], undisturbed: Tables
 ) -> None:
     journal = make_projections("disturbed").journal

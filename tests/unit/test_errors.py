@@ -94,6 +94,15 @@ def test_spark_job_that_something_else_failed_has_its_own_cause(text: str) -> No
     assert outage_of(error) is None
 
 
+def test_spark_job_that_was_stopped_because_a_lock_was_lost() -> None:
+    text = "Job 24 cancelled as part of cancellation of all jobs"
+    error = FailedJob(JavaError(f"org.apache.spark.SparkException: {text}"))
+    assert root_cause(error) == (
+        "a lock was lost, and the jobs of Spark were stopped for it;"
+        " nothing more was written; run again"
+    )
+
+
 def test_certificate_that_the_connector_refuses_is_told_with_its_node() -> None:
     text = (
         "com.datastax.oss.driver.api.core.AllNodesFailedException: Could not reach any contact"
