@@ -14,7 +14,7 @@ from rich.table import Table
 
 from benchmarks.journals import HISTORY, HOME, IDS, Bench, fresh_server, table_of, window
 from benchmarks.measure import Cost
-from benchmarks.projections import DEFINITIONS, SHARDS, make
+from benchmarks.projections import DEFINITIONS, SHARD_TAGS, make
 from embedded.spark.cluster import SparkCluster
 
 
@@ -24,8 +24,7 @@ def main() -> None:
     cluster = SparkCluster(HOME.parent / "spark", cores=1)
     with fresh_server() as (endpoint, server):
         bench = Bench(endpoint, server, "cores")
-        tags = [f"shard-{number}" for number in range(SHARDS)]
-        make(bench, events, tags, shards=SHARDS)
+        make(bench, events, SHARD_TAGS, shards=len(SHARD_TAGS))
         try:
             cluster.start()
             table = _compare(bench, cluster.url, IDS * events)
@@ -37,13 +36,17 @@ def main() -> None:
 def _compare(bench: Bench, master: str, rows: int) -> Table:
     """Run each application with one core of the cluster and with two."""
     commands = {
-        "rebuild of all tag views": ("reconcile.py", "rebuild", "--all", "--apply"),
-        "project": ("project.py", *window(*HISTORY), "--force"),
+        ("rebuild of all tag views", "tag_rows_written"): (
+            "reconcile.py",
+            "rebuild",
+            "--all",
+            "--apply",
+        ),
+        ("project", "events_read"): ("project.py", *window(*HISTORY), "--force"),
     }
-    counted = {"rebuild of all tag views": "tag_rows_written", "project": "events_read"}
     columns = ("s", "rows/s", "Cassandra CPU s", "ratio")
     table = table_of(f"{rows:,} tag rows, a cluster of Spark", *columns)
-    for what, (script, *options) in commands.items():
+    for (what, counted), (script, *options) in commands.items():
         first: Cost | None = None
         for cores in (1, 2):
             cost = bench.run(
@@ -53,7 +56,7 @@ def _compare(bench: Bench, master: str, rows: int) -> Table:
                 TIDEMARK_SPARK_MASTER=master,
                 TIDEMARK_PROJECTIONS_DIR=str(DEFINITIONS),
             )
-            if cost.report["counts"][counted[what]] != rows:
+            if cost.report["counts"][counted] != rows:
                 raise RuntimeError(f"{what} counted {cost.report['counts']} instead of {rows}")
             first = first or cost
             speed = (f"{cost.wall_s:.1f}", f"{cost.per_second(rows):,.0f}")

@@ -52,7 +52,7 @@ SELECT time_bucket, persistence_id, count(*) AS events, sum(length(body)) AS byt
 FROM events
 GROUP BY time_bucket, persistence_id
 """
-SHARDS = 8
+SHARD_TAGS = [f"shard-{number}" for number in range(8)]
 SIZES_TABLE = """\
 CREATE TABLE {keyspace}.sizes (time_bucket bigint, persistence_id text, events bigint, bytes bigint,
     PRIMARY KEY ((time_bucket), persistence_id))"""
@@ -92,9 +92,8 @@ def _compare(bench: Bench, events: int, table: Table) -> None:
 
 def _compare_shards(bench: Bench, events: int, table: Table) -> None:
     """Run one of Pekko's projections for each tag in one JVM, then Tidemark's of all tags."""
-    tags = [f"shard-{number}" for number in range(SHARDS)]
-    make(bench, events, tags, shards=SHARDS)
-    _compare_projections(bench, IDS * events, tags, f", {SHARDS} tags", table)
+    make(bench, events, SHARD_TAGS, shards=len(SHARD_TAGS))
+    _compare_projections(bench, IDS * events, SHARD_TAGS, f", {len(SHARD_TAGS)} tags", table)
 
 
 def make(bench: Bench, events: int, tags: Sequence[str], shards: int = 0) -> None:

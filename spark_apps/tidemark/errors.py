@@ -143,9 +143,10 @@ def root_cause(error: BaseException) -> str:
 def outage_of(error: BaseException) -> TidemarkError | None:
     """Return the error of a Spark job as a foreseen one: a lost lock, executor or Cassandra."""
     cause = _cause(error)
-    if ended := _ended([cause, *_causes(error)]):
+    causes = _causes(error)
+    if ended := _ended([cause, *causes]):
         return ended
-    if any(_NO_CONTEXT in text for text in _causes(error)):
+    if any(_NO_CONTEXT in text for text in causes):
         return CassandraUnavailable(
             f"a machine of Spark cannot use the stores of TLS: {cause}",
             do="put TIDEMARK_CASSANDRA_SSL_TRUSTSTORE and TIDEMARK_CASSANDRA_SSL_KEYSTORE at the"
