@@ -6,19 +6,21 @@ applications on its paths: what its executors have is what the driver sends them
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import httpx
 import psutil
 import pyspark
 
+from embedded.errors import EmbeddedError
 from embedded.machine import ports, processes, state_dir
 from embedded.machine.java import java_home
 from embedded.machine.readiness import Readiness
 from embedded.progress import Progress
 
 _MASTER = "master"
-_WORKERS = {"worker-1": "127.0.0.2", "worker-2": "127.0.0.3"}
+WORKERS = {"worker-1": "127.0.0.2", "worker-2": "127.0.0.3"}
 """The address of each."""
 _MEMORY = "2g"
 """What each worker gives to executors."""
@@ -54,7 +56,7 @@ class SparkCluster:
                 if not processes.running(_MASTER, self._run):
                     self._start_master()
                 self._readiness(_MASTER, "Spark's master", 0).wait(progress)
-                for number, name in enumerate(_WORKERS, 1):
+                for number, name in enumerate(WORKERS, 1):
                     self._start_worker(name)
                     self._readiness(name, f"Spark's {name}", number).wait(progress)
             except BaseException:
@@ -71,7 +73,7 @@ class SparkCluster:
     def _start_worker(self, name: str) -> None:
         if processes.running(name, self._run):
             return
-        host = _WORKERS[name]
+        host = WORKERS[name]
         options = ("--host", host, "--cores", str(self._cores), "--memory", _MEMORY)
         self._launch(
             name,
@@ -90,13 +92,26 @@ class SparkCluster:
         """Return whether a worker runs executors at this moment."""
         return bool(self._executors(name))
 
+    def pin(self, name: str, cpu: int) -> None:
+        """Keep a worker and the executors that it starts on one CPU, as on a machine with one.
+
+        Raises:
+            EmbeddedError: the worker does not run.
+        """
+        worker = processes.running(name, self._run)
+        if worker is None:
+            raise EmbeddedError(f"{name} does not run", str(self._home), "start it")
+        # The kernel keeps it for each thread, and new ones have it from the thread that made them.
+        for thread in worker.threads():
+            os.sched_setaffinity(thread.id, {cpu})
+
     def _executors(self, name: str) -> list[psutil.Process]:
         worker = processes.running(name, self._run)
         return [] if worker is None else worker.children()
 
     def stop(self) -> None:
         """End all of them; the workers first."""
-        processes.stop([*_WORKERS, _MASTER], self._run)
+        processes.stop([*WORKERS, _MASTER], self._run)
 
     def _start_master(self) -> None:
         chosen = ports.choose(self._ports_file, ("master", "ui"), {})

@@ -177,6 +177,14 @@ def alone(journal: Journal, application: str) -> None:
     assert result.status == 0, result.stderr
 
 
+def wait_until_the_third_node_has(all_of_it: Tables, journal: Journal, nodes: Nodes) -> None:
+    """Wait until the replica of the third node alone has all rows of the journal."""
+    three = {"cassandra_consistency": "LOCAL_ONE", "cassandra_local_dc": "dc2"}
+    with control_of(nodes.endpoints["three"], **three) as its_own:
+        replica = replace(journal, control=its_own)
+        wait_until("the third node to have all", lambda: state(replica) == all_of_it)
+
+
 @pytest.mark.parametrize(("application", "seam"), CASES)
 def test_a_node_that_dies_and_comes_back_changes_no_row(
     nodes: Nodes,
@@ -294,10 +302,21 @@ def test_writes_that_reach_a_node_late_change_no_row_that_was_rebuilt_meanwhile(
     alone(journal, "validate")
     alone(journal, "project")
     assert state(journal) == undisturbed
-    three = {"cassandra_consistency": "LOCAL_ONE", "cassandra_local_dc": "dc2"}
-    with control_of(nodes.endpoints["three"], **three) as its_own:
-        replica = replace(journal, control=its_own)
-        wait_until("the third node to have all", lambda: state(replica) == undisturbed)
+    wait_until_the_third_node_has(undisturbed, journal, nodes)
+
+
+def test_a_node_that_missed_the_whole_chain_has_all_of_it_by_hints_alone(
+    nodes: Nodes, make_projections: Callable[[str], Projections], undisturbed: Tables
+) -> None:
+    journal = make_projections("disturbed").journal
+    nodes.gate.close()
+    try:
+        for application in CHAIN:
+            alone(journal, application)
+    finally:
+        nodes.gate.open()
+    # Nobody reads or writes any more but the node itself, of its own replica.
+    wait_until_the_third_node_has(undisturbed, journal, nodes)
 
 
 def test_a_column_that_is_added_in_the_middle_of_a_run_changes_no_row(

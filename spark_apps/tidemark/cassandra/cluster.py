@@ -23,13 +23,14 @@ EVERYWHERE = "everywhere"
 
 
 class _AskedAgain(RetryPolicy):  # type: ignore[misc]
-    """A retry policy that asks the next node once when a read times out, since reading is harmless.
+    """A retry policy that asks once more when a read times out, since reading is harmless.
 
-    Until a node that has gone is known to be gone, others wait for it in vain.
+    Until a node that has gone is known to be gone, others wait for it in vain. It asks the same
+    node, which has answered and knows by now which of the others has not.
     """
 
     def on_read_timeout(self, *args: object, retry_num: int, **kwargs: object) -> tuple[int, None]:
-        return (self.RETHROW if retry_num else self.RETRY_NEXT_HOST), None
+        return (self.RETHROW if retry_num else self.RETRY), None
 
 
 class _NotResent(RetryPolicy):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from cassandra import (
     InvalidRequest,
     OperationTimedOut,
     RequestExecutionException,
+    Timeout,
     Unauthorized,
     Unavailable,
     UnresolvableContactPoints,
@@ -24,6 +25,7 @@ from tidemark.cassandra import tls
 from tidemark.errors import CassandraUnavailable, InvalidInput, StatementRefused, TidemarkError
 from tidemark.settings import Settings
 
+_LATE = "Cassandra did not answer in time"
 _UNREADABLE_USERS = "Unable to perform authentication"
 
 
@@ -62,8 +64,10 @@ class Failures:
         except (Unauthorized, AuthenticationFailed) as error:
             raise self._refused(error) from error
         except OperationTimedOut as error:
+            raise CassandraUnavailable(_LATE, where=self.hosts, do="try again") from error
+        except Timeout as error:
             raise CassandraUnavailable(
-                "Cassandra did not answer in time", where=self.hosts, do="try again"
+                f"{_LATE}: {error}", where=self.hosts, do="try again"
             ) from error
         except Unavailable as error:
             raise self._too_few_replicas(error) from error
