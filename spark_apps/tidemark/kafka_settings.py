@@ -41,7 +41,7 @@ class KafkaSettings(BaseSettings):
     kafka_security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         "PLAINTEXT", description="Kafka's `security.protocol`."
     )
-    kafka_tls_ca: str = Field(
+    kafka_ssl_ca: str = Field(
         "",
         description="File with the certificates (PEM) against which Kafka's is checked, if the"
         " protocol is one of SSL; empty: those that the machine and its Java trust. Spark's workers"

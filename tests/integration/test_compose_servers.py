@@ -106,7 +106,7 @@ def test_tidemark_reads_kafka_by_tls_and_checks_its_certificate(
     # Spark's consumers are Java's.
     [row] = records(spark, settings, {TopicPartition("by-tls", 0): (0, 1)}).collect()
     assert bytes(row["value"]) == b"value"
-    untrusted = settings.model_copy(update={"kafka_tls_ca": "", "kafka_timeout": 5.0})
+    untrusted = settings.model_copy(update={"kafka_ssl_ca": "", "kafka_timeout": 5.0})
     with pytest.raises(TidemarkError, match="Kafka does not answer"):
         Topics(untrusted).partitions_of("by-tls")
 

@@ -60,10 +60,10 @@ def _connection(settings: Settings) -> dict[str, str]:
         "kafka.bootstrap.servers": settings.kafka_bootstrap_servers,
         "kafka.security.protocol": settings.kafka_security_protocol,
     }
-    if settings.kafka_tls_ca:
+    if settings.kafka_ssl_ca:
         options |= {
             "kafka.ssl.truststore.type": "PEM",
-            "kafka.ssl.truststore.location": settings.kafka_tls_ca,
+            "kafka.ssl.truststore.location": settings.kafka_ssl_ca,
         }
     if settings.kafka_security_protocol.startswith("SASL"):
         login = {

@@ -179,8 +179,8 @@ def client_settings(settings: Settings) -> dict[str, Any]:
         # What it says beside its errors is said by them.
         "log_level": 0,
     }
-    if settings.kafka_tls_ca:
-        client["ssl.ca.location"] = settings.kafka_tls_ca
+    if settings.kafka_ssl_ca:
+        client["ssl.ca.location"] = settings.kafka_ssl_ca
     if settings.kafka_security_protocol.startswith("SASL"):
         client |= {
             "sasl.mechanism": settings.kafka_sasl_mechanism,
