@@ -165,10 +165,11 @@ class Control:
             node = min(nodes, key=lambda host: str(host.endpoint), default=None)
             future = self._session.execute_async(SimpleStatement(cql), host=node)
             future.result()
-            # The driver waits for the nodes only where a statement changed something, and one that
-            # it had to send twice has met its own change.
-            with suppress(ConnectionException):
-                self._cluster.control_connection.wait_for_schema_agreement(future._connection)
+            # The driver waits for the nodes only where a statement changed something, and clears
+            # this mark before. One that it had to send twice has met its own change.
+            if future.is_schema_agreed:
+                with suppress(ConnectionException):
+                    self._cluster.control_connection.wait_for_schema_agreement(future._connection)
 
     def applied(self, cql: str, values: Sequence[object]) -> tuple[bool, Row]:
         """Run one lightweight transaction; return whether it was applied, and the row it met."""
