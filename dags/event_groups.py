@@ -1,8 +1,9 @@
 """Executes the event groups of a stream that have not ended, in their order.
 
-Only by hand: with the form, REST or the command line. Groups are submitted with the DAG
-`submit_event_groups`, or with `run_event_groups.py submit`. A run fails if a group was rolled back,
-or is held behind one that could not be; the others are executed nevertheless.
+Starts by hand with the form, REST or the command line; and every few minutes, if
+TIDEMARK_EVENT_GROUPS_MINUTES says so. Groups are submitted with the DAG `submit_event_groups`, or
+with `run_event_groups.py submit`. A run fails if a group was rolled back, or is held behind one
+that could not be; the others are executed nevertheless.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from tidemark_airflow.alerts import defaults
 from tidemark_airflow.environment.connections import airflow_environment, kafka_environment
 from tidemark_airflow.form import dry_run_param, text_param
 from tidemark_airflow.operators import TidemarkOperator
+from tidemark_airflow.timetables import every_few_minutes
 
 with DAG(
     dag_id="event_groups",
     description="Execute event groups as a whole, or roll them back",
-    schedule=None,
+    schedule=every_few_minutes("TIDEMARK_EVENT_GROUPS_MINUTES", 0),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,
@@ -25,7 +27,7 @@ with DAG(
         "stream": text_param("Stream", "Empty: the stream `default`."),
         "dry_run": dry_run_param(False),
     },
-    tags=["tidemark", "by hand"],
+    tags=["tidemark", "event groups"],
     doc_md=__doc__,
     **defaults(),
 ):

@@ -16,7 +16,7 @@ from tidemark_airflow.timetables import every_few_minutes
 with DAG(
     dag_id="replicate",
     description="Replicate kafka-journal's topics into journal, metajournal and pointer2",
-    schedule=every_few_minutes(),
+    schedule=every_few_minutes("TIDEMARK_REPLICATE_MINUTES", 5),
     catchup=False,
     is_paused_upon_creation=True,
     max_active_runs=1,

@@ -28,7 +28,7 @@ with DAG(
         "stream": text_param("Stream", "Empty: the stream `default`."),
         "dry_run": dry_run_param(False),
     },
-    tags=["tidemark", "by hand"],
+    tags=["tidemark", "by hand", "event groups"],
     doc_md=__doc__,
     **defaults(),
 ):

@@ -149,7 +149,9 @@ def backfill(
     """Create a backfill of the buckets from `first` to `last` (both inclusive), one at a time.
 
     On SQLite Airflow answers 503 when another process writes at that moment, to be tried again. If
-    its cleaning up meets that writer, too, a backfill without runs is left, and is in the way.
+    its cleaning up meets that writer, too, a backfill without runs is left, and is in the way. The
+    DAG is paused meanwhile: a run that Airflow takes back must not have begun, since the end of its
+    tasks would count as that of the next one's, which has the same name.
     """
     body = {
         "dag_id": dag_id,
@@ -177,7 +179,11 @@ def backfill(
             raise RuntimeError(f"POST backfills: {answer.status_code} {answer.text}")
         return int(answer.json()["id"])
 
-    return wait_until(f"a backfill of {dag_id} to be accepted", 60, probe)
+    unpause(client, dag_id, paused=True)
+    try:
+        return wait_until(f"a backfill of {dag_id} to be accepted", 60, probe)
+    finally:
+        unpause(client, dag_id)
 
 
 def close_backfill(client: httpx.Client, backfill_id: int) -> None:

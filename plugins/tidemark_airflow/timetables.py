@@ -123,17 +123,17 @@ def started_by(asset: Asset) -> AssetOrTimeSchedule:
     return AssetOrTimeSchedule(timetable=_for_backfills(_cadence()), assets=[asset])
 
 
-def every_few_minutes() -> BaseTimetable | None:
-    """Return the schedule of a DAG that goes on where it was left: TIDEMARK_REPLICATE_MINUTES.
+def every_few_minutes(variable: str, default: int) -> BaseTimetable | None:
+    """Return the schedule of a DAG that goes on where it was left, by a variable's minutes.
 
     With 0 it starts by hand only.
 
     Raises:
         ValueError: that is no number of minutes of an hour; Airflow shows an import error.
     """
-    text = os.environ.get("TIDEMARK_REPLICATE_MINUTES", "5")
+    text = os.environ.get(variable, str(default))
     if not text.isdecimal() or int(text) >= 60:
-        raise ValueError(f"TIDEMARK_REPLICATE_MINUTES is {text!r}; set it to 0 (off) to 59")
+        raise ValueError(f"{variable} is {text!r}; set it to 0 (off) to 59")
     return CronTriggerTimetable(f"*/{text} * * * *", timezone="UTC") if int(text) else None
 
 

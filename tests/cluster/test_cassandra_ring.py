@@ -232,6 +232,23 @@ def test_a_node_that_hangs_for_a_whole_run_changes_no_row(
     assert state(journal) == undisturbed
 
 
+def test_a_chain_over_a_slow_node_changes_no_row(
+    nodes: Nodes, make_projections: Callable[[str], Projections], undisturbed: Tables
+) -> None:
+    """Whatever the node asks the others, their answers take half a second to it."""
+    journal = make_projections("disturbed").journal
+    nodes.gate.close()
+    nodes.gate.open(delay=0.5)
+    try:
+        for application in CHAIN:
+            result = journal.run_alone(application, *WINDOW, **in_dc("dc2", nodes))
+            assert result.status == 0, result.stderr
+    finally:
+        nodes.gate.close()
+        nodes.gate.open()
+    assert state(journal) == undisturbed
+
+
 def test_a_run_that_loses_the_majority_of_the_nodes_ends_with_one_line_and_can_be_repeated(
     nodes: Nodes,
     make_projections: Callable[[str], Projections],

@@ -58,6 +58,8 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "AIRFLOW_HOME": str(tmp_path_factory.mktemp("second_home")),
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "TIDEMARK_REPLICATE_MINUTES": "10",
+        "TIDEMARK_EVENT_GROUPS_MINUTES": "15",
     }
     done = subprocess.run(
         [sys.executable, "-c", _PARSE, str(ROOT / "dags")],
@@ -106,6 +108,13 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
         "event_groups": ([], []),
         "submit_event_groups": ([], []),
     }
+
+
+def test_what_goes_on_where_it_was_left_starts_every_few_minutes(parsed: dict[str, Any]) -> None:
+    timetables = {dag_id: dag["timetable"]["__var"] for dag_id, dag in parsed["dags"].items()}
+    assert timetables["replicate"]["expression"] == "*/10 * * * *"
+    assert timetables["event_groups"]["expression"] == "*/15 * * * *"
+    assert timetables["submit_event_groups"] == {}
 
 
 @pytest.mark.parametrize("dag_id", WINDOWED)

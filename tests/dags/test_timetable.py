@@ -7,6 +7,7 @@ from datetime import timedelta
 import pendulum
 import pytest
 from airflow.sdk import CronTriggerTimetable
+from airflow.sdk.bases.timetable import BaseTimetable
 from airflow.timetables.base import DataInterval, TimeRestriction
 
 from tidemark_airflow import timetables
@@ -94,14 +95,15 @@ def test_an_unknown_bucket_size_is_an_import_error(monkeypatch: pytest.MonkeyPat
         by_date_bucket()
 
 
-def test_replicate_starts_every_few_minutes_or_by_hand_only(
+def test_a_dag_that_goes_on_where_it_was_left_starts_every_few_minutes_or_by_hand_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "15")
-    assert every_few_minutes() == CronTriggerTimetable("*/15 * * * *", timezone="UTC")
-    monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", "0")
-    assert every_few_minutes() is None
+    def schedule(minutes: str) -> BaseTimetable | None:
+        monkeypatch.setenv("TIDEMARK_THIS_MINUTES", minutes)
+        return every_few_minutes("TIDEMARK_THIS_MINUTES", 5)
+
+    assert schedule("15") == CronTriggerTimetable("*/15 * * * *", timezone="UTC")
+    assert schedule("0") is None
     for unusable in ("often", "60", "-1"):
-        monkeypatch.setenv("TIDEMARK_REPLICATE_MINUTES", unusable)
-        with pytest.raises(ValueError, match="set it to 0 \\(off\\) to 59"):
-            every_few_minutes()
+        with pytest.raises(ValueError, match=r"_THIS_MINUTES is .*; set it to 0 \(off\) to 59"):
+            schedule(unusable)

@@ -42,10 +42,10 @@ class Gate:
         self._address, self._target = address, target
         self._passing: set[socket.socket] = set()
 
-    def open(self) -> None:
-        """Listen."""
+    def open(self, delay: float = 0.0) -> None:
+        """Listen; what comes is passed on so many seconds later."""
         self._server = socket.create_server(self._address)
-        arguments = (self._server, self._target, self._passed, 0.0)
+        arguments = (self._server, self._target, self._passed, delay)
         Thread(target=_serve, args=arguments, daemon=True).start()
 
     def close(self) -> None:

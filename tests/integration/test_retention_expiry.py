@@ -23,6 +23,7 @@ from tidemark.partitioning.keys import java_hash
 from tidemark.retention.kafka_journal import store
 from tidemark.retention.kafka_journal.expiry import plan_expiry
 from tidemark.retention.target import TargetPlan
+from tidemark.retention.targets import WITHOUT_PEKKO
 
 NOON = datetime(2024, 3, 10, 12, tzinfo=UTC)
 SIZE = 2
@@ -319,3 +320,30 @@ def test_what_a_killed_run_left_of_a_journal_that_goes_on_is_finished(
     assert rows == [6]
     assert head is not None
     assert (head["segment_size"], head["delete_to"]) == (SIZE, 5)
+
+
+def test_a_purge_of_kafka_journal_and_of_own_tables_needs_no_journal_of_pekkos(
+    topic: Topic, tmp_path: Path
+) -> None:
+    topic.append("old", 1, 3)
+    topic.head("old", 3)
+    topic.pointer()
+    expiry = "kafka-journal-expiry"
+    own = [f"{{name: {one}, target: {one}, keep-days: 9}}" for one in WITHOUT_PEKKO - {expiry}]
+    expired = f"{{name: {expiry}, target: {expiry}}}"
+    file = tmp_path / "retention.yaml"
+    file.write_text(f"policies: [{', '.join([expired, *own])}]")
+    settings = {
+        "RETENTION_FILE": str(file),
+        "PROJECTIONS_DIR": str(topic.directory),
+        "KAFKA_JOURNAL_KEYSPACE": topic.journal.keyspace,
+        "JOURNAL_KEYSPACE": "nobody_made_it",
+    }
+    purged = topic.journal.run("purge", "--apply", **settings)
+    assert purged.status == 0, purged.stderr
+    assert purged.report["counts"]["journals_purged"] == 1
+    assert topic.of("old") == ([], None)
+    file.write_text(f"policies: [{expired}, {{name: tags, target: tag-views}}]")
+    refused = topic.journal.run("purge", **settings)
+    assert refused.status == 3
+    assert "keyspace nobody_made_it does not exist" in refused.stderr

@@ -24,7 +24,7 @@ from tidemark.retention.policies.pieces import PolicyPieces, recorded_failure
 from tidemark.retention.request import PurgeRequest
 from tidemark.retention.tag_views import TagViewOrder
 from tidemark.retention.target import TargetPlan, Tombstones
-from tidemark.retention.targets import Planner, plan_of, planners
+from tidemark.retention.targets import WITHOUT_PEKKO, Planner, plan_of, planners
 
 APPLICATION = applications.PURGE
 _ORDER = (
@@ -128,10 +128,11 @@ def run_purge(run: RunContext, order: PurgeRequest) -> Outcome:
         retention_days=choice.retention_days,
         below_retention=choice.below_retention,
     )
+    has_journal = any(e.policy.target not in WITHOUT_PEKKO for e in values if e.is_chosen)
     if order.window is None:
-        preflight.check_journal(run)
+        preflight.check_journal(run, has_journal=has_journal)
     else:
-        preflight.check(run, order.window)
+        preflight.check(run, order.window, has_journal=has_journal)
     require_sane_clock(run)
     if order.approved is not None:
         _use_moment_of(order.approved, run)

@@ -24,6 +24,13 @@ from tidemark.retention.table_ttl import plan_table_ttl
 from tidemark.retention.tag_views import TagViewOrder, plan_tag_views
 from tidemark.retention.target import TargetPlan
 
+WITHOUT_PEKKO = frozenset(
+    {
+        *("kafka-journal-expiry", "ledger", "runs", "findings", "quarantine"),
+        *("offset-ranges", "event-groups", "quarantined-groups"),
+    }
+)
+"""Targets that can be planned where there is no journal of Pekko's, since they read none."""
 Planner = Callable[[RunContext, Any], TargetPlan]
 """A function that plans a policy of its target, and reads only."""
 
