@@ -179,6 +179,21 @@ def test_where_ends_overlap_only_the_rows_can_say_what_came_last() -> None:
     assert said(standing(5, 9), standing(1, 6)) == (False, True)
 
 
+def test_what_a_second_purge_has_begun_to_delete_does_not_count_as_written_again() -> None:
+    def row(state: State, hours: int) -> PieceRow:
+        ended = T0 + timedelta(hours=hours)
+        return PieceRow(0, state, 1, definition_version="", finished_at=ended, touched_at=ended)
+
+    written = row(State.DONE, 2)
+    for state, is_again in ((State.DONE, True), (State.FAILED, True), (State.RUNNING, False)):
+        # The second attempt keeps the end of the first one until it ends itself.
+        purged = row(state, 1)
+        assert rewritten.is_again(purged, written) == is_again
+        found = rewritten.since(Standing((), [purged], SIZE), Standing((), [written], SIZE))
+        assert (bool(found.again), bool(found.unsure)) == (is_again, False)
+        assert set(rewritten.begun(Standing((), [purged], SIZE))) == {0}
+
+
 @given(rows(), rows(), TAKEN_UP, TAKEN_UP)
 def test_what_was_written_again_is_what_the_rows_say(
     purged: list[PieceRow], written: list[PieceRow], taken_up: set[int], others: set[int]

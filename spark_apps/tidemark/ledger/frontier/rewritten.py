@@ -12,7 +12,9 @@ from tidemark.ledger.piece import PieceRow, State
 from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.window import to_millis
 
-_BEGUN = (State.RUNNING, State.DONE, State.FAILED)
+_ENDED = (State.DONE, State.FAILED)
+"""Of a piece that runs, or whose run died, the end on record is that of an earlier attempt."""
+_BEGUN = (State.RUNNING, *_ENDED)
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def since(purged: Standing, written: Standing) -> Again:
     """Compare when purge and tag-write ended their pieces, as far as the spans say it. No I/O."""
     again: list[Range] = []
     unsure: list[Range] = []
-    deleted = _ended(purged, _BEGUN)
+    deleted = _ended(purged, _ENDED)
     wrote = _ended(written, (State.DONE,))
     at = 0
     for span in wrote:
@@ -54,7 +56,7 @@ def since(purged: Standing, written: Standing) -> Again:
 def is_again(purged: PieceRow, written: PieceRow | None) -> bool:
     """Return whether tag-write has written a time bucket since purge deleted it."""
     return (
-        purged.state in _BEGUN
+        purged.state in _ENDED
         and written is not None
         and written.state is State.DONE
         and written.finished_at is not None
