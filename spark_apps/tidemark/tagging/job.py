@@ -123,8 +123,8 @@ class TagWriteJob:
         run = self._run
         seen = Observation("events")
         index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
-        ranking = read.ranked(run, source, index)
-        series = numbering.anchored(ranking.ranked, source.known, ranking.anchors)
+        ranking = read.ranked(run, source, index, counts_rows=True)
+        series = numbering.anchored(ranking.counted, source.known, ranking.anchors)
         series = series.localCheckpoint(eager=False)
         numbered = numbering.numbered(ranking.ranked, series)
         marked = transform.mark_covered(numbered, self._buckets).localCheckpoint(eager=False)
@@ -144,7 +144,8 @@ class TagWriteJob:
             self._claimed.check()
             store.quarantine_unwritable(run, kept)
         self._write_rows(result, source, kept, marked, sum(row.tags for row in counted))
-        self._write_completeness(marked, source)
+        lost = None if ranking.lost is None else numbering.numbered(ranking.lost, series)
+        self._write_completeness(marked, source, lost)
         return result
 
     def _record_late(self, buckets: Sequence[int], marked: DataFrame) -> None:
@@ -225,7 +226,9 @@ class TagWriteJob:
             )
         return transform.with_payload(rows, late)
 
-    def _write_completeness(self, marked: DataFrame, source: read.MessagesToTag) -> None:
+    def _write_completeness(
+        self, marked: DataFrame, source: read.MessagesToTag, lost: DataFrame | None
+    ) -> None:
         run, settings = self._run, self._run.settings
         run.say("writing tag_write_progress and tag_scanning")
         self._claimed.check()
@@ -236,7 +239,7 @@ class TagWriteJob:
         store.write_scanning(transform.scanning_rows(covered, scanning), settings)
         self._claimed.check()
         store.write_tails(
-            transform.tail_rows(marked, covered, source.known),
+            transform.tail_rows(marked, covered, source.known, lost),
             settings,
             rules.version(self._rules),
         )

@@ -42,11 +42,14 @@ def ranked(events: DataFrame) -> DataFrame:
 def spans(events: DataFrame) -> DataFrame:
     """Return the range of sequence nrs that was read of each persistence id.
 
-    The events have the column tag_position if they are repeated for their tags.
+    The events have the column tag_position if they are repeated for their tags, and those do not
+    count as events that have a true `is_unreadable`.
     """
     is_event = F.lit(True)
     if "tag_position" in events.columns:
         is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
+    if "is_unreadable" in events.columns:
+        is_event &= ~F.col("is_unreadable")
     return events.groupBy("persistence_id").agg(
         F.min("sequence_nr").alias("lowest"),
         F.max("sequence_nr").alias("highest"),

@@ -53,12 +53,21 @@ class Numbered:
     Attributes:
         ranked: `numbering.ranked`, in memory.
         anchors: `numbering.anchors`.
+        lost: `events.lost` with their ranks, in memory; None if there are none.
         unseen: messages that were deleted before anybody tagged them.
     """
 
     ranked: DataFrame
     anchors: DataFrame
     unseen: int = 0
+    lost: DataFrame | None = None
+
+    @property
+    def counted(self) -> DataFrame:
+        """All that has a rank."""
+        if self.lost is None:
+            return self.ranked
+        return self.ranked.unionByName(self.lost)
 
 
 def source(
@@ -116,8 +125,12 @@ def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Colu
 
 
 @shaped(index=shapes.INDEX)
-def ranked(run: RunContext, read_from: MessagesToTag, index: DataFrame) -> Numbered:
+def ranked(
+    run: RunContext, read_from: MessagesToTag, index: DataFrame, *, counts_rows: bool
+) -> Numbered:
     """Rank the events and find the anchors of their numbers.
+
+    With `counts_rows`, `events.lost` take a rank, too. Who deletes such rows must not count them.
 
     A series without another anchor is anchored by the last row of its tag view. Otherwise, once
     the progress is lost, the events of an id whose first messages are deleted would be counted
@@ -125,29 +138,61 @@ def ranked(run: RunContext, read_from: MessagesToTag, index: DataFrame) -> Numbe
     """
     # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
     # run spends most of its time on planning.
-    ranked_events = numbering.ranked(index).localCheckpoint()
-    incomplete = _incomplete(ranked_events, read_from.known)
+    is_unreadable = F.col("cause").isNotNull()
+    ranked_events = numbering.ranked(index.withColumn("is_unreadable", is_unreadable))
+    ranked_events = ranked_events.localCheckpoint()
+    incomplete = _incomplete(ranked_events, read_from)
     if incomplete.isEmpty():
-        return Numbered(ranked_events, numbering.anchors(read_from.progress, None))
+        anchors = numbering.anchors(read_from.progress, None)
+        return Numbered(ranked_events, anchors)
     torn = numbering.torn(ranked_events, incomplete, frames.deleted(run.spark, run.settings))
     torn = torn.localCheckpoint()
     if not torn.isEmpty():
         intact = numbering.without_torn(ranked_events, torn)
         ranked_events = numbering.ranked_anew(intact).localCheckpoint()
-        incomplete = _incomplete(ranked_events, read_from.known)
+        incomplete = _incomplete(ranked_events, read_from)
+    lost = _lost(run, ranked_events, incomplete) if counts_rows else None
+    if lost is not None:
+        both = ranked_events.unionByName(lost, allowMissingColumns=True)
+        both = numbering.ranked_anew(both).localCheckpoint()
+        # An event of messages has a time bucket, and of a row that of its event is not known.
+        ranked_events = both.where(F.col("time_bucket").isNotNull())
+        lost = both.where(F.col("time_bucket").isNull())
     unseen = numbering.unseen(incomplete, read_from.seen).agg(F.sum("unseen").alias("all"))
     anchors = _anchors(run, ranked_events, incomplete, read_from)
-    return Numbered(ranked_events, anchors, unseen.collect()[0]["all"] or 0)
+    return Numbered(ranked_events, anchors, unseen.collect()[0]["all"] or 0, lost)
 
 
-def _incomplete(ranked_events: DataFrame, known: DataFrame) -> DataFrame:
-    """Return `numbering.spans`, in memory, of the ids that are not gapless from sequence nr 1."""
+def _incomplete(ranked_events: DataFrame, read_from: MessagesToTag) -> DataFrame:
+    """Return `numbering.spans`, in memory, of the ids that are not gapless from sequence nr 1.
+
+    `reached` is added: the highest sequence nr that was read or that the progress names.
+    """
     spans = numbering.spans(ranked_events)
-    follows = spans.join(known, on="persistence_id", how="left").where(
-        (F.col("events") <= F.col("highest") - F.col("lowest"))
-        | ((F.col("lowest") > 1) & ~(numbering.follows_known() & F.col("is_whole")))
+    named = read_from.progress.groupBy("persistence_id").agg(
+        F.max("progress_sequence_nr").alias("named")
     )
-    return follows.select(*spans.columns).localCheckpoint()
+    is_damaged = F.col("events") <= F.col("reached") - F.col("lowest")
+    is_beheaded = (F.col("lowest") > 1) & ~(numbering.follows_known() & F.col("is_whole"))
+    return (
+        spans.join(read_from.known, on="persistence_id", how="left")
+        .join(named, on="persistence_id", how="left")
+        .withColumn("reached", F.greatest("highest", "named"))
+        .where(is_damaged | is_beheaded)
+        .select(*spans.columns, "reached")
+        .localCheckpoint()
+    )
+
+
+def _lost(run: RunContext, ranked_events: DataFrame, incomplete: DataFrame) -> DataFrame | None:
+    """Return `events.lost`, in memory; None if there are none."""
+    is_damaged = F.col("events") <= F.col("reached") - F.col("lowest")
+    damaged = incomplete.where(is_damaged).select("persistence_id", "lowest", "reached")
+    if damaged.isEmpty():
+        return None
+    rows = frames.tag_view_keys(run.spark, run.settings)
+    lost = events.lost(rows, ranked_events, damaged).localCheckpoint()
+    return None if lost.isEmpty() else lost
 
 
 def _anchors(

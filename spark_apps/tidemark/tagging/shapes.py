@@ -53,6 +53,9 @@ read of that series; null when untagged.
 SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint", "events": "bigint"}
 """The range of sequence nrs that was read of each persistence id, and the number of events in it;
 fewer than from `lowest` to `highest` if some are missing."""
+DAMAGED: Shape = {**ID, "lowest": "bigint", "reached": "bigint"}
+"""Ids of which events were not found, or not readable, though others were: between the lowest that
+was read, and the highest that was read or that tag_write_progress names."""
 KNOWN: Shape = {
     **ID,
     "known_to": "bigint",

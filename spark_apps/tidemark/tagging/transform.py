@@ -135,16 +135,27 @@ def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
     )
 
 
-@shaped(marked=shapes.MARKED, covered=shapes.COVERED, known=shapes.KNOWN, returns=shapes.TAILS)
-def tail_rows(marked: DataFrame, covered: DataFrame, known: DataFrame) -> DataFrame:
+@shaped(
+    marked=shapes.MARKED,
+    covered=shapes.COVERED,
+    known=shapes.KNOWN,
+    lost=shapes.NUMBERED,
+    returns=shapes.TAILS,
+)
+def tail_rows(
+    marked: DataFrame, covered: DataFrame, known: DataFrame, lost: DataFrame | None
+) -> DataFrame:
     """Return where the next run can begin to read and to count each persistence id.
+
+    `lost` are events that have a number, and nothing but their rows.
 
     Ids of which nothing is complete have a row, too: a later run looks at them even if
     all_persistence_ids does not list them.
     """
-    tagged = marked.where(F.col("tag").isNotNull()).select(
-        "persistence_id", "tag", F.col("sequence_nr").alias("at"), "tag_pid_sequence_nr"
-    )
+    number = ("persistence_id", "tag", F.col("sequence_nr").alias("at"), "tag_pid_sequence_nr")
+    tagged = marked.where(F.col("tag").isNotNull()).select(*number)
+    if lost is not None:
+        tagged = tagged.unionByName(lost.select(*number))
     moved = (
         tagged.join(covered, on="persistence_id")
         .where(F.col("at") <= F.col("sequence_nr"))

@@ -81,7 +81,7 @@ def _rows(run: RunContext, scope: Scope, in_memory: ExitStack) -> DataFrame:
     in_window = (F.col("time_bucket") >= first) & (F.col("time_bucket") < end)
     kept = read.kept(source, tag_rules, in_window)
     in_memory.callback(kept.unpersist)
-    ranking = read.ranked(run, source, kept.drop(*PAYLOAD_COLUMNS))
+    ranking = read.ranked(run, source, kept.drop(*PAYLOAD_COLUMNS), counts_rows=False)
     series = numbering.anchored(ranking.ranked, source.known, ranking.anchors).localCheckpoint()
     bad = series.where(F.col("contradiction").isNotNull()).limit(1).collect()
     if bad:
