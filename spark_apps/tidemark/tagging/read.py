@@ -143,8 +143,7 @@ def ranked(
     ranked_events = ranked_events.localCheckpoint()
     incomplete = _incomplete(ranked_events, read_from)
     if incomplete.isEmpty():
-        anchors = numbering.anchors(read_from.progress, None)
-        return Numbered(ranked_events, anchors)
+        return Numbered(ranked_events, numbering.anchors(read_from.progress, None))
     torn = numbering.torn(ranked_events, incomplete, frames.deleted(run.spark, run.settings))
     torn = torn.localCheckpoint()
     if not torn.isEmpty():
@@ -166,7 +165,8 @@ def ranked(
 def _incomplete(ranked_events: DataFrame, read_from: MessagesToTag) -> DataFrame:
     """Return `numbering.spans`, in memory, of the ids that are not gapless from sequence nr 1.
 
-    `reached` is added: the highest sequence nr that was read or that the progress names.
+    Added are `reached`, the highest sequence nr that was read or that the progress names, and
+    `is_damaged`, whether events are missing or unreadable up to there.
     """
     spans = numbering.spans(ranked_events)
     named = read_from.progress.groupBy("persistence_id").agg(
@@ -178,16 +178,16 @@ def _incomplete(ranked_events: DataFrame, read_from: MessagesToTag) -> DataFrame
         spans.join(read_from.known, on="persistence_id", how="left")
         .join(named, on="persistence_id", how="left")
         .withColumn("reached", F.greatest("highest", "named"))
-        .where(is_damaged | is_beheaded)
-        .select(*spans.columns, "reached")
+        .withColumn("is_damaged", is_damaged)
+        .where(F.col("is_damaged") | is_beheaded)
+        .select(*spans.columns, "reached", "is_damaged")
         .localCheckpoint()
     )
 
 
 def _lost(run: RunContext, ranked_events: DataFrame, incomplete: DataFrame) -> DataFrame | None:
     """Return `events.lost`, in memory; None if there are none."""
-    is_damaged = F.col("events") <= F.col("reached") - F.col("lowest")
-    damaged = incomplete.where(is_damaged).select("persistence_id", "lowest", "reached")
+    damaged = incomplete.where("is_damaged").select("persistence_id", "lowest", "reached")
     if damaged.isEmpty():
         return None
     rows = frames.tag_view_keys(run.spark, run.settings)
