@@ -10,6 +10,7 @@ from tests.integration.projections import Projections, event
 from tests.integration.support import Journal
 from tests.integration.test_event_groups_many import each, executed, shop, submit, wanted
 from tests.security.test_hostile_journal import KEPT, KEPT_TABLE
+from tidemark.cassandra.schema import table
 from tidemark.event_groups.definition import result_sql
 
 __all__ = ["shop"]
@@ -31,6 +32,10 @@ FILES = (
     "(SELECT max(value) FROM text.`/etc/passwd`)",
     "(SELECT max(content) FROM binaryFile.`/etc/passwd`)",
 )
+
+
+SCRIPT = "(SELECT max(o) FROM (SELECT TRANSFORM('x') USING 'touch {place}' AS (o STRING)))"
+"""Spark starts a shell for it."""
 
 
 def test_variables_are_text_in_definitions(projections: Projections) -> None:
@@ -63,7 +68,7 @@ def test_variables_are_text_in_groups(shop: Journal, tmp_path: Path) -> None:
         assert {row["a"] for row in shop.rows("item")} == {variable}
 
 
-@pytest.mark.parametrize("expression", [*CALLS, *FILES])
+@pytest.mark.parametrize("expression", [*CALLS, *FILES, SCRIPT])
 def test_expression_over_many_rows_is_refused(
     shop: Journal, tmp_path: Path, expression: str
 ) -> None:
@@ -76,6 +81,34 @@ def test_expression_over_many_rows_is_refused(
     [line] = result.error_lines
     assert "0.yaml" in line
     assert shop.own_rows("event_group") == []
+
+
+def test_expression_of_a_group_stored_by_somebody_else_is_rejected(
+    shop: Journal, tmp_path: Path
+) -> None:
+    """Whoever may write Tidemark's keyspace need not submit a group."""
+    wanted(shop, 4)
+    place = tmp_path / "broken_in"
+    text = each("update").replace(
+        "{event: read, as: v}", "{event: read, as: v, sql: \"'harmless'\"}"
+    )
+    assert submit(shop, tmp_path, text).status == 0
+    [group] = shop.own_rows("event_group")
+    assert "'harmless'" in group["definition"]
+    shop.control.execute(
+        f"UPDATE {table(shop.own_keyspace, 'event_group')} SET definition = ?"
+        " WHERE stream = ? AND id = ?",
+        (
+            group["definition"].replace("'harmless'", SCRIPT.format(place=place)),
+            group["stream"],
+            group["id"],
+        ),
+    )
+    result = shop.run("run_event_groups")
+    assert result.status != 0
+    assert "a subquery in an expression is not allowed" in result.stdout + result.stderr
+    assert not place.exists()
+    assert shop.rows("item") == []
 
 
 @pytest.mark.parametrize(

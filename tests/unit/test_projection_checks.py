@@ -111,7 +111,12 @@ def test_what_cannot_be_taken_apart_is_refused(
         ),
         ("[total + 1]", ":8:10", "Spark refuses the check total + 1: Cannot", COLUMNS),
         ("[sum(total) > 1]", ":8:10", "Spark refuses the check sum(total) > 1: The WHERE", COLUMNS),
-        ("[nofun(kind)]", ":8:10", "Spark refuses the check nofun(kind): Cannot resolve", COLUMNS),
+        (
+            "[nofun(kind)]",
+            ":8:10",
+            "the function nofun is not allowed",
+            "use a function that docs/user-sql.md lists",
+        ),
     ],
 )
 def test_what_spark_cannot_evaluate_is_refused_at_its_place(

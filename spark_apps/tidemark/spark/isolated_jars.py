@@ -34,6 +34,8 @@ class IsolatedJars:
     def __init__(self, spark: SparkSession, jars: Sequence[Path] = ()) -> None:
         """Bind to files; those of one name must be the same file in all sets."""
         self._spark = spark
+        self.functions = set[str]()
+        """The names of the functions that `register` has let a session call."""
         listed = "\n".join(map(str, jars))
         self._name = f"tidemark-{hashlib.sha256(listed.encode()).hexdigest()[:32]}"
         files = [named(spark, "java.io.File")(str(jar)) for jar in jars]
@@ -60,6 +62,7 @@ class IsolatedJars:
             gateway.session_of(session).udf().registerJava(name, java_class, None)
         finally:
             thread.setContextClassLoader(before)
+        self.functions.add(name)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

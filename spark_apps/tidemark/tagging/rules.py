@@ -31,6 +31,7 @@ from tidemark.settings import Settings
 from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
+from tidemark.user_sql import allowed
 
 COLUMNS = (
     "persistence_id",
@@ -211,11 +212,12 @@ def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     clash = sorted(set(map(str.lower, names)) & {*COLUMNS})
     if clash:
         raise _refused(rule, f"a field cannot be named {', '.join(clash)}")
+    predicate = allowed.expression(messages.sparkSession, f"({rule.predicate}\n)")
     return fields.select(
         F.struct(*messages.columns).alias(_EVENT),
         *COLUMNS,
         *[F.col(f"{_FIELDS}.{name}").alias(name) for name in names],
-    ).select(_EVENT, F.expr(f"({rule.predicate}\n)").alias("hit"))
+    ).select(_EVENT, predicate.alias("hit"))
 
 
 def written_tags(control: Control, settings: Settings, tags: Collection[str]) -> set[str]:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.spark import gateway
+from tidemark.user_sql import allowed
 from tidemark.user_sql.refusal import refused, unresolved
 from tidemark.user_sql.row_check import RowCheck
 from tidemark.user_sql.statement import Select
@@ -18,46 +19,36 @@ SHOWN_CHARACTERS = 40
 """Of a value in an example."""
 
 
-def selected(spark: SparkSession, select: Select) -> DataFrame:
-    """Return the rows of a SELECT over the session's tables."""
-    # In parentheses nothing but a query is possible. The SELECT keeps its lines: it starts with as
-    # many line ends as its file has above it.
-    return spark.sql(f"SELECT * FROM ({select.sql}\n)")
-
-
 def accepted(
-    spark: SparkSession, select: Select, file: Path, columns: str, tables: str
+    spark: SparkSession, select: Select, file: Path, columns: str, tables: Sequence[str]
 ) -> DataFrame:
-    """Return `selected` if Spark accepts the SELECT; nothing is read.
+    """Return the rows of a SELECT over the session's views if it is allowed; nothing is read.
 
     Args:
         spark: the session.
         select: of the file.
         file: the user's.
         columns: the columns there are, for the error.
-        tables: the tables there are, for the error.
+        tables: the views that it may read.
 
     Raises:
         DefinitionError: naming file, line, column and what would be right.
     """
     try:
-        # By itself first: in parentheses a syntax error would be described by them.
-        gateway.session_of(spark).sessionState().sqlParser().parsePlan(select.sql)
-        return selected(spark, select)
+        return allowed.query(spark, select.sql, tables)
     except ParseException as error:
         raise refused(file, "the SQL", error, "correct it", select.line) from None
     except AnalysisException as error:
-        raise unresolved(file, "the SQL", columns, tables, error, select.line) from None
+        raise unresolved(file, "the SQL", columns, error, select.line) from None
 
 
-def require_evaluable(rows: DataFrame, check: RowCheck, file: Path, tables: str) -> None:
+def require_evaluable(rows: DataFrame, check: RowCheck, file: Path) -> None:
     """Refuse a check that Spark cannot evaluate; no row is read.
 
     Args:
         rows: what is checked, with or without rows.
         check: of the file.
         file: the user's.
-        tables: the tables there are, for the error.
 
     Raises:
         DefinitionError: naming file, line, column and what would be right.
@@ -67,25 +58,25 @@ def require_evaluable(rows: DataFrame, check: RowCheck, file: Path, tables: str)
     try:
         if not check.is_unique:
             # An aggregate or a window would look at other rows, which only `unique` does.
-            rows.where(F.expr(check.sql))
-        rows.select(fails(check))
+            rows.where(_expression(rows, check))
+        rows.select(fails(rows, check))
     except ParseException as error:
         raise refused(file, what, error, "correct it", *place) from None
     except AnalysisException as error:
-        raise unresolved(file, what, columns, tables, error, *place) from None
+        raise unresolved(file, what, columns, error, *place) from None
 
 
-def fails(check: RowCheck) -> Column:
+def fails(rows: DataFrame, check: RowCheck) -> Column:
     """Return whether a row fails a check; of `unique` all rows that are not alone do."""
     if check.is_unique:
-        alike = Window.partitionBy(F.expr(check.sql))
+        alike = Window.partitionBy(_expression(rows, check))
         return F.count(F.lit(1)).over(alike) > 1
-    return ~F.coalesce(F.expr(check.sql), F.lit(True))
+    return ~F.coalesce(_expression(rows, check), F.lit(True))
 
 
 def named_columns(rows: DataFrame, check: RowCheck, key: Sequence[str]) -> list[str]:
     """Return the columns of an example: the key's and the check's; Spark orders no maps."""
-    plan = gateway.analyzed_plan(rows.select(F.expr(check.sql)))
+    plan = gateway.analyzed_plan(rows.select(_expression(rows, check)))
     used = [str(attribute.name()) for attribute in gateway.each(plan.references().toSeq())]
     ordered = {
         field.name
@@ -93,3 +84,7 @@ def named_columns(rows: DataFrame, check: RowCheck, key: Sequence[str]) -> list[
         if not any(kind in field.dataType.simpleString() for kind in ("map<", "interval", "void"))
     }
     return [name for name in dict.fromkeys([*key, *sorted(used)]) if name in ordered]
+
+
+def _expression(rows: DataFrame, check: RowCheck) -> Column:
+    return allowed.expression(rows.sparkSession, check.sql)

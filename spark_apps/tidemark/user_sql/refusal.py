@@ -9,10 +9,10 @@ from pyspark.errors import AnalysisException, PySparkException
 
 from tidemark.errors import DefinitionError
 from tidemark.headed_files.header import error_in
+from tidemark.user_sql.allowed import NotAllowed
 
 _POSITION = re.compile(r"\(?line (\d+), pos (\d+)\)?|line (\d+) pos (\d+)")
 _UNKNOWN_COLUMN = "UNRESOLVED_COLUMN"
-_UNKNOWN_TABLE = "TABLE_OR_VIEW_NOT_FOUND"
 
 
 def sentence(error: PySparkException) -> str:
@@ -31,6 +31,8 @@ def refused(
     column: int | None = None,
 ) -> DefinitionError:
     """Return the refusal of `what`, at the place that Spark names or else at this one."""
+    if isinstance(error, NotAllowed):
+        return _located(file, error.what, error.do, error, line, column)
     return _located(file, f"Spark refuses {what}: {sentence(error)}", do, error, line, column)
 
 
@@ -38,7 +40,6 @@ def unresolved(
     file: Path,
     what: str,
     columns: str,
-    tables: str,
     error: AnalysisException,
     line: int,
     column: int | None = None,
@@ -49,7 +50,6 @@ def unresolved(
         file: the user's file.
         what: what is refused.
         columns: the columns that it may use, as a remedy.
-        tables: the tables that it may use, as a remedy.
         error: the refusal.
         line: where `what` is, unless Spark names a place.
         column: the same.
@@ -59,9 +59,6 @@ def unresolved(
     if cause.startswith(_UNKNOWN_COLUMN) and "objectName" in parameters:
         name = parameters["objectName"].replace("`", "")
         return _located(file, f"unknown column {name}", columns, error, line, column)
-    if cause == _UNKNOWN_TABLE:
-        name = parameters["relationName"].replace("`", "")
-        return _located(file, f"unknown table {name}", tables, error, line, column)
     return refused(file, what, error, columns, line, column)
 
 

@@ -29,7 +29,6 @@ from tidemark.spark.shapes import shaped
 from tidemark.user_sql.evaluate import accepted, fails, named_columns, require_evaluable
 from tidemark.user_sql.row_check import RowCheck
 
-_TABLES = f"the tables are {', '.join(FRAMES)}"
 _SCHEMAS = {
     "messages": "persistence_id string, sequence_nr bigint, timestamp timestamp,"
     " time_bucket bigint, tags array<string>",
@@ -55,7 +54,7 @@ def require_usable(spark: SparkSession, checks: Sequence[UserCheck]) -> None:
             if isinstance(check.condition, Expectations):
                 require_columns(check, check.condition, rows)
             else:
-                require_evaluable(rows, check.condition, check.file, _TABLES)
+                require_evaluable(rows, check.condition, check.file)
 
 
 @shaped(messages=MESSAGES, tag_rows=TAG_ROWS, findings=shapes.FINDINGS, returns=shapes.FINDINGS)
@@ -112,7 +111,7 @@ def _views(frames: Mapping[str, DataFrame]) -> Iterator[None]:
 
 def _selected(spark: SparkSession, check: UserCheck) -> DataFrame:
     columns_of = "; ".join(f"of {name}: {', '.join(_names(name))}" for name in FRAMES)
-    return accepted(spark, check.select, check.file, f"the columns are {columns_of}", _TABLES)
+    return accepted(spark, check.select, check.file, f"the columns are {columns_of}", FRAMES)
 
 
 def _found(
@@ -139,7 +138,7 @@ def _found(
 def _failed(rows: DataFrame, check: UserCheck, condition: RowCheck) -> DataFrame:
     """Return a finding for each key of the rows that fail a condition."""
     evidence = [name for name in named_columns(rows, condition, ()) if name not in KEY]
-    marked = rows.withColumn("_fails", fails(condition)).where("_fails")
+    marked = rows.withColumn("_fails", fails(rows, condition)).where("_fails")
     key = key_of(rows)
     return (
         marked.select(

@@ -9,7 +9,6 @@ from typing import NoReturn
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import many
@@ -27,6 +26,8 @@ from tidemark.event_groups.outside.jars import JarFunctions
 from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.isolated_jars import IsolatedJars
 from tidemark.spark.shapes import ddl
+from tidemark.user_sql import allowed
+from tidemark.user_sql.allowed import NotAllowed
 from tidemark.user_sql.refusal import sentence
 
 _NAME = re.compile(r"(?!tidemark_)[a-z][a-z0-9_]*")
@@ -52,7 +53,7 @@ def check(
     """
 
     @cache
-    def spark() -> SparkSession:
+    def spark() -> tuple[SparkSession, IsolatedJars]:
         return _session(run, definition, fault, jar_functions)
 
     if definition.functions:
@@ -67,8 +68,8 @@ def _session(
     definition: Definition,
     fault: Fault,
     jar_functions: Callable[[], JarFunctions],
-) -> SparkSession:
-    """Return a session that knows the functions of JARs."""
+) -> tuple[SparkSession, IsolatedJars]:
+    """Return a session that knows the functions of JARs, and these JARs."""
     spark = session(run)
     for name, at in definition.functions.items():
         if is_built_in(spark, name):
@@ -84,7 +85,7 @@ def _session(
         except EventFailed as error:
             do = "name a class that implements one of UDF0 to UDF22"
             raise fault(str(error), do, *definition.functions.get(name, ("events",))) from None
-    return spark
+    return spark, jars
 
 
 class _Check:
@@ -97,7 +98,7 @@ class _Check:
         fault: Fault,
         event: Event,
         at: Place,
-        spark: Callable[[], SparkSession],
+        spark: Callable[[], tuple[SparkSession, IsolatedJars]],
     ) -> None:
         self._run, self._definition, self._spark = run, definition, spark
         self._fault, self._event, self._at = fault, event, at
@@ -136,11 +137,15 @@ class _Check:
                 what = f"{need.event} selects no column {need.take or need.as_}"
                 raise self._fault(what, f"its columns are {', '.join(kinds)}", *at)
             return
-        rows = seen(self._spark().createDataFrame([], ddl(KEPT)), kinds)
+        spark, jars = self._spark()
+        rows = seen(spark.createDataFrame([], ddl(KEPT)), kinds)
         try:
+            value = allowed.expression(spark, need.sql, jars.functions)
             # As a condition, where an aggregate or a window would look at other rows.
-            made = rows.where(F.expr(need.sql).isNotNull())
-            [field] = rows.select(F.expr(need.sql)).schema.fields
+            made = rows.where(value.isNotNull())
+            [field] = rows.select(value).schema.fields
+        except NotAllowed as error:
+            raise self._fault(error.what, error.do, *at, "sql") from None
         except PySparkException as error:
             what = f"Spark refuses `{need.sql}`: {sentence(error)}"
             raise self._fault(what, f"its columns are {', '.join(kinds)}", *at, "sql") from None

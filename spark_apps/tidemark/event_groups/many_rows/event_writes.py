@@ -5,7 +5,7 @@ It is the same each time, so a playback makes it once more, and sends it to anot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -49,12 +49,13 @@ class EventWrite:
         """Return the event whose rows it writes for."""
         return self.definition.events[str(self.event.each)]
 
-    def rows(self, kept: KeptRows, shared: Parameters) -> DataFrame:
+    def rows(self, kept: KeptRows, shared: Parameters, jar_functions: Collection[str]) -> DataFrame:
         """Return what it writes for each row, as `rows.written` does.
 
         Args:
             kept: the rows of the group.
             shared: the parameters that all rows share.
+            jar_functions: names of the functions of JARs that its SQL may call.
 
         Raises:
             EventFailed: a parameter is no single value, or a column that was read is gone.
@@ -77,6 +78,7 @@ class EventWrite:
             {name: table.columns[name] for name in key},
             self.event.row_needs,
             shared,
+            jar_functions,
         )
         # What is deleted twice is deleted once; other writes may differ, and are refused.
         return written.dropDuplicates(key) if self.statement.kind is Kind.DELETE else written

@@ -111,8 +111,7 @@ class ManyRows:
             return parameters, None
         statement, table = self._target(event)
         with self._working(own):
-            written = self._write_of(event).rows(self._kept, parameters[0])
-            written = kept_once(written)
+            written = kept_once(self._rows(event, parameters[0]))
             try:
                 self._require_allowed(statement, table, written)
                 if event.rollback != "restore":
@@ -168,6 +167,11 @@ class ManyRows:
 
     def _write_of(self, event: Event) -> EventWrite:
         return EventWrite(self._definition, event, self._table)
+
+    def _rows(self, event: Event, parameters: Parameters) -> DataFrame:
+        has_sql = any(need.sql is not None for need in event.row_needs)
+        jar_functions = self._jars.functions if has_sql else ()
+        return self._write_of(event).rows(self._kept, parameters, jar_functions)
 
     def _target(self, event: Event) -> tuple[Statement, Table]:
         statement = self._definition.statements[event.name]
@@ -249,8 +253,7 @@ class ManyRows:
             found.unpersist()
 
     def _write(self, event: Event, begun: StoredEvent) -> None:
-        write = self._write_of(event)
         statement, table = self._target(event)
-        written = write.rows(self._kept, begun.parameters[0])
+        written = self._rows(event, begun.parameters[0])
         target = self._written_target(statement, table)
-        write.send(written, target, F.lit(begun.write_time), statement.ttl)
+        self._write_of(event).send(written, target, F.lit(begun.write_time), statement.ttl)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from tidemark.event_groups.definition.tables import Table
 from tidemark.event_groups.many_rows.shapes import HAS_NULLS, KEPT, SOURCE, TEXTS
 from tidemark.event_groups.many_rows.texts import as_text, canonical, storable, typed
 from tidemark.spark.shapes import shaped
+from tidemark.user_sql import allowed
 
 
 @shaped(returns=KEPT)
@@ -45,6 +46,7 @@ def written(
     key: Mapping[str, str],
     own: Sequence[Need],
     shared: Mapping[str, str | None],
+    jar_functions: Collection[str],
 ) -> DataFrame:
     """Return what a write writes for each row: a text for each column, and `HAS_NULLS`.
 
@@ -54,9 +56,10 @@ def written(
         key: CQL types of the key, whose texts are made comparable.
         own: the parameters that each row has.
         shared: the values of the other parameters.
+        jar_functions: names of the functions of JARs that expressions may call.
     """
     parameters = {
-        **{need.as_: _own(rows, need) for need in own},
+        **{need.as_: _own(rows, need, jar_functions) for need in own},
         **{name: F.lit(value).cast("string") for name, value in shared.items()},
     }
     values = {
@@ -77,10 +80,10 @@ def written(
     )
 
 
-def _own(rows: DataFrame, need: Need) -> Column:
+def _own(rows: DataFrame, need: Need, jar_functions: Collection[str]) -> Column:
     if need.sql is None:
         return F.col(SOURCE)[need.take or need.as_]
-    value = F.expr(need.sql)
+    value = allowed.expression(rows.sparkSession, need.sql, jar_functions)
     [field] = rows.select(value.alias("value")).schema.fields
     return as_text(value, field.dataType.simpleString())
 

@@ -69,7 +69,7 @@ class ManyRows:
         if count is None:
             raise not_stored(query, event.group, self._stream)
         try:
-            self._written(event, self._with_jars(event)[0])
+            self._written(event, *self._with_jars(event))
         except (EventFailed, PySparkException) as error:
             why = sentence(error) if isinstance(error, PySparkException) else str(error)
             raise WrongData(
@@ -90,7 +90,7 @@ class ManyRows:
         with event.named(), failing():
             target = Target(*name, self._copies.table(event), ensure_locked)
             spark, jars = self._with_jars(event)
-            written, at = self._written(event, spark), F.lit(event.write_time)
+            written, at = self._written(event, spark, jars), F.lit(event.write_time)
             with jars.in_use():
                 self._write_of(event).send(written, target, at, event.target.ttl)
 
@@ -194,15 +194,16 @@ class ManyRows:
 
     def _keys(self, event: PlayedEvent, table: Table) -> DataFrame:
         spark, jars = self._with_jars(event)
-        keys = gateway.leaf(rows.stored_keys(self._written(event, spark), table))
+        keys = gateway.leaf(rows.stored_keys(self._written(event, spark, jars), table))
         if spark is self._spark:
             return keys
         # The jobs that compare the rows of several groups cannot have the JARs of all.
         with jars.in_use():
             return keys.localCheckpoint()
 
-    def _written(self, event: PlayedEvent, spark: SparkSession) -> DataFrame:
-        return self._write_of(event).rows(self._kept(event, spark), event.parameters[0])
+    def _written(self, event: PlayedEvent, spark: SparkSession, jars: IsolatedJars) -> DataFrame:
+        kept = self._kept(event, spark)
+        return self._write_of(event).rows(kept, event.parameters[0], jars.functions)
 
     def _with_jars(self, event: PlayedEvent) -> tuple[SparkSession, IsolatedJars]:
         """Return a session that knows the functions that the event could call then.

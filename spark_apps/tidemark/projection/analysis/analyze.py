@@ -27,12 +27,12 @@ from tidemark.projection.envelope import (
 )
 from tidemark.spark import gateway
 from tidemark.spark.determinism import unrepeatable
-from tidemark.user_sql.evaluate import accepted, selected
+from tidemark.user_sql import allowed
+from tidemark.user_sql.evaluate import accepted
 from tidemark.user_sql.refusal import refused
 from tidemark.user_sql.statement import Select
 
 EVENTS = "events"
-ONLY_EVENTS = f"the only table is {EVENTS}"
 _RESERVED = {*ENVELOPE.names, SOURCE_COLUMN, UNREADABLE_COLUMN}
 
 _COMBINING = {
@@ -112,7 +112,7 @@ def apply(definition: Definition, events: DataFrame) -> DataFrame:
     if isinstance(body, Function):
         return user_code.result(definition, body, events)
     events.createOrReplaceTempView(EVENTS)
-    return selected(events.sparkSession, body)
+    return allowed.query(events.sparkSession, body.sql, (EVENTS,))
 
 
 def _fields(
@@ -145,7 +145,7 @@ def _analyzed(spark: SparkSession, definition: Definition, schema: T.StructType)
         user_code.require_loadable(spark, definition)
         return apply(definition, spark.createDataFrame([], schema))
     spark.createDataFrame([], schema).createOrReplaceTempView(EVENTS)
-    return accepted(spark, body, definition.file, columns, ONLY_EVENTS)
+    return accepted(spark, body, definition.file, columns, (EVENTS,))
 
 
 def _combining(frame: DataFrame) -> tuple[str, ...]:

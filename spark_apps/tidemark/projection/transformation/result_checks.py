@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.errors import WrongData
-from tidemark.projection.analysis.analyze import ONLY_EVENTS, AnalyzedDefinition
+from tidemark.projection.analysis.analyze import AnalyzedDefinition
 from tidemark.projection.definition.model import Definition
 from tidemark.user_sql.evaluate import (
     SHOWN_CHARACTERS,
@@ -60,7 +60,7 @@ def analyze(spark: SparkSession, checked: AnalyzedDefinition) -> None:
         return
     empty = spark.createDataFrame([], checked.result)
     for check in definition.checks:
-        require_evaluable(empty, check, definition.file, ONLY_EVENTS)
+        require_evaluable(empty, check, definition.file)
 
 
 def examine(rows: DataFrame, checks: Sequence[RowCheck], key: Sequence[str]) -> list[Finding]:
@@ -75,7 +75,7 @@ def examine(rows: DataFrame, checks: Sequence[RowCheck], key: Sequence[str]) -> 
         return []
     marks = [_FAILS.format(number) for number in range(len(checks))]
     marked = rows.select(
-        "*", *[fails(check).alias(mark) for check, mark in zip(checks, marks, strict=True)]
+        "*", *[fails(rows, check).alias(mark) for check, mark in zip(checks, marks, strict=True)]
     )
     named = [named_columns(rows, check, key) for check in checks]
     aggregates = marked.agg(
