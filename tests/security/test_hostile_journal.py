@@ -91,6 +91,12 @@ def test_tag_views_have_every_id_and_tag_as_it_is(
     assert sorted(present, key=by_key) == sorted(events, key=by_key)
 
 
+def test_no_text_is_executed(chain: tuple[Journal, dict[str, Result]]) -> None:
+    """The shell's texts would make a file in the directory of the process, or in the home."""
+    assert chain
+    assert [place for place in (Path.cwd(), Path.home()) if (place / "broken_in").exists()] == []
+
+
 def test_read_models_have_what_was_said(chain: tuple[Journal, dict[str, Result]]) -> None:
     journal, _ = chain
     assert {row["persistence_id"]: row["said"] for row in journal.rows("kept")} == {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,21 @@ def test_files_of_a_server_are_its_users_own(state: Path, server: str) -> None:
     home = state / server
     assert any(home.rglob("*"))
     assert list(reachable(home)) == []
+
+
+@pytest.mark.usefixtures("cassandra", "kafka")
+@pytest.mark.parametrize("server", ["cassandra", "kafka"])
+def test_another_user_reads_no_file_of_a_server(state: Path, server: str) -> None:
+    """Tried as another user where the tests run as root; the modes are asserted in any case."""
+    find = ["find", str(state / server), "-type", "f", "-readable"]
+    own = subprocess.run(find, capture_output=True, text=True, check=True)
+    assert own.stdout
+    if os.geteuid() == 0:
+        nobody = subprocess.run(
+            find, user="nobody", group="nogroup", extra_groups=[], capture_output=True, text=True
+        )
+        assert nobody.stdout == ""
+        assert "Permission denied" in nobody.stderr
 
 
 @pytest.mark.usefixtures("cassandra", "kafka")

@@ -157,8 +157,10 @@ listed here or in `FUNCTIONS`."""
 
 
 def rejected(refusal: pytest.ExceptionInfo[Exception]) -> None:
-    assert re.search(r"not allowed|unknown table|yntax error|starts with|one statement|one predicate"
-                     r"|cannot resolve", str(refusal.value), re.IGNORECASE)  # fmt: skip
+    assert re.search(
+        "not allowed|unknown table|yntax error|starts with|one statement|one predicate",
+        str(refusal.value),
+    )
 
 
 def projected(directory: Path, sql: str, checks: str = "[]") -> Path:
@@ -300,7 +302,8 @@ def test_a_group_of_one_row_does_not_evaluate(expression: str) -> None:
         "CASE WHEN a = 1 THEN 'x' ELSE kind END", "coalesce(kind, 'x')", "kind LIKE 'x%'",
         "extract(year FROM '2026-01-02'::DATE)", "DATE '2026-01-02' + INTERVAL 1 DAY",
         "lpad(a::VARCHAR, 10, '0')", "json_extract_string('{\"b\": 1}', '$.b')",
-        "'{\"b\": 1}'::VARCHAR ->> '$.b'", "trim(BOTH FROM kind)", "strftime(now_at::TIMESTAMP, '%Y')",
+        "'{\"b\": 1}'::VARCHAR ->> '$.b'", "trim(BOTH FROM kind)",
+        "strftime(now_at::TIMESTAMP, '%Y')",
         "regexp_replace(kind, 'x', 'y')", "a -- a comment",
         "sum(a) OVER (ORDER BY kind)", "row_number() OVER ()",
         "lag(a, 1, 0) OVER (PARTITION BY kind)",

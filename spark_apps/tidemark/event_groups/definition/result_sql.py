@@ -40,7 +40,8 @@ _TYPES = frozenset(
 """The types of one value that it may cast to."""
 _FUNCTIONS = frozenset(
     """
-    cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
+    cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank
+    row_number
     !~~ !~~* % & * ** + - ->> / // << >> ^ ^@ abs acos add age any_value approx_count_distinct
 
     arbitrary arg_max arg_min argmax argmin ascii asin atan atan2 avg base64 bin bit_and
