@@ -177,10 +177,11 @@ class Settings(CassandraSettings, EventGroupSettings):
     spark_master: str = Field(
         "local[*]", description="Used when an application runs outside spark-submit."
     )
-    spark_ui: Literal["cluster", "on", "off"] = Field(
-        "cluster",
-        description="Spark's UI while an application runs, from port 4040 on: `cluster` (not with"
-        " a master `local`), `on` or `off`; spark-submit's own `spark.ui.enabled` comes first.",
+    spark_ui: Literal["on", "off"] = Field(
+        "off",
+        description="Spark's UI while an application runs, from port 4040 on, without a login; its"
+        " links to kill jobs are off. spark-submit's own `spark.ui.enabled` and"
+        " `spark.ui.killEnabled` come first.",
     )
     spark_driver_memory: str = Field(
         "2g", description="Heap of the driver outside spark-submit, as Spark writes sizes."
