@@ -171,6 +171,12 @@ class Settings(CassandraSettings, EventGroupSettings):
         description="The directory, or the URI of one, in which the relative targets of mode"
         " `export` lie.",
     )
+    save_dirs: str | Path = Field(
+        REPOSITORY / ".tidemark" / "saved",
+        description="Directories, or URIs of them, separated by commas: `--save-to` of `cleanup`"
+        " and `purge`, and `--from` of `cleanup restore`, name one of them or one below. A relative"
+        " one is below the first.",
+    )
     data_docs_dir: Path = Field(
         REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
     )
@@ -263,6 +269,11 @@ class Settings(CassandraSettings, EventGroupSettings):
             raise InvalidInput(
                 problems, do="correct the environment, see docs/settings.md"
             ) from None
+
+    @property
+    def save_directories(self) -> list[str]:
+        """Return the directories and URIs below which copies may be."""
+        return [part.strip() for part in str(self.save_dirs).split(",") if part.strip()]
 
     @property
     def first_time_bucket(self) -> int:
