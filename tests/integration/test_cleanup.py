@@ -270,8 +270,8 @@ def test_directory_that_is_not_for_copies_is_neither_written_nor_read(
 ) -> None:
     """The audit table has no row of it."""
     outside = tmp_path / "saves-evil"
-    for directory in (outside, tmp_path / "saves"):
-        directory.mkdir()
+    outside.mkdir()
+    (tmp_path / "saves").mkdir()
     (tmp_path / "saves" / "link").symlink_to(outside)
     before, audit = state(journal), journal.own_rows("audit")
     for directory in (str(outside), "../saves-evil", "link", f"hdfs:{outside}"):
@@ -293,7 +293,7 @@ def test_copy_that_names_another_directory_is_left_out(
     for run_id, pid in (("cleanup/manual__2026-11-28T02:00+00:00/1", "a|1"), ("../x", "b|ü✓")):
         saving = ("--save-to", str(saves), "--run-id", run_id)
         cleaned(journal, "events-to", "--to", "2", *ids([pid]), *saving)
-    names = ["-.-x", "cleanup-manual__2026-11-28T02-00-00-00-1"]
+    names = ["_._x", "cleanup_manual__2026-11-28T02_00+00_00_1"]
     assert sorted(path.name for path in saves.iterdir()) == sorted(names)
     (saves / names[0]).rename(outside)
     about = spark.read.parquet(f"file://{outside}/about").withColumn("copy", F.lit("../outside"))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.errors import InvalidInput
-from tidemark.retention.undo.places import copy_place, directory_of, is_plain
+from tidemark.retention.undo.places import directory_of, is_plain
 from tidemark.settings import REPOSITORY, Settings
 
 
@@ -195,25 +195,6 @@ def test_by_default_a_name_is_below_the_checkouts_own_directory() -> None:
 def test_setting_that_cannot_be_used_is_rejected(directories: str, says: str) -> None:
     with pytest.raises(InvalidInput, match=says):
         resolved("/saves/a", directories)
-
-
-@pytest.mark.parametrize(
-    ("run_id", "name"),
-    [
-        ("0b1d-views", "0b1d-views"),
-        (
-            "cleanup/manual__2026-11-28T02:00:00+00:00/1",
-            "cleanup-manual__2026-11-28T02-00-00-00-00-1",
-        ),
-        ("../../outside", "-.-..-outside"),
-        ("..", "-."),
-        (".hidden", "-hidden"),
-        ("ü\0*", "---"),
-    ],
-)
-def test_copy_of_a_run_is_one_directory(run_id: str, name: str) -> None:
-    assert copy_place("file:///saves", run_id) == f"file:///saves/{name}"
-    assert is_plain(name)
 
 
 @pytest.mark.parametrize("name", ["a", "0b1d-views", ".hidden", "ü b", "a:b+c"])

@@ -12,8 +12,9 @@ from tidemark.errors import InvalidInput
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
 from tidemark.retention.target import TargetPlan
-from tidemark.retention.undo.places import copy_place, directory_of
+from tidemark.retention.undo.places import directory_of
 from tidemark.settings import Settings
+from tidemark.text import path_name
 
 APPLICATION = applications.CLEANUP
 
@@ -79,7 +80,7 @@ def _saving(plan: TargetPlan, directory: str, run_id: str) -> Apply | None:
         return delete
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        save(copy_place(directory, run_id))
+        save(f"{directory}/{path_name(run_id)}")
         return delete(ensure_locked)
 
     return apply

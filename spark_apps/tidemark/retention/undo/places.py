@@ -59,16 +59,6 @@ def directory_of(text: str, settings: Settings, option: str) -> str:
     return str(place)
 
 
-def copy_place(directory: str, name: str) -> str:
-    """Return the directory of the copy of a run; what no plain name has becomes `-`.
-
-    Args:
-        directory: as `directory_of` returns it.
-        name: begins with the run's id, which is `dag/run/try` in Airflow.
-    """
-    return f"{directory}/{re.sub(r'^[.]|[^A-Za-z0-9_.-]', '-', name)}"
-
-
 def is_plain(name: str | None) -> bool:
     """Return whether a name out of a copy is that of one directory."""
     return bool(name and name not in (".", "..") and "/" not in name and not _UNUSABLE.search(name))
