@@ -75,8 +75,8 @@ def main(
         str | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Before anything is deleted, save it there as Parquet; `cleanup.py restore` writes"
-            " it back.",
+            help="Before anything is deleted, save it there as Parquet, below TIDEMARK_SAVE_DIRS;"
+            " `cleanup.py restore` writes it back.",
         ),
     ] = None,
     apply: Annotated[bool, typer.Option("--apply", help="Delete; without it only plan.")] = False,
@@ -113,7 +113,7 @@ def main(
                 save_to=save_to,
                 saved=None if plan is None else SavedPurge.load(plan),
                 approved=None if approved is None else Approval.parse(approved),
-                journal_keyspace=run.settings.journal_keyspace,
+                settings=run.settings,
             ),
         ),
         window=window if window_start or window_end else None,

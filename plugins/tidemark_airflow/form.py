@@ -125,16 +125,13 @@ def lines_param(title: str, description: str) -> Param:
 
 
 def directory_param(title: str, description: str) -> Param:
-    """Return a param for a directory or its URI, or nothing.
-
-    A relative one would be relative to whatever directory a worker runs in.
-    """
+    """Return a param for a directory or its URI, or nothing; the application refuses others."""
     return Param(
         None,
         type=["null", "string"],
-        pattern=r"^(/|[A-Za-z][A-Za-z0-9+.-]*:/)",
+        pattern=r"\S",
         title=title,
-        description=f"{description} An absolute path, or a URI.",
+        description=f"{description} A name, an absolute path or a URI, below TIDEMARK_SAVE_DIRS.",
     )
 
 

@@ -171,16 +171,23 @@ class Settings(CassandraSettings, EventGroupSettings):
         description="The directory, or the URI of one, in which the relative targets of mode"
         " `export` lie.",
     )
+    save_dirs: str | Path = Field(
+        REPOSITORY / ".tidemark" / "saved",
+        description="Directories, or URIs of them, separated by commas: `--save-to` of `cleanup`"
+        " and `purge`, and `--from` of `cleanup restore`, name one of them or one below. A relative"
+        " one is below the first.",
+    )
     data_docs_dir: Path = Field(
         REPOSITORY / ".tidemark" / "data_docs", description="Where validate builds Data Docs."
     )
     spark_master: str = Field(
         "local[*]", description="Used when an application runs outside spark-submit."
     )
-    spark_ui: Literal["cluster", "on", "off"] = Field(
-        "cluster",
-        description="Spark's UI while an application runs, from port 4040 on: `cluster` (not with"
-        " a master `local`), `on` or `off`; spark-submit's own `spark.ui.enabled` comes first.",
+    spark_ui: Literal["on", "off"] = Field(
+        "off",
+        description="Spark's UI while an application runs, from port 4040 on, without a login; its"
+        " links to kill jobs are off. spark-submit's own `spark.ui.enabled` and"
+        " `spark.ui.killEnabled` come first.",
     )
     spark_driver_memory: str = Field(
         "2g", description="Heap of the driver outside spark-submit, as Spark writes sizes."
@@ -262,6 +269,11 @@ class Settings(CassandraSettings, EventGroupSettings):
             raise InvalidInput(
                 problems, do="correct the environment, see docs/settings.md"
             ) from None
+
+    @property
+    def save_directories(self) -> list[str]:
+        """Return the directories and URIs below which copies may be."""
+        return [part.strip() for part in str(self.save_dirs).split(",") if part.strip()]
 
     @property
     def first_time_bucket(self) -> int:

@@ -47,7 +47,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
         SparkContext._ensure_initialized()
         given = SparkConf()
         master = given.get("spark.master") or "local"
-        conf = {} if given.contains("spark.ui.enabled") else ui(settings, master)
+        conf = ui(settings, given)
     else:
         master = settings.spark_master
         require_java()
@@ -56,7 +56,7 @@ def open_session(application: str, settings: Settings) -> SparkSession:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {
             **submission(settings),
-            **ui(settings, master),
+            **ui(settings, given),
             "spark.jars": ",".join(_jars(application, settings)),
         }
     if options := connection.executor_options(settings):
@@ -113,10 +113,16 @@ def submission(settings: Settings) -> dict[str, str]:
     return conf
 
 
-def ui(settings: Settings, master: str) -> dict[str, str]:
-    """Return the setting of Spark's UI: by default it is on where a run has several processes."""
-    is_on = settings.spark_ui == "on" or (settings.spark_ui == "cluster" and not is_local(master))
-    return {"spark.ui.enabled": str(is_on).lower()}
+def ui(settings: Settings, given: SparkConf) -> dict[str, str]:
+    """Return the settings of Spark's UI that the configuration of spark-submit does not have.
+
+    The UI has no login, and shows persistence ids.
+    """
+    conf = {
+        "spark.ui.enabled": str(settings.spark_ui == "on").lower(),
+        "spark.ui.killEnabled": "false",
+    }
+    return {key: value for key, value in conf.items() if not given.contains(key)}
 
 
 def worker_packages(settings: Settings, given: SparkConf) -> dict[str, str]:

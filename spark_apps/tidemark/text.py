@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 _LONGEST_CAUSE = 200
@@ -20,6 +21,14 @@ def shortened(lines: Sequence[str], most: int) -> list[str]:
 def one_line(text: str) -> str:
     """Shorten a text to one line of bounded length, as the cause of a quarantined event."""
     return " ".join(text.split())[:_LONGEST_CAUSE]
+
+
+def path_name(text: str) -> str:
+    """Return a text as the name of one file or directory: other characters become `_`.
+
+    A colon is one of them, since Hadoop reads a scheme before it.
+    """
+    return re.sub(r"^[.]|[^A-Za-z0-9_.+-]", "_", text)
 
 
 def harmless(text: str) -> str:

@@ -86,7 +86,9 @@ def prepare(make: Make, directory: Path, name: str) -> Journal:
 
     For `restore`, the events and snapshots before the last are deleted and saved.
     """
-    journal = make(TARGET_PARTITION_SIZE="4", PROJECTIONS_DIR=str(directory))
+    journal = make(
+        TARGET_PARTITION_SIZE="4", PROJECTIONS_DIR=str(directory), SAVE_DIRS=saved(directory)
+    )
     create_tables(journal.control, SCHEMA_DIR / "pekko_snapshot.cql", journal.keyspace)
     pids = ("hit", "kept")
     write_as_pekko(

@@ -72,7 +72,12 @@ def prepare(make: Callable[..., Journal], directory: Path) -> Journal:
     """Return a journal with something to delete for each policy, and something beside it."""
     file = directory / "retention.yaml"
     file.write_text(POLICIES)
-    journal = make(LOCK_TTL="5", PROJECTIONS_DIR=str(directory), RETENTION_FILE=str(file))
+    journal = make(
+        LOCK_TTL="5",
+        PROJECTIONS_DIR=str(directory),
+        RETENTION_FILE=str(file),
+        SAVE_DIRS=str(directory),
+    )
     both = dict.fromkeys(("KAFKA_JOURNAL_KEYSPACE", "SNAPSHOT_KEYSPACE"), journal.keyspace)
     more = {f"TIDEMARK_{name}": value for name, value in both.items()}
     journal.environment = {**journal.environment, **more}

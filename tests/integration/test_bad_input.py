@@ -176,7 +176,7 @@ def test_table_missing_and_table_of_another_shape(
         ({"JOURNAL_KEYSPACE": "a; DROP"}, "TIDEMARK_JOURNAL_KEYSPACE: not a name"),
         ({"REPLICATION": "[1]"}, "TIDEMARK_REPLICATION: not a JSON object"),
         ({"CASSANDRA_CONSISTENCY": "MOST"}, "TIDEMARK_CASSANDRA_CONSISTENCY: choose one of"),
-        ({"SPARK_UI": "yes"}, "TIDEMARK_SPARK_UI: choose one of 'cluster', 'on' or 'off'"),
+        ({"SPARK_UI": "yes"}, "TIDEMARK_SPARK_UI: choose one of 'on' or 'off'"),
     ],
 )
 def test_settings(journal: Journal, variables: Mapping[str, str], expected: str) -> None:

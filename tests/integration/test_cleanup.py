@@ -6,11 +6,14 @@ The cases of Pekko's CleanupSpec are in tests/interop, with real actors.
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tests.docs_commands import ROOT, commands
 from tests.integration.pekko_journals import delete_messages, write_as_pekko
@@ -32,7 +35,9 @@ def journal(make_journal: Callable[..., Journal], tmp_path: Path) -> Journal:
     """Return three ids of twelve events, four to a partition, with snapshots of 3, 6 and 9."""
     directory = tmp_path / "projections"
     directory.mkdir()
-    journal = make_journal(TARGET_PARTITION_SIZE="4", PROJECTIONS_DIR=str(directory))
+    journal = make_journal(
+        TARGET_PARTITION_SIZE="4", PROJECTIONS_DIR=str(directory), SAVE_DIRS=str(tmp_path / "saves")
+    )
     create_tables(journal.control, SCHEMA_DIR / "pekko_snapshot.cql", journal.keyspace)
     write_as_pekko(
         journal,
@@ -234,8 +239,8 @@ def test_an_id_whose_front_is_lost_without_a_trace_is_found(journal: Journal) ->
 
 
 @pytest.mark.long
-def test_the_docs_commands(journal: Journal, tmp_path: Path) -> None:
-    own = {"aircraft|N14228": "a|1", "saved": str(tmp_path / "saved")}
+def test_the_docs_commands(journal: Journal) -> None:
+    own = {"aircraft|N14228": "a|1"}
     page = ROOT / "docs" / "cleanup.md"
     for command in commands(page):
         _, *arguments = (own.get(word, word) for word in shlex.split(command))
@@ -251,13 +256,57 @@ def test_what_cannot_be_meant_is_refused_in_one_line(journal: Journal) -> None:
         (("all",), "no persistence id is named"),
         (("before-snapshot", "--keep", "1"), "say whose snapshots"),
         (("before-snapshot", "--keep", "1", "--all", "--keep-after", "soon"), "not an ISO 8601"),
-        (("restore", "--from", "/nowhere"), "no complete copy is there"),
+        (("restore", "--from", "nowhere"), "no complete copy is there"),
     ):
         result = clean_up(journal, *arguments)
         assert result.status == 2
         [line] = result.error_lines
         assert says in line
     assert state(journal) == before
+
+
+def test_directory_that_is_not_for_copies_is_neither_written_nor_read(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """The audit table has no row of it."""
+    outside = tmp_path / "saves-evil"
+    outside.mkdir()
+    (tmp_path / "saves").mkdir()
+    (tmp_path / "saves" / "link").symlink_to(outside)
+    before, audit = state(journal), journal.own_rows("audit")
+    for directory in (str(outside), "../saves-evil", "link", f"hdfs:{outside}"):
+        for command in (("all-events", *ids(PIDS), "--save-to"), ("restore", "--from")):
+            result = clean_up(journal, *command, directory)
+            assert result.status == 2, (command, directory, result.stderr)
+            [line] = result.error_lines
+            assert f"is not in a directory for copies ({command[-1]}); name a directory" in line
+    assert (state(journal), journal.own_rows("audit")) == (before, audit)
+    assert [*outside.iterdir()] == []
+
+
+def test_copy_that_names_another_directory_is_left_out(
+    journal: Journal, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The runs have an id as Airflow's are, and one that would lead out of the directory."""
+    saves, outside = tmp_path / "saves", tmp_path / "outside"
+    before = numbers(journal)
+    for run_id, pid in (("cleanup/manual__2026-11-28T02:00+00:00/1", "a|1"), ("../x", "b|ü✓")):
+        saving = ("--save-to", str(saves), "--run-id", run_id)
+        cleaned(journal, "events-to", "--to", "2", *ids([pid]), *saving)
+    names = ["_._x", "cleanup_manual__2026-11-28T02_00+00_00_1"]
+    assert sorted(path.name for path in saves.iterdir()) == sorted(names)
+    (saves / names[0]).rename(outside)
+    about = spark.read.parquet(f"file://{outside}/about").withColumn("copy", F.lit("../outside"))
+    about.write.parquet(f"file://{saves}/forged/about")
+
+    result = clean_up(journal, "restore", "--from", str(saves))
+    assert result.status == 0, result.stderr
+    assert "the copy ../outside is left out" in result.stdout
+    assert numbers(journal) == {**before, "b|ü✓": list(range(3, EVENTS + 1))}
+    shutil.rmtree(saves / names[1])
+    result = clean_up(journal, "restore", "--from", str(saves))
+    assert result.status == 2
+    assert "the copy ../outside is left out" in result.error_lines[0]
 
 
 def test_locks_exclude_tag_write_and_other_deletes(journal: Journal) -> None:
@@ -311,7 +360,7 @@ def test_what_was_saved_comes_back(
         (b"short-lived", "a|1", message("a|1", 2, 2, set())["timestamp"]),
     )
     before = state(journal)
-    saved = str(tmp_path / "saved")
+    saved = str(tmp_path / "saves" / "here")
     for command in commands:
         cleaned(journal, *command, "--save-to", saved)
     assert state(journal)["messages"] != before["messages"]
@@ -338,7 +387,7 @@ def test_a_row_is_hidden_at_its_old_write_time(journal: Journal, tmp_path: Path)
     where = "persistence_id = ? AND partition_nr = ? AND sequence_nr = ? AND timestamp = ?"
     written = f"SELECT WRITETIME(event) AS at FROM {journal.keyspace}.messages WHERE {where}"
     [before] = journal.control.execute(written, key)
-    saved = str(tmp_path / "saved")
+    saved = str(tmp_path / "saves")
     cleaned(journal, "events-to", "--to", "5", *ids(["a|1"]), "--save-to", saved)
     journal.control.execute(
         f"UPDATE {journal.keyspace}.messages USING TIMESTAMP {before['at']} SET event = ?"
@@ -355,7 +404,7 @@ def test_a_row_is_hidden_at_its_old_write_time(journal: Journal, tmp_path: Path)
 def test_a_copy_that_the_journal_has_left_behind_is_refused(
     journal: Journal, tmp_path: Path
 ) -> None:
-    saved = str(tmp_path / "saved")
+    saved = str(tmp_path / "saves")
     cleaned(journal, "all", "--never-use-again", *ids(["a|1"]), "--save-to", saved)
     anew = message("a|1", 1, 20, set())
     journal.insert("messages", [anew])

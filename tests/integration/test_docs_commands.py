@@ -40,7 +40,6 @@ class Shell:
         journal, own = self.journal.keyspace, self.journal.own_keyspace
         text = re.sub(r"\b(pekko|flights)\.(?=[a-z_]+\b)", f"{journal}.", text)
         text = re.sub(r"\btidemark\.(?=[a-z_]+\b)", f"{own}.", text)
-        text = re.sub(r"(--(save-to|from) )saved\b", rf"\1{self.directory.parent}/saved", text)
         return text.replace("include/sql/projections", str(self.directory))
 
     def type(self, command: str) -> Result:
@@ -74,7 +73,11 @@ def shell(
     directory = tmp_path / "projections"
     bucket_size = getattr(request, "param", "Day")
     journal = flights.defined(make_journal, directory, "projections", "examples")
-    environment = {**journal.environment, "TIDEMARK_BUCKET_SIZE": bucket_size}
+    environment = {
+        **journal.environment,
+        "TIDEMARK_BUCKET_SIZE": bucket_size,
+        "TIDEMARK_SAVE_DIRS": str(tmp_path),
+    }
     journal = replace(journal, environment=environment)
     every = flights_model.read_csv(flights_file(), 27_000)
     chosen = [

@@ -46,6 +46,7 @@ def make(make_journal: Callable[..., Journal], tmp_path: Path) -> Callable[[], J
             TARGET_PARTITION_SIZE="4",
             PROJECTIONS_DIR=str(tmp_path / "projections"),
             RETENTION_FILE=str(file),
+            SAVE_DIRS=str(tmp_path),
         )
         names = ("TIDEMARK_KAFKA_JOURNAL_KEYSPACE", "TIDEMARK_SNAPSHOT_KEYSPACE")
         journal.environment = {**journal.environment, **dict.fromkeys(names, journal.keyspace)}
@@ -118,14 +119,14 @@ def restore(journal: Journal, saved: Path | str, *options: str) -> Result:
     return journal.run("cleanup", "restore", "--from", str(saved), *options)
 
 
-def test_what_purge_has_saved_comes_back(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The directory is relative to where the command is called, which Spark's JVM does not know."""
-    monkeypatch.chdir(tmp_path)
+def test_what_purge_has_saved_comes_back(journal: Journal, tmp_path: Path) -> None:
+    """A relative directory is below the one that is set for copies."""
     before = state(journal)
     planned = journal.run("purge", "--save-to", "saved")
-    assert f"saved to {tmp_path}/saved first: views, left-over, snaps, expired" in planned.stdout
+    assert (
+        f"saved to file://{tmp_path}/saved first: views, left-over, snaps, expired"
+        in planned.stdout
+    )
     assert not (tmp_path / "saved").exists()
     result = purged(journal, "--save-to", "saved")
     after = state(journal)
@@ -167,7 +168,12 @@ def test_what_cannot_be_saved_is_not_deleted(journal: Journal, tmp_path: Path) -
     before = state(journal)
     file = tmp_path / "file"
     file.write_text("no directory")
-    for directory, says in ((str(file), "what goes cannot be saved"), (" ", "directory is empty")):
+    for directory, says in (
+        (str(file), "what goes cannot be saved"),
+        (" ", "directory is empty"),
+        (f"{tmp_path}-evil", "is not in a directory for copies (--save-to)"),
+        ("webhdfs://their.host/x", "is not in a directory for copies (--save-to)"),
+    ):
         refused = journal.run("purge", "--apply", "--save-to", directory)
         assert refused.status != 0
         [line] = refused.error_lines

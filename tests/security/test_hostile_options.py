@@ -65,7 +65,10 @@ def journal(
     home = tmp_path_factory.mktemp("home")
     directories = {
         name: str(home / name.lower())
-        for name in ("PROJECTIONS_DIR", "DATA_DOCS_DIR", "EXPORT_DIR", "CHECKS_DIR", "TAGGING_DIR")
+        for name in (
+            *("PROJECTIONS_DIR", "CHECKS_DIR", "TAGGING_DIR"),
+            *("DATA_DOCS_DIR", "EXPORT_DIR", "SAVE_DIRS"),
+        )
     }
     for directory in directories.values():
         Path(directory).mkdir()

@@ -90,3 +90,25 @@ def test_directory_that_is_not_there_is_refused_before_the_work(
     shown = capsys.readouterr()
     assert shown.err.count("the report cannot be written to") == 1
     assert "no window" not in shown.err
+
+
+def test_password_that_is_not_encrypted_is_warned_of_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the connection is made. No Cassandra listens at port 1."""
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_HOSTS", "127.0.0.1:1")
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_USERNAME", "tidemark")
+    monkeypatch.setenv("TIDEMARK_CASSANDRA_PASSWORD", "hunter2")
+    monkeypatch.setenv("TIDEMARK_KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+    monkeypatch.setenv("TIDEMARK_KAFKA_BOOTSTRAP_SERVERS", "kafka-1:9092,kafka-2:9092")
+    monkeypatch.setenv("TIDEMARK_KAFKA_PASSWORD", "hunter2")
+    with pytest.raises(SystemExit):
+        frame.run_application("replicate", lambda run: pytest.fail("never comes that far"))
+    shown = capsys.readouterr()
+    warning, error = shown.err.splitlines()
+    assert warning == (
+        "replicate: warning: the connection to Kafka has a password and is not encrypted (kafka-1,"
+        " kafka-2); set TIDEMARK_KAFKA_SECURITY_PROTOCOL=SASL_SSL, see docs/cluster.md"
+    )
+    assert error.startswith("replicate: error: ")
+    assert "hunter2" not in shown.out + shown.err

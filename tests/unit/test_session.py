@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark import SparkConf
 
 from tidemark.settings import Settings
 from tidemark.spark_session import submission, ui
@@ -24,16 +25,25 @@ def test_driver_that_has_no_workers_listens_on_this_machine_only(master: str) ->
 
 
 @pytest.mark.parametrize(
-    ("setting", "master", "is_on"),
+    ("setting", "given", "is_on", "kills"),
     [
-        ("cluster", "local[*]", "false"),
-        ("cluster", "spark://host:7077", "true"),
-        ("on", "local[*]", "true"),
-        ("off", "spark://host:7077", "false"),
+        ("", {}, "false", "false"),
+        ("off", {}, "false", "false"),
+        ("on", {}, "true", "false"),
+        ("", {"spark.ui.enabled": "true"}, "true", "false"),
+        ("on", {"spark.ui.enabled": "false"}, "false", "false"),
+        ("", {"spark.ui.enabled": "true", "spark.ui.killEnabled": "true"}, "true", "true"),
+        ("on", {"spark.ui.killEnabled": "true"}, "true", "true"),
     ],
 )
-def test_ui_is_there_on_a_cluster_or_where_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, setting: str, master: str, is_on: str
+def test_ui_is_off_unless_somebody_wants_it_and_kills_nothing(
+    monkeypatch: pytest.MonkeyPatch, setting: str, given: dict[str, str], is_on: str, kills: str
 ) -> None:
-    monkeypatch.setenv("TIDEMARK_SPARK_UI", setting)
-    assert ui(Settings.load(), master) == {"spark.ui.enabled": is_on}
+    """What spark-submit is given comes first."""
+    if setting:
+        monkeypatch.setenv("TIDEMARK_SPARK_UI", setting)
+    conf = SparkConf(loadDefaults=False).setAll(list(given.items()))
+    assert {**given, **ui(Settings.load(), conf)} == {
+        "spark.ui.enabled": is_on,
+        "spark.ui.killEnabled": kills,
+    }

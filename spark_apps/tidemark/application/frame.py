@@ -13,7 +13,7 @@ import signal
 import sys
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from tidemark import clock
 from tidemark.application import log
+from tidemark.application.clear_text import unencrypted_passwords
 from tidemark.application.environment import unknown_variables
 from tidemark.application.parent_process import end_with_parent
 from tidemark.cassandra.control import Control
@@ -177,14 +178,14 @@ def run_application(
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     end_with_parent()
     report = _Report(application, run_id, dry_run)
-    for line in unknown_variables(os.environ):
-        print(f"{application}: warning: {line}", file=sys.stderr)
+    _warn(application, unknown_variables(os.environ))
     try:
         if report_file is not None:
             _require_writable(report_file)
         if window is not None:
             report.window(window())
         settings = Settings.load()
+        _warn(application, unencrypted_passwords(settings))
         with log.on_standard_error(application), Control(settings) as control:
             try:
                 report.outcome(
@@ -203,6 +204,11 @@ def run_application(
     report.end(report_file)
     report.show(as_json=as_json or not sys.stdout.isatty())
     sys.exit(report.status)
+
+
+def _warn(application: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        print(f"{application}: warning: {line}", file=sys.stderr)
 
 
 def _require_writable(report_file: Path) -> None:

@@ -15,6 +15,7 @@ from tidemark.errors import InvalidInput
 from tidemark.journal import snapshots as journal_snapshots
 from tidemark.retention.messages.deletes import locks_of
 from tidemark.retention.needs.events import needed
+from tidemark.retention.undo.places import directory_of
 from tidemark.settings import Settings
 from tidemark.window import parse_moment
 
@@ -30,7 +31,8 @@ Save = Annotated[
     typer.Option(
         "--save-to",
         metavar="DIRECTORY",
-        help="Before anything is deleted, save it there as Parquet; `restore` writes it back.",
+        help="Before anything is deleted, save it there as Parquet, below TIDEMARK_SAVE_DIRS;"
+        " `restore` writes it back.",
     ),
 ]
 EntityTypes = Annotated[
@@ -251,10 +253,11 @@ def restore(
     def operation(run: RunContext) -> Operation:
         from tidemark.retention.undo.restore import locks, plan_restore
 
+        directory = directory_of(saved_in, run.settings, "--from")
         return Operation(
             "restore",
-            saved_in,
-            lambda run: plan_restore(run, saved_in, keep_write_times=keep_write_times),
+            directory,
+            lambda run: plan_restore(run, directory, keep_write_times=keep_write_times),
             locks,
         )
 

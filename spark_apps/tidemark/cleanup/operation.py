@@ -12,8 +12,9 @@ from tidemark.errors import InvalidInput
 from tidemark.ledger import applications
 from tidemark.ledger.locks import Locks
 from tidemark.retention.target import TargetPlan
-from tidemark.retention.undo.copies import directory_of
+from tidemark.retention.undo.places import directory_of
 from tidemark.settings import Settings
+from tidemark.text import path_name
 
 APPLICATION = applications.CLEANUP
 
@@ -47,11 +48,12 @@ def run_operation(
         save: the directory in which what goes is saved first; None for no copy.
 
     Raises:
+        InvalidInput: the directory is not below TIDEMARK_SAVE_DIRS.
         SchemaMismatch: the journal's tables are missing or of another shape.
         BucketSizeMismatch: the existing tag views have another bucket size.
         LockHeld: another run works on what would be deleted, or on the journal's tag views.
     """
-    directory = None if save is None else directory_of(save)
+    directory = None if save is None else directory_of(save, run.settings, "--save-to")
     preflight.check_journal(run)
 
     def plan() -> Plan:
@@ -78,7 +80,7 @@ def _saving(plan: TargetPlan, directory: str, run_id: str) -> Apply | None:
         return delete
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        save(f"{directory}/{run_id}")
+        save(f"{directory}/{path_name(run_id)}")
         return delete(ensure_locked)
 
     return apply

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tidemark.errors import InvalidInput
 from tidemark.retention.approval import Approval, Choice, SavedPurge
-from tidemark.retention.undo.copies import directory_of
+from tidemark.retention.undo.places import directory_of
+from tidemark.settings import Settings
 from tidemark.window import Window
 
 
@@ -51,18 +52,18 @@ def request_of(
     save_to: str | None = None,
     saved: SavedPurge | None,
     approved: Approval | None,
-    journal_keyspace: str,
+    settings: Settings,
 ) -> PurgeRequest:
     """Return the request of a command line.
 
     Raises:
-        InvalidInput: options contradict each other; the saved plan is for another journal; or a
-            directory has no name.
+        InvalidInput: options contradict each other; the saved plan is for another journal; or the
+            directory is not below TIDEMARK_SAVE_DIRS.
     """
     for option, is_given in (("--save", save is not None), ("--explain", explain)):
         if apply and is_given:
             raise _contradiction(f"{option} only plans", option, "leave out --apply")
-    directory = None if save_to is None else directory_of(save_to)
+    directory = None if save_to is None else directory_of(save_to, settings, "--save-to")
     if approved is not None and not apply:
         do = "add --apply, or leave it out"
         raise _contradiction("an approval is for a purge that is applied", "--approved", do)
@@ -74,9 +75,10 @@ def request_of(
     if choice != Choice():
         do = "leave the others out"
         raise _contradiction("a saved plan has the options that it was made with", "--plan", do)
-    if journal_keyspace != saved.journal_keyspace:
+    if settings.journal_keyspace != saved.journal_keyspace:
         raise InvalidInput(
-            f"the plan is for the journal {saved.journal_keyspace}, not {journal_keyspace}",
+            f"the plan is for the journal {saved.journal_keyspace},"
+            f" not {settings.journal_keyspace}",
             where="TIDEMARK_JOURNAL_KEYSPACE",
             do="set it, or make a new plan",
         )

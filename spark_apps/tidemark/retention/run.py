@@ -25,6 +25,7 @@ from tidemark.retention.request import PurgeRequest
 from tidemark.retention.tag_views import TagViewOrder
 from tidemark.retention.target import TargetPlan, Tombstones
 from tidemark.retention.targets import WITHOUT_PEKKO, Planner, plan_of, planners
+from tidemark.text import path_name
 
 APPLICATION = applications.PURGE
 _ORDER = (
@@ -85,7 +86,7 @@ class _Planned:
         """Save what goes, each policy's in a directory of its own."""
         for name, plan in self.plans.items():
             if plan.apply is not None and plan.save is not None:
-                plan.save(f"{directory}/{run_id}-{name}")
+                plan.save(f"{directory}/{path_name(run_id)}-{name}")
 
     def details(self, approval: Approval) -> dict[str, object]:
         """Return for programs what is to be approved, and what each policy would delete."""

@@ -6,7 +6,6 @@ expectation costs several passes over its data.
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from tidemark.continuity.judgement.facts import RunFacts
 from tidemark.continuity.judgement.history import PAGES, RESULTS, JudgedRun, red_since, runs
 from tidemark.continuity.no_time_bucket import place_of
 from tidemark.settings import Settings
+from tidemark.text import path_name
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SUITE = "sequence continuity"
 KEPT_RUNS = 200
-_UNSAFE_IN_PATH = re.compile(r"[^A-Za-z0-9_.:+-]")
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def judge(
     )
     result = checkpoint.run(
         batch_parameters={"dataframe": table},
-        run_id=RunIdentifier(run_name=_UNSAFE_IN_PATH.sub("_", facts.run_id), run_time=now),
+        run_id=RunIdentifier(run_name=path_name(facts.run_id), run_time=now),
     )
     [identifier] = result.run_results
     names: tuple[str, ...] = identifier.to_tuple()  # type: ignore[no-untyped-call]

@@ -9,12 +9,10 @@ one cell that every writer of its table writes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import reduce
-from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -25,6 +23,7 @@ from tidemark import clock
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput, TidemarkError, root_cause
+from tidemark.retention.undo.places import is_plain
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.window import to_millis
@@ -34,7 +33,6 @@ _ABOUT = (
     " kafka_journal_keyspace string, saved_at bigint"
 )
 _ABOUT_IT = "about"
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 class Kind(StrEnum):
@@ -60,19 +58,6 @@ class Copy:
     kind: Kind
     keyspaces: tuple[str, str, str]
     saved_at: int
-
-
-def directory_of(text: str) -> str:
-    """Return a directory that somebody has named, relative to where the command is called.
-
-    Spark's JVM may have another working directory. A URI stays as it is.
-
-    Raises:
-        InvalidInput: it is empty.
-    """
-    if not text.strip():
-        raise InvalidInput("the directory is empty", where="--save-to, --from", do="name one")
-    return (text if _URI.match(text) else str(Path(text).absolute())).rstrip("/")
 
 
 def keyspaces_of(settings: Settings) -> tuple[str, str, str]:
@@ -114,28 +99,41 @@ def write(run: RunContext, place: str, kind: Kind, rows: Mapping[str, DataFrame]
         ) from None
 
 
-def complete(run: RunContext, directory: str) -> list[Copy]:
+def complete(run: RunContext, directory: str) -> tuple[list[Copy], list[str]]:
     """Find the complete copies in a directory, in the order in which they were made.
 
+    Args:
+        run: the context of the run.
+        directory: as `places.directory_of` returns it.
+
+    Returns:
+        The copies, and a line for each that cannot be used.
+
     Raises:
-        InvalidInput: there is none.
+        InvalidInput: there is none that can be used.
     """
     try:
-        about = run.spark.read.schema(_ABOUT).parquet(f"{directory}/*/{_ABOUT_IT}").collect()
+        rows = run.spark.read.schema(_ABOUT).parquet(f"{directory}/*/{_ABOUT_IT}").collect()
     except AnalysisException:
+        rows = []
+    found, unusable = [], []
+    for row in rows:
+        if not is_plain(row.copy) or row.kind not in {*Kind}:
+            unusable.append(
+                f"the copy {row.copy} is left out: its `{_ABOUT_IT}` names no directory in"
+                f" {directory} or no kind of copies that is known"
+            )
+            continue
+        keyspaces = (row.journal_keyspace, row.snapshot_keyspace, row.kafka_journal_keyspace)
+        place = f"{directory}/{row.copy}"
+        found.append(Copy(place, Kind(row.kind), keyspaces, row.saved_at))
+    if not found:
         raise InvalidInput(
-            "no complete copy is there", where=directory, do="name a directory of --save-to"
-        ) from None
-    found = [
-        Copy(
-            f"{directory}/{row.copy}",
-            Kind(row.kind),
-            (row.journal_keyspace, row.snapshot_keyspace, row.kafka_journal_keyspace),
-            row.saved_at,
+            "; ".join(unusable) or "no complete copy is there",
+            where=directory,
+            do="name a directory of --save-to",
         )
-        for row in about
-    ]
-    return sorted(found, key=lambda copy: (copy.saved_at, copy.place))
+    return sorted(found, key=lambda copy: (copy.saved_at, copy.place)), unusable
 
 
 def rows_of(

@@ -62,15 +62,15 @@ def plan_restore(run: RunContext, directory: str, *, keep_write_times: bool = Fa
 
     Args:
         run: the context of the run.
-        directory: that of `--save-to`.
+        directory: that of `--save-to`, as `places.directory_of` returns it.
         keep_write_times: write each row at its old write time; the copies may then be of other
             keyspaces.
 
     Raises:
-        InvalidInput: there is no complete copy, or it is of other keyspaces.
+        InvalidInput: there is no complete copy that can be used, or it is of other keyspaces.
         WrongData: a journal has gone on in a way that the copies do not fit.
     """
-    found = copies.complete(run, copies.directory_of(directory))
+    found, unusable = copies.complete(run, directory)
     lines = [line for copy in found for line in _other_keyspaces(run, copy, keep_write_times)]
     plans = [
         planner(run, own, keep_write_times=keep_write_times)
@@ -92,7 +92,7 @@ def plan_restore(run: RunContext, directory: str, *, keep_write_times: bool = Fa
     lines += [line for plan in plans for line in plan.lines]
     return TargetPlan(
         counts,
-        lines if changing else ["everything is there already"],
+        [*unusable, *(lines if changing else ["everything is there already"])],
         Tombstones(),
         digest([keep_write_times, *(plan.digest for plan in plans)]),
         locks(run.settings),
