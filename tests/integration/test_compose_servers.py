@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from embedded.cassandra import node
 from embedded.machine import jars, ports, processes
 from embedded.machine.java import java_home
-from tests.compose.document import BASE, IMAGES, ROOT, TLS, load
+from tests.compose.document import BASE, IMAGES, ROOT, TLS, load, tag
 from tidemark.cassandra.control import Control
 from tidemark.errors import TidemarkError
 from tidemark.replication.kafka.records import records
@@ -176,6 +176,6 @@ def test_cassandra_speaks_tls_by_the_options_of_its_jvm(
             monkeypatch.setenv(name, value)
         with Control(Settings.load()) as control:
             [row] = control.execute("SELECT release_version FROM system.local")
-        assert row["release_version"].startswith(service["image"].partition(":")[2])
+        assert row["release_version"].startswith(tag(service["image"]).partition(":")[2])
     finally:
         processes.stop(["cassandra"], tmp_path / "run")

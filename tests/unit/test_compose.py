@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.compose.document import BASE, IMAGES, OWN, ROOT, TLS, load, words
+from tests.compose.document import BASE, IMAGES, OWN, OWN_BASE, ROOT, TLS, load, tag, words
 
 AIRFLOW = {
     "airflow-init",
@@ -62,7 +62,7 @@ def words_of(service: dict[str, Any]) -> list[str]:
 def foreign(compose: dict[str, Any]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Return each service of a public image with what is known of the image."""
     services = compose["services"].items()
-    return [(name, one, IMAGES[one["image"]]) for name, one in services if one["image"] != OWN]
+    return [(name, one, IMAGES[tag(one["image"])]) for name, one in services if one["image"] != OWN]
 
 
 @pytest.mark.parametrize("files", FILES.values(), ids=FILES)
@@ -113,10 +113,18 @@ def test_every_service_waits_for_what_it_needs_and_for_nothing_that_ends(
 def test_versions_are_those_that_the_library_is_tested_with(compose: dict[str, Any]) -> None:
     lock = (ROOT / "embedded" / "machine" / "jars.lock").read_text()
     services = compose["services"]
-    [cassandra] = re.findall(r"^org.apache.cassandra:cassandra-all:(\d+\.\d+)\.", lock, re.M)
-    assert services["cassandra"]["image"] == f"cassandra:{cassandra}"
+    [cassandra] = re.findall(r"^org.apache.cassandra:cassandra-all:(\S+)", lock, re.M)
+    assert tag(services["cassandra"]["image"]) == f"cassandra:{cassandra}"
     [kafka] = re.findall(r"^org.apache.kafka:kafka_2.13:(\S+)", lock, re.M)
-    assert services["kafka"]["image"] == f"apache/kafka:{kafka}"
+    assert tag(services["kafka"]["image"]) == f"apache/kafka:{kafka}"
+
+
+def test_every_image_is_pinned_by_its_digest(compose: dict[str, Any]) -> None:
+    """A tag may be moved to another image; a digest is that of one image."""
+    [base] = re.findall(r"^FROM .* (\S+)$", (ROOT / "Dockerfile").read_text(), re.M)
+    used = {service["image"] for _, service, _ in foreign(compose)} | {base}
+    assert used == {f"{name}@{image['digest']}" for name, image in IMAGES.items()}
+    assert all(re.fullmatch(r"\S+:\S+@sha256:[0-9a-f]{64}", image) for image in used)
 
 
 def test_volumes_are_where_the_images_keep_their_data(compose: dict[str, Any]) -> None:
@@ -174,7 +182,7 @@ def test_programs_of_health_checks_are_in_the_images(compose: dict[str, Any]) ->
         command = words(service)
         assert command[:2] == ["python", "-m"], name
         assert command[2] in ("embedded.container", "embedded.container.health"), name
-        lacking = IMAGES["python:3.11-slim-trixie"]["lacks"]
+        lacking = IMAGES[OWN_BASE]["lacks"]
         assert not set(lacking) & set(command), name
 
 

@@ -65,7 +65,9 @@ def commands() -> dict[str, list[str]]:
 def test_base_is_of_the_version_that_the_library_wants(
     instructions: list[tuple[str, str]],
 ) -> None:
-    assert of(instructions, "FROM") == [f"--platform=linux/amd64 {OWN_BASE}"]
+    assert of(instructions, "FROM") == [
+        f"--platform=linux/amd64 {OWN_BASE}@{IMAGES[OWN_BASE]['digest']}"
+    ]
     version = re.search(r"python:(\d\.\d+)", OWN_BASE)
     assert version
     assert f"--python-version {version[1]} " in (ROOT / "Makefile").read_text()
