@@ -14,10 +14,13 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pyspark
 import pytest
 from confluent_kafka import Producer
 from pydantic import SecretStr
@@ -27,6 +30,7 @@ from embedded.cassandra import node
 from embedded.machine import jars, ports, processes
 from embedded.machine.java import java_home
 from tests.compose.document import BASE, IMAGES, ROOT, TLS, load, tag
+from tests.integration.support import wait_until
 from tidemark.cassandra.control import Control
 from tidemark.errors import InvalidInput, TidemarkError
 from tidemark.replication.kafka.records import records
@@ -236,3 +240,130 @@ def create_keyspace(control: Control, name: str) -> None:
 def login(settings: Settings, username: str, password: str) -> Control:
     chosen = {"cassandra_username": username, "cassandra_password": SecretStr(password)}
     return Control(settings.model_copy(update=chosen))
+
+
+SECRET = 'key=\\ "quoted" #1 ü €'
+APPLICATION = """
+import json, os, sys
+import psutil
+from pyspark import SparkContext
+
+def command_lines(_):
+    yield [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+
+context = SparkContext()
+lines = context.parallelize([1], 1).mapPartitions(command_lines).first()
+crypto = context.getConf().get("spark.network.crypto.enabled")
+with open(sys.argv[1] + ".new", "w") as file:
+    json.dump({"lines": lines, "crypto": crypto}, file)
+os.replace(file.name, sys.argv[1])
+context.stop()
+"""
+
+
+@dataclass(frozen=True)
+class Spark:
+    """A master and a worker, as docker-compose.yml starts them.
+
+    Attributes:
+        environment: for further processes of theirs, through the entrypoint.
+        run: where the pids are.
+        url: for `--master`.
+        pages: the address of the master's web pages.
+    """
+
+    environment: dict[str, str]
+    run: Path
+    url: str
+    pages: str
+
+    def state(self) -> dict[str, Any]:
+        """Return what the master knows; empty as long as it does not answer."""
+        try:
+            known: dict[str, Any] = httpx.get(f"{self.pages}/json/").json()
+        except httpx.TransportError:
+            return {}
+        return known
+
+    def submit(self, name: str, application: Path, output: Path, **variables: str) -> None:
+        """Start an application, whose log is below the directory of the pids."""
+        command = ["spark-submit", "--master", self.url, str(application), str(output)]
+        start(name, command, self.run, {**self.environment, **variables})
+
+
+def start(name: str, command: Sequence[str], run: Path, environment: Mapping[str, str]) -> None:
+    processes.start(
+        name, [sys.executable, "-m", "embedded.container", *command], run,
+        log=run / f"{name}.log", environment=environment, cwd=run,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def spark_of_compose(tmp_path: Path) -> Iterator[Spark]:
+    """Yield master and worker, with the commands and the secret of docker-compose.yml."""
+    chosen = ports.choose(tmp_path / "ports.json", ("master", "pages"), {})
+    run = tmp_path / "run"
+    run.mkdir()
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "spark_secret").write_text(SECRET)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(java_home()),
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_LOCAL_HOSTNAME": HERE,
+        "AIRFLOW_HOME": str(tmp_path),
+        "SECRETS_DIR": str(tmp_path / "secrets"),
+    }
+    services = load(BASE)["services"]
+    here = {
+        "spark://spark-master:7077": f"spark://{HERE}:{chosen['master']}",
+        "spark-master": HERE,
+        "7077": str(chosen["master"]),
+        "8080": str(chosen["pages"]),
+        "8081": "0",
+        "/opt/spark-work": str(tmp_path / "work"),
+    }
+    for name in ("spark-master", "spark-worker-1"):
+        command = [here.get(word, word) for word in services[name]["command"]]
+        start(name, command, run, environment)
+    pages = f"http://{HERE}:{chosen['pages']}"
+    url = f"spark://{HERE}:{chosen['master']}"
+    yield Spark(environment, run, url, pages)
+    processes.stop(["with", "without", "another", "spark-worker-1", "spark-master"], run)
+
+
+def test_spark_takes_applications_with_its_secret_only(
+    spark_of_compose: Spark, tmp_path: Path
+) -> None:
+    spark = spark_of_compose
+    wait_until("a worker", lambda: spark.state().get("aliveworkers") == 1)
+    # The address that docker-compose.yml gives to its containers on Spark's network.
+    assert spark.state()["workers"][0]["host"] == HERE
+    application = tmp_path / "application.py"
+    application.write_text(APPLICATION)
+    (tmp_path / "none").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "spark_secret").write_text("another")
+    for name, secrets in {"without": "none", "another": "other"}.items():
+        home = tmp_path / f"home-{name}"
+        home.mkdir()
+        given = {"SECRETS_DIR": str(tmp_path / secrets), "AIRFLOW_HOME": str(home)}
+        spark.submit(name, application, tmp_path / "refused", **given)
+        log = spark.run / f"{name}.log"
+        wait_until("the refusal", lambda log=log: "Failed to connect to master" in log.read_text())
+        processes.stop([name], spark.run)
+    assert (spark.state()["activeapps"], spark.state()["completedapps"]) == ([], [])
+    assert not (tmp_path / "refused").exists()
+    spark.submit("with", application, tmp_path / "output")
+    wait_until("the application", lambda: (tmp_path / "output").exists())
+    output = json.loads((tmp_path / "output").read_text())
+    assert output["crypto"] == "true"
+    lines = output["lines"]
+    assert [line for line in lines if "CoarseGrainedExecutorBackend" in line]
+    assert [line for line in lines if SECRET in line or "spark.authenticate.secret" in line] == []
+    logs = [*spark.run.glob("*.log"), *(tmp_path / "work").rglob("std*")]
+    assert len(logs) > 4
+    assert [log for log in logs if SECRET in log.read_text()] == []
