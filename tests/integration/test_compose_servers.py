@@ -101,7 +101,7 @@ def test_tidemark_reads_kafka_by_tls_and_checks_its_certificate(
     for name, value in {
         "BOOTSTRAP_SERVERS": kafka,
         "SECURITY_PROTOCOL": "SSL",
-        "TLS_CA": str(certificates / "ca.pem"),
+        "SSL_CA": str(certificates / "ca.pem"),
     }.items():
         monkeypatch.setenv(f"TIDEMARK_KAFKA_{name}", value)
     settings = Settings.load()
