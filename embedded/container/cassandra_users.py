@@ -25,21 +25,20 @@ from tidemark.cassandra.control import Control
 from tidemark.errors import CassandraUnavailable, InvalidInput, TidemarkError
 from tidemark.settings import Settings
 
-PATIENCE_S = 120.0
+_PATIENCE_S = 120.0
 """Cassandra makes its default user some seconds after it has opened its port."""
 
 
 def main() -> None:
     """Make the users with the passwords of the container's secrets; end with status 1 if not."""
-    given = Secrets()
     try:
-        admin = given.text("cassandra_admin_password") or ""
-        password = given.text("cassandra_password") or ""
-        make(Settings.load(), admin, password)
+        make(
+            Settings.load(), _required("cassandra_admin_password"), _required("cassandra_password")
+        )
     except (EmbeddedError, TidemarkError) as error:
         print(f"cassandra-init: error: {error}", file=sys.stderr)
         sys.exit(1)
-    print(f"cassandra-init: the users {ADMIN} and {USERNAME} may log in, and no other")
+    print(f"cassandra-init: {ADMIN} and {USERNAME} may log in, {DEFAULT} may not")
 
 
 def make(settings: Settings, admin: str, password: str) -> None:
@@ -67,8 +66,15 @@ def make(settings: Settings, admin: str, password: str) -> None:
         control.execute_ddl(f"GRANT CREATE ON ALL KEYSPACES TO {USERNAME}")
 
 
+def _required(name: str) -> str:
+    password = Secrets().text(name)
+    if password is None:
+        raise EmbeddedError("a secret is missing", name, "give it to this service")
+    return password
+
+
 def _make_admin(settings: Settings, password: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
             with suppress(InvalidInput):

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,11 +186,12 @@ def test_cassandra_lets_nobody_in_but_the_users_that_the_first_service_makes(
     program, *arguments = services["cassandra-init"]["command"]
     assert program == "python"
     assert health(services["cassandra"], port) != 0
-    until = time.monotonic() + PATIENCE_S
-    while health(services["cassandra"], port) != 0:
-        assert time.monotonic() < until
-        time.sleep(1)
-    certificate = ssl.get_server_certificate((HERE, int(port)), ca_certs=certificates / "ca.pem")
+    wait_until(
+        "Cassandra's port", lambda: health(services["cassandra"], port) == 0, deadline_s=PATIENCE_S
+    )
+    certificate = ssl.get_server_certificate(
+        (HERE, int(port)), ca_certs=str(certificates / "ca.pem")
+    )
     assert certificate.strip() in (certificates / "cassandra.pem").read_text()
     # The second time it finds all as it shall be.
     for _ in range(2):
@@ -335,6 +337,10 @@ def spark_of_compose(tmp_path: Path) -> Iterator[Spark]:
     processes.stop(["with", "without", "another", "spark-worker-1", "spark-master"], run)
 
 
+def is_refused(log: Path) -> bool:
+    return "Failed to connect to master" in log.read_text()
+
+
 def test_spark_takes_applications_with_its_secret_only(
     spark_of_compose: Spark, tmp_path: Path
 ) -> None:
@@ -353,7 +359,7 @@ def test_spark_takes_applications_with_its_secret_only(
         given = {"SECRETS_DIR": str(tmp_path / secrets), "AIRFLOW_HOME": str(home)}
         spark.submit(name, application, tmp_path / "refused", **given)
         log = spark.run / f"{name}.log"
-        wait_until("the refusal", lambda log=log: "Failed to connect to master" in log.read_text())
+        wait_until("the refusal", partial(is_refused, log))
         processes.stop([name], spark.run)
     assert (spark.state()["activeapps"], spark.state()["completedapps"]) == ([], [])
     assert not (tmp_path / "refused").exists()

@@ -51,22 +51,22 @@ GIVEN: dict[str, tuple[set[str], set[str], set[str]]] = {
             "airflow_admin_password",
         },
         {"front", "database"},
-        {INCLUDE, LOGS, f"{DOCS}:ro"},
+        {LOGS, f"{DOCS}:ro"},
     ),
     "airflow-scheduler": (
         {"postgres_password", "redis_password", "airflow_fernet_key", "airflow_jwt_secret"},
         {"database", "broker"},
-        {INCLUDE, LOGS},
+        {LOGS},
     ),
     "airflow-dag-processor": (
         {"postgres_password", "airflow_fernet_key"},
         {"database"},
-        {INCLUDE, LOGS},
+        {LOGS},
     ),
     "airflow-triggerer": (
         {"postgres_password", "airflow_fernet_key", "airflow_secret_key", "cassandra_password"},
         {"database", "data"},
-        {INCLUDE, LOGS},
+        {LOGS},
     ),
     "airflow-worker": (
         {"redis_password", "airflow_secret_key", "cassandra_password", "spark_secret"},

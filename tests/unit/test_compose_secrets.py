@@ -271,6 +271,15 @@ def test_a_secret_that_cannot_be_used_is_refused_in_one_line(
     assert "two" not in line
 
 
+def test_cassandras_users_are_not_made_without_their_passwords(entrypoint: Entrypoint) -> None:
+    make = (sys.executable, "-m", "embedded.container.cassandra_users")
+    answer = entrypoint(*make, cassandra_password="secret")
+    assert answer.returncode == 1
+    [line] = answer.stderr.splitlines()
+    assert line.startswith("cassandra-init: error: ")
+    assert "cassandra_admin_password" in line
+
+
 def test_the_entrypoint_becomes_its_command(entrypoint: Entrypoint) -> None:
     assert entrypoint("sh", "-c", "exit 7").returncode == 7
     assert entrypoint("sh", "-c", "umask").stdout.strip() == "0002"
