@@ -198,6 +198,30 @@ def test_each_service_has_the_secrets_networks_and_volumes_that_it_needs(
     assert all(compose["networks"][name] == {"internal": True} for name in inner)
 
 
+def reached(compose: dict[str, Any], name: str) -> set[str]:
+    """Return the services that share a network with one of them."""
+    networks = {
+        other: set(service.get("networks", ["default"]))
+        for other, service in compose["services"].items()
+        if "network_mode" not in service
+    }
+    own = networks.pop(name)
+    return {other for other, theirs in networks.items() if theirs & own}
+
+
+def test_services_that_run_definitions_reach_what_they_need_and_not_airflows_database(
+    compose: dict[str, Any],
+) -> None:
+    worker = reached(compose, "airflow-worker")
+    assert worker >= {"airflow-api-server", "redis", "cassandra", "kafka", "spark-master"}
+    assert not worker & {"postgres"}
+    executors = reached(compose, "spark-worker-1")
+    assert executors >= {"spark-master", "spark-worker-2", "airflow-worker", "cassandra", "kafka"}
+    assert not executors & {"postgres", "redis", "airflow-api-server", "airflow-scheduler"}
+    for name in ("airflow-api-server", "airflow-scheduler", "airflow-triggerer"):
+        assert "postgres" in reached(compose, name)
+
+
 def test_sparks_processes_are_known_by_names_of_sparks_network(compose: dict[str, Any]) -> None:
     """Of several networks Spark would take any address, which the others may not reach."""
     services = compose["services"]
