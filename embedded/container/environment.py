@@ -1,6 +1,6 @@
 """The variables that need a secret, each written in its reader's own way.
 
-A container has those whose secrets it has been given: Spark's have none.
+A container has those whose secrets it has been given.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkstemp
 from urllib.parse import quote
 
 from embedded.container.secrets import Secrets
@@ -24,6 +25,16 @@ _AIRFLOW_READS = {
 }
 """Secrets that Airflow reads itself. It replaces `$NAME` and `~` in values of variables, but not
 in what a command prints."""
+_SPARK = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    # Version 1 is weaker, and the default. SASL, to which Spark would fall back, encrypts nothing.
+    "spark.network.crypto.authEngineVersion": "2",
+    "spark.network.crypto.saslFallback": "false",
+    # The web pages of master and workers have no login.
+    "spark.ui.killEnabled": "false",
+}
+"""What master, workers and drivers have in common, beside their secret."""
 
 
 def build(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
@@ -42,6 +53,7 @@ def build(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
         **_airflow(secrets),
         **_logins(secrets, given),
         **_cassandra(secrets, given),
+        **_spark(secrets, given),
         **_authority(secrets, given),
     }
 
@@ -55,11 +67,12 @@ def _airflow(secrets: Secrets) -> dict[str, str]:
         variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = url
     password = secrets.text("redis_password")
     if password is not None:
-        address = f":{_quoted(password)}@redis:6379/0"
+        server = f"://:{_quoted(password)}@redis:6379"
         checked = f"?ssl_cert_reqs=required&ssl_ca_certs={certificates}&ssl_check_hostname=true"
-        variables["AIRFLOW__CELERY__BROKER_URL"] = (
-            f"rediss://{address}{checked}" if certificates else f"redis://{address}"
-        )
+        scheme, options = ("rediss", checked) if certificates else ("redis", "")
+        variables["AIRFLOW__CELERY__BROKER_URL"] = f"{scheme}{server}/0{options}"
+        # By default results are in Airflow's database, whose password would make a worker admin.
+        variables["AIRFLOW__CELERY__RESULT_BACKEND"] = f"{scheme}{server}/1{options}"
     for name, variable in _AIRFLOW_READS.items():
         if secrets.text(name) is not None:
             variables[variable] = f"cat {secrets.path(name)}"
@@ -72,15 +85,13 @@ def _logins(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
     if password is None:
         return {}
     file = Path(given["AIRFLOW_HOME"]) / "passwords.json"
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
-        json.dump({ADMIN: password}, opened)
+    _write_private(file, json.dumps({ADMIN: password}).encode())
     return {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(file)}
 
 
 def _cassandra(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
     """Return Cassandra's address and login, as a connection and for applications by hand."""
-    password = secrets.text("cassandra_password", may_be_empty=True)
+    password = secrets.text("cassandra_password")
     if password is None:
         return {}
     host, port, name = (given[f"CASSANDRA_{part}"] for part in ("HOST", "PORT", "USERNAME"))
@@ -97,6 +108,26 @@ def _cassandra(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
         "TIDEMARK_CASSANDRA_USERNAME": name,
         "TIDEMARK_CASSANDRA_PASSWORD": password,
     }
+
+
+def _spark(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
+    """Return where Spark finds its defaults, once its secret is among them.
+
+    Spark takes a secret from its configuration only, and spark-submit's options are on the command
+    line. An executor gets it from its worker, in its environment.
+    """
+    secret = secrets.text("spark_secret")
+    if secret is None:
+        return {}
+    # Each character as \uNNNN, so that none ends or continues a line.
+    units = secret.encode("utf-16-be").hex()
+    escaped = "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    lines = [f"{name} {value}" for name, value in _SPARK.items()]
+    directory = Path(given["AIRFLOW_HOME"]) / "spark"
+    directory.mkdir(exist_ok=True)
+    text = "\n".join([*lines, f"spark.authenticate.secret {escaped}", ""])
+    _write_private(directory / "spark-defaults.conf", text.encode())
+    return {"SPARK_CONF_DIR": str(directory)}
 
 
 def _authority(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
@@ -120,12 +151,20 @@ def _authority(secrets: Secrets, given: Mapping[str, str]) -> dict[str, str]:
     named = [pkcs12.PKCS12Certificate(one, b"%d" % n) for n, one in enumerate(found)]
     store = Path(given["AIRFLOW_HOME"]) / "authority.p12"
     encryption = BestAvailableEncryption(_OF_STORE.encode())
-    store.write_bytes(pkcs12.serialize_java_truststore(named, encryption))
+    _write_private(store, pkcs12.serialize_java_truststore(named, encryption))
     return {
         "TIDEMARK_CASSANDRA_SECURITY_PROTOCOL": "SSL",
         "TIDEMARK_CASSANDRA_SSL_TRUSTSTORE": str(store),
         "TIDEMARK_CASSANDRA_SSL_TRUSTSTORE_PASSWORD": _OF_STORE,
     }
+
+
+def _write_private(file: Path, content: bytes) -> None:
+    """Write a file of mode 600 in one step: health checks write it anew while others read it."""
+    descriptor, unfinished = mkstemp(dir=file.parent)
+    with os.fdopen(descriptor, "wb") as opened:
+        opened.write(content)
+    os.replace(unfinished, file)
 
 
 def _quoted(password: str) -> str:

@@ -22,7 +22,7 @@ class Secrets:
         file = self._directory / name
         return file if file.exists() else None
 
-    def text(self, name: str, *, may_be_empty: bool = False) -> str | None:
+    def text(self, name: str) -> str | None:
         """Return a secret without the line ends at its end; None if it has not been given.
 
         Raises:
@@ -49,6 +49,6 @@ class Secrets:
                 str(file),
                 "write it in one line",
             )
-        if not text and not may_be_empty:
+        if not text:
             raise EmbeddedError("a secret is empty", str(file), "write it in one line")
         return text

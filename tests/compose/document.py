@@ -31,7 +31,7 @@ TLS = ROOT / "docker-compose.tls.yml"
 IMAGES: dict[str, Any] = json.loads(Path(__file__).with_name("images.json").read_text())
 """Facts of the public images, each with its sources."""
 OWN = "tidemark:local"
-OWN_BASE = "python:3.11-slim-trixie"
+OWN_BASE = "python:3.11.16-slim-trixie"
 _REPLACED = ("command", "entrypoint", "test")
 _BY_TARGET = ("secrets", "volumes")
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\})")
@@ -75,6 +75,11 @@ def _merge(older: Any, newer: Any, key: str = "") -> Any:
 def _target(mount: str) -> str:
     source, _, rest = mount.partition(":")
     return rest.removesuffix(":ro") or source
+
+
+def tag(image: str) -> str:
+    """Return the name and tag of an image, without its digest."""
+    return image.partition("@")[0]
 
 
 def words(service: Mapping[str, Any]) -> list[str]:

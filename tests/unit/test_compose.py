@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.compose.document import BASE, IMAGES, OWN, ROOT, TLS, load, words
+from tests.compose.document import BASE, IMAGES, OWN, OWN_BASE, ROOT, TLS, load, tag, words
 
 AIRFLOW = {
     "airflow-init",
@@ -30,11 +30,96 @@ AIRFLOW = {
     "flights",
 }
 SPARK = {"spark-master", "spark-worker-1", "spark-worker-2"}
-ONE_SHOT = {"volumes-init", "airflow-init", "flights"}
+ONE_SHOT = {"volumes-init", "cassandra-init", "airflow-init", "flights"}
 FILES = {"plain": (BASE,), "tls": (BASE, TLS)}
 PORTS = {"spark-master": {7077, 8080}, "spark-worker-1": {8081}, "spark-worker-2": {8081}}
 """Where the services of our own image listen, as their commands say; Airflow's are its defaults."""
 PORTS |= {"airflow-api-server": {8080}, "airflow-scheduler": {8974}}
+INCLUDE = "./include:/opt/tidemark/include:ro"
+LOGS = "airflow-logs:/opt/airflow/logs"
+DATA = "data:/opt/data"
+DOCS = "data-docs:/opt/data_docs"
+GIVEN: dict[str, tuple[set[str], set[str], set[str]]] = {
+    # service: (secrets, networks, volumes)
+    "airflow-init": ({"postgres_password"}, {"database"}, set()),
+    "airflow-api-server": (
+        {
+            "postgres_password",
+            "airflow_fernet_key",
+            "airflow_jwt_secret",
+            "airflow_secret_key",
+            "airflow_admin_password",
+        },
+        {"front", "database"},
+        {LOGS, f"{DOCS}:ro"},
+    ),
+    "airflow-scheduler": (
+        {"postgres_password", "redis_password", "airflow_fernet_key", "airflow_jwt_secret"},
+        {"database", "broker"},
+        {LOGS},
+    ),
+    "airflow-dag-processor": (
+        {"postgres_password", "airflow_fernet_key"},
+        {"database"},
+        {LOGS},
+    ),
+    "airflow-triggerer": (
+        {"postgres_password", "airflow_fernet_key", "airflow_secret_key", "cassandra_password"},
+        {"database", "data"},
+        {LOGS},
+    ),
+    "airflow-worker": (
+        {"redis_password", "airflow_secret_key", "cassandra_password", "spark_secret"},
+        {"front", "broker", "spark", "data"},
+        {INCLUDE, LOGS, DATA, DOCS},
+    ),
+    "flights": ({"cassandra_password", "airflow_admin_password"}, {"front", "data"}, {INCLUDE}),
+    "cassandra-init": ({"cassandra_admin_password", "cassandra_password"}, {"data"}, set()),
+    "cassandra": (set(), {"data"}, {"cassandra-data:/var/lib/cassandra"}),
+    "kafka": (set(), {"data"}, {"kafka-data:/var/lib/kafka/data"}),
+    "spark-master": ({"spark_secret"}, {"spark"}, set()),
+    "spark-worker-1": (
+        {"spark_secret"},
+        {"spark", "data"},
+        {INCLUDE, DATA, "spark-work-1:/opt/spark-work"},
+    ),
+    "spark-worker-2": (
+        {"spark_secret"},
+        {"spark", "data"},
+        {INCLUDE, DATA, "spark-work-2:/opt/spark-work"},
+    ),
+    "postgres": ({"postgres_password"}, {"database"}, {"postgres-data:/var/lib/postgresql/data"}),
+    "redis": ({"redis_password"}, {"broker"}, set()),
+    "volumes-init": (
+        set(),
+        set(),
+        {
+            LOGS,
+            DATA,
+            DOCS,
+            "spark-work-1:/opt/spark-work-1",
+            "spark-work-2:/opt/spark-work-2",
+        },
+    ),
+}
+"""What each service is given of secrets, networks and volumes, and no more."""
+GIVEN_FOR_TLS = {
+    "cassandra": {"tls_ca", "tls_cassandra"},
+    "kafka": {"tls_ca", "tls_kafka"},
+    "postgres": {"tls_postgres"},
+    "redis": {"tls_ca", "tls_redis"},
+    "airflow-api-server": {"tls_ca", "tls_airflow"},
+    "airflow-init": {"tls_ca"},
+    "airflow-scheduler": {"tls_ca"},
+    "airflow-dag-processor": {"tls_ca"},
+    "airflow-triggerer": {"tls_ca"},
+    "airflow-worker": {"tls_ca"},
+    "flights": {"tls_ca"},
+    "cassandra-init": {"tls_ca"},
+    "spark-worker-1": {"tls_ca"},
+    "spark-worker-2": {"tls_ca"},
+}
+"""The secrets that docker-compose.tls.yml adds."""
 
 
 @pytest.fixture(params=FILES, scope="module")
@@ -62,7 +147,7 @@ def words_of(service: dict[str, Any]) -> list[str]:
 def foreign(compose: dict[str, Any]) -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Return each service of a public image with what is known of the image."""
     services = compose["services"].items()
-    return [(name, one, IMAGES[one["image"]]) for name, one in services if one["image"] != OWN]
+    return [(name, one, IMAGES[tag(one["image"])]) for name, one in services if one["image"] != OWN]
 
 
 @pytest.mark.parametrize("files", FILES.values(), ids=FILES)
@@ -84,7 +169,79 @@ def test_compose_accepts_the_files_and_what_they_merge_into(
 
 def test_every_part_of_the_platform_is_there(compose: dict[str, Any]) -> None:
     assert {name for name, _, _ in foreign(compose)} == {"cassandra", "kafka", "postgres", "redis"}
-    assert own(compose).keys() == AIRFLOW | SPARK | {"volumes-init"}
+    assert own(compose).keys() == AIRFLOW | SPARK | {"volumes-init", "cassandra-init"}
+
+
+def test_each_service_has_the_secrets_networks_and_volumes_that_it_needs(
+    compose: dict[str, Any],
+) -> None:
+    is_encrypted = "tls_ca" in compose["secrets"]
+    given = {
+        name: (
+            set(service.get("secrets", [])),
+            set(service.get("networks", [])),
+            {one for one in service.get("volumes", []) if "kafka-client.properties" not in one},
+        )
+        for name, service in compose["services"].items()
+    }
+    expected = {
+        name: (secrets | (GIVEN_FOR_TLS.get(name, set()) if is_encrypted else set()), *others)
+        for name, (secrets, *others) in GIVEN.items()
+    }
+    assert given == expected
+    assert compose["services"]["volumes-init"]["network_mode"] == "none"
+    used = {network for _, networks, _ in GIVEN.values() for network in networks}
+    assert compose["networks"].keys() == used
+    # Their services call nobody outside.
+    inner = {name for name, network in compose["networks"].items() if network}
+    assert inner == {"database", "broker", "spark"}
+    assert all(compose["networks"][name] == {"internal": True} for name in inner)
+
+
+def reached(compose: dict[str, Any], name: str) -> set[str]:
+    """Return the services that share a network with one of them."""
+    networks = {
+        other: set(service.get("networks", ["default"]))
+        for other, service in compose["services"].items()
+        if "network_mode" not in service
+    }
+    own = networks.pop(name)
+    return {other for other, theirs in networks.items() if theirs & own}
+
+
+def test_services_that_run_definitions_reach_what_they_need_and_not_airflows_database(
+    compose: dict[str, Any],
+) -> None:
+    worker = reached(compose, "airflow-worker")
+    assert worker >= {"airflow-api-server", "redis", "cassandra", "kafka", "spark-master"}
+    assert not worker & {"postgres"}
+    executors = reached(compose, "spark-worker-1")
+    assert executors >= {"spark-master", "spark-worker-2", "airflow-worker", "cassandra", "kafka"}
+    assert not executors & {"postgres", "redis", "airflow-api-server", "airflow-scheduler"}
+    for name in ("airflow-api-server", "airflow-scheduler", "airflow-triggerer"):
+        assert "postgres" in reached(compose, name)
+
+
+def test_sparks_processes_are_known_by_names_of_sparks_network(compose: dict[str, Any]) -> None:
+    """Of several networks Spark would take any address, which the others may not reach."""
+    services = compose["services"]
+    names = {}
+    for service in ("airflow-worker", "spark-worker-1", "spark-worker-2"):
+        [names[service]] = services[service]["networks"]["spark"]["aliases"]
+        assert services[service]["environment"]["SPARK_LOCAL_HOSTNAME"] == names[service]
+    assert len({*names.values(), *services}) == len(names) + len(services)
+
+
+def test_cassandra_asks_for_a_password_and_for_permissions(compose: dict[str, Any]) -> None:
+    options = compose["services"]["cassandra"]["environment"]["JVM_EXTRA_OPTS"].split()
+    assert {
+        "-Dcassandra.config.allow_system_properties=true",
+        "-Dcassandra.settings.authenticator.class_name=PasswordAuthenticator",
+        "-Dcassandra.settings.authorizer.class_name=CassandraAuthorizer",
+    } <= set(options)
+    for name in ("airflow-worker", "airflow-triggerer", "flights"):
+        waited = compose["services"][name].get("depends_on", {})
+        assert waited["cassandra-init"]["condition"] == "service_completed_successfully", name
 
 
 def test_every_service_that_stays_is_health_checked(compose: dict[str, Any]) -> None:
@@ -113,10 +270,18 @@ def test_every_service_waits_for_what_it_needs_and_for_nothing_that_ends(
 def test_versions_are_those_that_the_library_is_tested_with(compose: dict[str, Any]) -> None:
     lock = (ROOT / "embedded" / "machine" / "jars.lock").read_text()
     services = compose["services"]
-    [cassandra] = re.findall(r"^org.apache.cassandra:cassandra-all:(\d+\.\d+)\.", lock, re.M)
-    assert services["cassandra"]["image"] == f"cassandra:{cassandra}"
+    [cassandra] = re.findall(r"^org.apache.cassandra:cassandra-all:(\S+)", lock, re.M)
+    assert tag(services["cassandra"]["image"]) == f"cassandra:{cassandra}"
     [kafka] = re.findall(r"^org.apache.kafka:kafka_2.13:(\S+)", lock, re.M)
-    assert services["kafka"]["image"] == f"apache/kafka:{kafka}"
+    assert tag(services["kafka"]["image"]) == f"apache/kafka:{kafka}"
+
+
+def test_every_image_is_pinned_by_its_digest(compose: dict[str, Any]) -> None:
+    """A tag may be moved to another image; a digest is that of one image."""
+    [base] = re.findall(r"^FROM .* (\S+)$", (ROOT / "Dockerfile").read_text(), re.M)
+    used = {service["image"] for _, service, _ in foreign(compose)} | {base}
+    assert used == {f"{name}@{image['digest']}" for name, image in IMAGES.items()}
+    assert all(re.fullmatch(r"\S+:\S+@sha256:[0-9a-f]{64}", image) for image in used)
 
 
 def test_volumes_are_where_the_images_keep_their_data(compose: dict[str, Any]) -> None:
@@ -174,7 +339,7 @@ def test_programs_of_health_checks_are_in_the_images(compose: dict[str, Any]) ->
         command = words(service)
         assert command[:2] == ["python", "-m"], name
         assert command[2] in ("embedded.container", "embedded.container.health"), name
-        lacking = IMAGES["python:3.11-slim-trixie"]["lacks"]
+        lacking = IMAGES[OWN_BASE]["lacks"]
         assert not set(lacking) & set(command), name
 
 
@@ -223,8 +388,6 @@ def test_airflow_and_spark_have_one_image_and_the_same_definitions(compose: dict
         assert service["build"] == ".", name
         assert service["platform"] == "linux/amd64", name
         assert service["init"] is True, name
-        if name not in ("volumes-init", "spark-master"):
-            assert "./include:/opt/tidemark/include:ro" in service["volumes"], name
     # The code is in the image, and nothing is installed at a start.
     text = json.dumps(compose)
     assert "./:" not in text
@@ -239,8 +402,9 @@ def test_what_applications_write_lies_in_a_volume(compose: dict[str, Any], setti
     assert where in services["volumes-init"]["command"]
     # The API server shows Data Docs.
     assert services["airflow-api-server"]["environment"][setting] == where
+    mounted = [one.split(":")[1] for one in services["airflow-worker"]["volumes"]]
+    assert any(where.startswith(place) for place in mounted)
     for name in ("airflow-api-server", "airflow-worker", "spark-worker-1", "spark-worker-2"):
-        assert "data:/opt/data" in services[name]["volumes"]
         assert {"volumes-init", "airflow-init"} & services[name]["depends_on"].keys()
 
 
@@ -255,7 +419,7 @@ def test_spark_works_on_a_volume_of_its_own(compose: dict[str, Any]) -> None:
         assert mounted[f"spark-work-{number}"] in services["volumes-init"]["command"]
 
 
-def test_tls_is_over_every_connection_but_sparks() -> None:
+def test_tls_is_over_every_connection_but_sparks_own() -> None:
     services = load(BASE, TLS)["services"]
     for name in AIRFLOW - {"flights"}:
         environment = services[name]["environment"]

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -18,13 +19,15 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Connection
+from celery import Celery
 from cryptography import x509
 from cryptography.fernet import Fernet
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from kombu.utils.url import parse_url
-from redis import ConnectionPool
+from pyspark.sql import SparkSession
+from redis import ConnectionPool, SSLConnection
 from sqlalchemy.engine import make_url
 
 from tests.compose.document import BASE, ROOT, TLS, load
@@ -45,6 +48,8 @@ NASTY = [
 EVERYTHING = [
     "postgres_password",
     "redis_password",
+    "spark_secret",
+    "cassandra_admin_password",
     "cassandra_password",
     "airflow_fernet_key",
     "airflow_jwt_secret",
@@ -115,6 +120,9 @@ def test_readers_of_a_password_get_it_as_it_was_written(
     assert parse_url(broker)["password"] == password
     assert ConnectionPool.from_url(broker).connection_kwargs["password"] == password
     assert parse_url(broker)["hostname"] == "redis"
+    results = found["AIRFLOW__CELERY__RESULT_BACKEND"]
+    assert os.path.expanduser(os.path.expandvars(results)) == results
+    assert Celery(backend=results).backend.connparams["password"] == password
     connection = Connection.from_json(found["AIRFLOW_CONN_CASSANDRA_DEFAULT"])
     assert (connection.login, connection.password) == ("tide mark", password)
     told = cassandra_environment(connection)
@@ -158,6 +166,54 @@ def test_with_certificates_redis_is_spoken_to_by_tls(entrypoint: Entrypoint) -> 
     assert broker["ssl"]["ssl_cert_reqs"] == ssl.CERT_REQUIRED
     assert broker["ssl"]["ssl_check_hostname"] is True
     assert Path(broker["ssl"]["ssl_ca_certs"]).read_bytes() == authority()
+    results = Celery(backend=found["AIRFLOW__CELERY__RESULT_BACKEND"]).backend.connparams
+    assert issubclass(results["connection_class"], SSLConnection)
+    assert results["ssl_cert_reqs"] == ssl.CERT_REQUIRED
+    assert results["ssl_check_hostname"]
+    assert results["ssl_ca_certs"] == broker["ssl"]["ssl_ca_certs"]
+
+
+@pytest.mark.parametrize("secret", NASTY)
+def test_spark_reads_its_secret_from_a_file_of_its_own(
+    entrypoint: Entrypoint, spark: SparkSession, secret: str
+) -> None:
+    """Asked of Spark's own reader, which leaves out blanks at both ends."""
+    answer = entrypoint(*SHOW, spark_secret=secret)
+    found = variables(answer)
+    assert not [name for name, value in found.items() if secret in value and name != "PATH"]
+    file = Path(found["SPARK_CONF_DIR"], "spark-defaults.conf")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    reader: Any = spark._jvm
+    read = reader.org.apache.spark.util.Utils.getPropertiesFromFile(str(file))
+    assert read.apply("spark.authenticate.secret") == secret.strip()
+    for option in ("spark.authenticate", "spark.network.crypto.enabled"):
+        assert read.apply(option) == "true"
+    assert read.apply("spark.network.crypto.saslFallback") == "false"
+
+
+def test_files_of_the_entrypoint_are_whole_at_any_moment(
+    entrypoint: Entrypoint, tmp_path: Path
+) -> None:
+    """A health check runs the entrypoint while the service reads what it wrote."""
+    secrets: dict[str, str | bytes] = {"spark_secret": "a" * 64, "tls_ca": authority()}
+    found = variables(entrypoint(*SHOW, airflow_admin_password="secret", **secrets))
+    files = [
+        Path(found["SPARK_CONF_DIR"], "spark-defaults.conf"),
+        Path(found["TIDEMARK_CASSANDRA_SSL_TRUSTSTORE"]),
+        Path(found["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"]),
+    ]
+    before = [file.stat().st_ino for file in files]
+    with ExitStack() as opened:
+        # As long as a file is open, its number is given to no other.
+        for file in files:
+            opened.enter_context(file.open())
+        entrypoint(*SHOW)
+        assert not set(before) & {file.stat().st_ino for file in files}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert {file for file in tmp_path.rglob("*") if file.is_file()} == {
+        *files,
+        *(tmp_path / "secrets" / name for name in ("airflow_admin_password", *secrets)),
+    }
 
 
 @cache
@@ -194,11 +250,6 @@ def test_a_container_has_only_what_its_secrets_make(entrypoint: Entrypoint) -> N
     }
 
 
-def test_cassandra_may_ask_for_no_password(entrypoint: Entrypoint) -> None:
-    found = variables(entrypoint(*SHOW, cassandra_password=b""))
-    assert found["TIDEMARK_CASSANDRA_PASSWORD"] == ""
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -218,6 +269,15 @@ def test_a_secret_that_cannot_be_used_is_refused_in_one_line(
     assert problem in line
     assert "postgres_password" in line
     assert "two" not in line
+
+
+def test_cassandras_users_are_not_made_without_their_passwords(entrypoint: Entrypoint) -> None:
+    make = (sys.executable, "-m", "embedded.container.cassandra_users")
+    answer = entrypoint(*make, cassandra_password="secret")
+    assert answer.returncode == 1
+    [line] = answer.stderr.splitlines()
+    assert line.startswith("cassandra-init: error: ")
+    assert "cassandra_admin_password" in line
 
 
 def test_the_entrypoint_becomes_its_command(entrypoint: Entrypoint) -> None:
@@ -267,23 +327,11 @@ def test_variables_of_the_files_are_those_of_the_example_and_none_is_a_secret() 
     assert {name for name in used if re.search("PASSWORD|SECRET(?!S_DIR)|_KEY$", name)} == set()
 
 
-def test_each_secret_is_given_to_who_needs_it() -> None:
-    services = load(BASE)["services"]
-    given: dict[str, set[str]] = {}
-    for name, service in services.items():
-        for secret in service.get("secrets", []):
-            given.setdefault(secret, set()).add(name)
-    airflow = {name for name in services if name.startswith("airflow-")}
-    assert given == {
-        "postgres_password": airflow | {"postgres"},
-        "redis_password": airflow | {"redis"},
-        "cassandra_password": airflow | {"flights"},
-        "airflow_fernet_key": airflow,
-        "airflow_jwt_secret": airflow,
-        "airflow_secret_key": airflow,
-        "airflow_admin_password": {"airflow-api-server", "flights"},
-    }
-    assert sorted(given) == sorted(EVERYTHING)
+def test_every_secret_of_the_file_is_given_to_some_service() -> None:
+    document = load(BASE)
+    services = document["services"]
+    given = {secret for service in services.values() for secret in service.get("secrets", [])}
+    assert sorted(given) == sorted(document["secrets"]) == sorted(EVERYTHING)
     assert (
         "/run/secrets/postgres_password"
         in (services["postgres"]["environment"]["POSTGRES_PASSWORD_FILE"])
@@ -301,12 +349,11 @@ def test_the_script_writes_what_is_missing_and_leaves_the_rest(tmp_path: Path) -
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == first
     assert sorted(first) == sorted(EVERYTHING)
     assert first["redis_password"] == b"my own $word\n"
-    assert first["cassandra_password"] == b""
     Fernet(first["airflow_fernet_key"])
     # HS512 wants 64 bytes.
     assert len(first["airflow_jwt_secret"]) >= 64
-    written = [text for name, text in first.items() if name not in ("cassandra_password",)]
-    assert len(set(written)) == len(written)
+    assert len(set(first.values())) == len(first)
+    assert min(len(text) for name, text in first.items() if name != "redis_password") >= 16
     # The containers' users are others: only the directory keeps others of this machine out.
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) & 0o044 for file in directory.iterdir()} == {0o044}
