@@ -6,8 +6,11 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from pydantic import SecretStr
 from pyspark import SparkConf, SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
@@ -72,7 +75,9 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     # Starts the JVM, unless it runs: what is configured later is on no command line. Passwords are
     # among it, and must be in this configuration: of what is only set in a session Spark's event
     # logs leave nothing out (EventLoggingListener.redactProperties).
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())))
+    with _without_secrets():
+        given_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+        SparkContext._ensure_initialized(conf=given_conf)
     for key, value in {**conf, **connection.conf(settings)}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -96,6 +101,22 @@ def open_session(application: str, settings: Settings) -> SparkSession:
     spark.conf.set("spark.sql.variable.substitute", "false")
     connector.connect(spark, settings)
     return spark
+
+
+@contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Let the JVM, and the workers that it starts, inherit none of the settings' secrets.
+
+    Other processes of the same user can read their environment. The JVM gets what it needs in its
+    configuration.
+    """
+    fields = Settings.model_fields.items()
+    names = [f"TIDEMARK_{name.upper()}" for name, field in fields if field.annotation is SecretStr]
+    hidden = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def submission(settings: Settings) -> dict[str, str]:

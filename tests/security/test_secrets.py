@@ -48,12 +48,17 @@ class Watched:
     """What all processes of an application showed to everybody while it ran."""
 
     command_lines: set[str] = field(default_factory=set)
+    environments: set[str] = field(default_factory=set)
+    """Of the processes that it has started: their user can read these."""
     listened: set[str] = field(default_factory=set)
 
     def look(self, pid: int) -> None:
         """Note what is seen of a process and of those that it has started."""
         try:
-            for process in process_tree(psutil.Process(pid)):
+            tree = process_tree(psutil.Process(pid))
+            for started in tree[1:]:
+                self.environments.add(str(started.environ()))
+            for process in tree:
                 self.command_lines.add("\0".join(process.cmdline()))
                 self.listened |= listening([process])
         except psutil.NoSuchProcess:
@@ -131,6 +136,7 @@ def run_watched(
     docs = Path(journal.environment.get("TIDEMARK_DATA_DOCS_DIR", directory / "docs"))
     seen = {
         "command lines": "\n".join(watched.command_lines),
+        "environments": "\n".join(watched.environments),
         "output": stdout + stderr,
         "report": report.read_text() if report.exists() else stdout,
         "event log": events,
