@@ -227,7 +227,7 @@ def test_link_from_elsewhere_is_shown_in_the_words_of_the_form_and_starts_as_a_d
     url = f"{address}{Step('cleanup', fields).url()}"
     for site in ("cross-site", "same-site", "none"):
         text = reader.request.get(url, headers={"Sec-Fetch-Site": site}).text()
-        assert "the dry run is switched on, whatever the link says" in text
+        assert "the dry run was switched on, whatever the link says" in text
 
     page.goto(url)
     expect(page.get_by_label("Operation")).to_have_value("all")
