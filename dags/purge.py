@@ -7,8 +7,9 @@ dry run unless the form says otherwise; a run that an asset starts applies its p
 TIDEMARK_SCHEDULED_PURGE is `apply`, else it only prints it (`plan`, the default).
 
 A run that applies plans first; a plan with more deletes than TIDEMARK_PURGE_APPROVAL_ABOVE (1000)
-waits in "Required actions" for at most TIDEMARK_PURGE_APPROVAL_HOURS (24). A rejection fails the
-run, as no answer does. What is approved is what is deleted: if anything has changed since, nothing.
+waits in "Required actions" for at most TIDEMARK_PURGE_APPROVAL_HOURS (24). Whoever may run the DAG
+may approve, or only the users of TIDEMARK_PURGE_APPROVERS. A rejection fails the run, as no answer
+does. What is approved is what is deleted: if anything has changed since, nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from airflow.sdk import DAG
 from tidemark_airflow.alerts import defaults
 from tidemark_airflow.assets import READ_MODELS
 from tidemark_airflow.form import FLAG_BELOW_RETENTION, SAVE_TO, names_param, number_param, run_form
-from tidemark_airflow.purging import plan_approve_apply
+from tidemark_airflow.purging import ABOVE_FIELD, plan_approve_apply
 from tidemark_airflow.tasks import resolve_window_if_given
 from tidemark_airflow.timetables import started_by
 
@@ -37,9 +38,7 @@ with DAG(
         give_up=names_param("Give up projections", "none; only one that ran and has no file"),
         policies=names_param("Policies", "all of the file of the policies"),
         save_to=SAVE_TO,
-        approval_above=number_param(
-            "Deletes without approval", 0, description="Empty: TIDEMARK_PURGE_APPROVAL_ABOVE."
-        ),
+        approval_above=ABOVE_FIELD,
     ),
     tags=["tidemark", "chain", "tag views"],
     doc_md=__doc__,

@@ -48,7 +48,7 @@ def kafka() -> None:
 
 @app.command()
 def up() -> None:
-    """Start Cassandra, Kafka and Airflow, leave them running and print Airflow's address."""
+    """Start Cassandra, Kafka and Airflow, leave them running and print where they are."""
     node, broker = Cassandra(CASSANDRA_HOME), Kafka(KAFKA_HOME)
     with ExitStack() as started:
         if node.endpoint() is None:
@@ -57,12 +57,13 @@ def up() -> None:
         if broker.address() is None:
             started.callback(broker.stop)
         address = broker.start()
-        url = Airflow(AIRFLOW_HOME, applications.environment(endpoint, address)).start()
+        server = Airflow(AIRFLOW_HOME, applications.environment(endpoint, address))
+        url = server.start()
         # All of them are there: nothing is to be stopped.
         started.pop_all()
     typer.echo(f"Cassandra is at {endpoint.host}:{endpoint.port}")
     typer.echo(f"Kafka is at {address}")
-    typer.echo(f"Airflow is at {url}")
+    typer.echo(f"Airflow is at {url}: {server.login()}")
 
 
 @app.command()
@@ -89,7 +90,9 @@ def status() -> None:
     endpoint = Cassandra(CASSANDRA_HOME).endpoint()
     typer.echo(f"Cassandra: {f'{endpoint.host}:{endpoint.port}' if endpoint else 'stopped'}")
     typer.echo(f"Kafka: {Kafka(KAFKA_HOME).address() or 'stopped'}")
-    typer.echo(f"Airflow: {Airflow(AIRFLOW_HOME, {}).url() or 'stopped'}")
+    server = Airflow(AIRFLOW_HOME, {})
+    url = server.url()
+    typer.echo(f"Airflow: {f'{url}, {server.login()}' if url else 'stopped'}")
     for run_directory, names in processes.all_recorded(STATE).items():
         for name in names:
             process = processes.running(name, run_directory)

@@ -9,14 +9,15 @@ from airflow.plugins_manager import AirflowPlugin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tidemark_airflow import data_docs, next_step
+from tidemark_airflow.foreign_pages import foreign_page_check
 from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 
 def host_check() -> list[dict[str, Any]]:
     """Check the name by which the API server is called, if TIDEMARK_AIRFLOW_HOSTS has some.
 
-    Without a login only the address keeps others out: in a browser on this machine, a foreign
-    page's own name could lead to the API server, but it could not call itself 127.0.0.1.
+    In a browser on this machine, a foreign page's own name could lead to the API server, but it
+    could not call itself 127.0.0.1.
     """
     hosts = os.environ.get("TIDEMARK_AIRFLOW_HOSTS", "")
     if not hosts:
@@ -34,4 +35,4 @@ class TidemarkPlugin(AirflowPlugin):
         {"app": data_docs.serve, "url_prefix": data_docs.PREFIX, "name": "Data Docs"},
         {"app": next_step.serve, "url_prefix": next_step.PREFIX, "name": "Next step"},
     ]
-    fastapi_root_middlewares = host_check()
+    fastapi_root_middlewares = [*host_check(), foreign_page_check()]  # noqa: RUF012 - the same

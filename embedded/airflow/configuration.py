@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ PARALLELISM = 4
 DATABASE_PATIENCE_S = 30
 """How long a process waits for another that writes into SQLite. Airflow's scheduler ends when it
 can't write, and at the default of 5 s a busy machine is enough for that."""
+ADMIN = "admin"
+"""The user of Airflow who may do everything, and the only one unless `applications` have others."""
 CLIENT_PATIENCE_S = 4 * DATABASE_PATIENCE_S
 """How long a client waits for the API server: longer than the server waits for SQLite, so that a
 writer that keeps the database ends in an answer, not in a client that has left."""
@@ -45,10 +48,10 @@ def build(home: Path, port: int, applications: Mapping[str, str]) -> dict[str, s
         **tidemark,
         **inherited,
         **spark.environment(),
-        **_settings(home, port),
+        **settings(home, port),
         **applications,
         **_secrets(home),
-        **_connections({**inherited, **applications}, port),
+        **_connections({**inherited, **applications}, port, password(home)),
         "AIRFLOW_HOME": str(home),
         "TIDEMARK_AIRFLOW_HOSTS": f"{HOST},localhost",
         "PATH": os.pathsep.join(search_path),
@@ -61,7 +64,21 @@ def base_url(port: int) -> str:
     return f"http://{HOST}:{port}"
 
 
-def _settings(home: Path, port: int) -> dict[str, str]:
+def passwords_file(home: Path) -> Path:
+    """Return the file of the passwords of Airflow's users, in JSON by the name of the user."""
+    return home / "secrets" / "passwords.json"
+
+
+def password(home: Path) -> str:
+    """Return the password of the user `ADMIN`; the first call makes it."""
+    kept = secrets_file.keep(
+        passwords_file(home), lambda: json.dumps({ADMIN: secrets.token_urlsafe(24)})
+    )
+    return str(json.loads(kept)[ADMIN])
+
+
+def settings(home: Path, port: int) -> dict[str, str]:
+    """Return the settings of Airflow that do not depend on the caller."""
     sections: dict[str, dict[str, object]] = {
         "core": {
             "executor": "LocalExecutor",
@@ -69,8 +86,9 @@ def _settings(home: Path, port: int) -> dict[str, str]:
             "dags_folder": ROOT / "dags",
             "plugins_folder": ROOT / "plugins",
             "load_examples": False,
-            # Nobody but this machine reaches the server, so nobody has to log in.
-            "simple_auth_manager_all_admins": True,
+            # Other users of this machine reach the server, and so do pages in its browsers.
+            "simple_auth_manager_users": f"{ADMIN}:admin",
+            "simple_auth_manager_passwords_file": passwords_file(home),
             "execution_api_server_url": f"{base_url(port)}/execution/",
             # A busy machine is slow, not broken: the defaults fail DAGs and tasks there.
             "dagbag_import_timeout": 120,
@@ -96,11 +114,11 @@ def _settings(home: Path, port: int) -> dict[str, str]:
 
 
 def _secrets(home: Path) -> dict[str, str]:
-    secrets = home / "secrets"
+    directory = home / "secrets"
     return {
-        "AIRFLOW__CORE__FERNET_KEY": secrets_file.keep(secrets / "fernet_key", _fernet_key),
-        "AIRFLOW__API__SECRET_KEY": secrets_file.keep(secrets / "secret_key"),
-        "AIRFLOW__API_AUTH__JWT_SECRET": secrets_file.keep(secrets / "jwt_secret", _long_secret),
+        "AIRFLOW__CORE__FERNET_KEY": secrets_file.keep(directory / "fernet_key", _fernet_key),
+        "AIRFLOW__API__SECRET_KEY": secrets_file.keep(directory / "secret_key"),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets_file.keep(directory / "jwt_secret", _long_secret),
     }
 
 
@@ -113,12 +131,19 @@ def _long_secret() -> str:
     return base64.urlsafe_b64encode(os.urandom(64)).decode()
 
 
-def _connections(environment: Mapping[str, str], port: int) -> dict[str, str]:
+def _connections(environment: Mapping[str, str], port: int, admin_password: str) -> dict[str, str]:
     """Return the connections of the DAGs, of Cassandra and Kafka if their addresses are known."""
     master = environment.get("TIDEMARK_SPARK_MASTER") or "local[*]"
     connections: dict[str, dict[str, object]] = {
         "SPARK_DEFAULT": {"conn_type": "spark", "host": master},
-        "AIRFLOW_DEFAULT": {"conn_type": "http", "schema": "http", "host": HOST, "port": port},
+        "AIRFLOW_DEFAULT": {
+            "conn_type": "http",
+            "schema": "http",
+            "host": HOST,
+            "port": port,
+            "login": ADMIN,
+            "password": admin_password,
+        },
     }
     if hosts := environment.get("TIDEMARK_CASSANDRA_HOSTS"):
         addresses = parse_hosts(hosts)

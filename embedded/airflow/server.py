@@ -106,16 +106,35 @@ class Airflow:
         running = all(processes.running(name, self._run) for name in _ARGUMENTS)
         return configuration.base_url(port) if port and running else None
 
-    def client(self) -> httpx.Client:
-        """Return a client of the REST API, for paths below `/api/v2`.
+    def login(self) -> str:
+        """Return who may log in and where the password is, for people."""
+        file = configuration.passwords_file(self._home)
+        return f"log in as {configuration.ADMIN}, the password is in {file}"
+
+    def client(self, user: str = configuration.ADMIN) -> httpx.Client:
+        """Return a client of the REST API that has logged in, for paths below `/api/v2`.
+
+        Args:
+            user: a user with a password in `configuration.passwords_file`.
 
         Raises:
-            EmbeddedError: Airflow does not run.
+            EmbeddedError: Airflow does not run, or refuses the password.
         """
         url = self.url()
         if url is None:
             raise EmbeddedError("Airflow does not run", str(self._home), "start it: make up")
-        return httpx.Client(base_url=f"{url}/api/v2", timeout=configuration.CLIENT_PATIENCE_S)
+        file = configuration.passwords_file(self._home)
+        login = {"username": user, "password": json.loads(file.read_text("utf-8"))[user]}
+        patience = configuration.CLIENT_PATIENCE_S
+        answer = httpx.post(f"{url}/auth/token", json=login, timeout=patience)
+        if answer.is_error:
+            raise EmbeddedError(
+                f"Airflow refuses the login of {user}: {answer.status_code}",
+                str(file),
+                "start Airflow anew: make down, make up",
+            )
+        headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        return httpx.Client(base_url=f"{url}/api/v2", headers=headers, timeout=patience)
 
     def environment(self) -> dict[str, str]:
         """Return the environment of the `airflow` command line for this home."""
@@ -164,7 +183,8 @@ class Airflow:
         done.write_text(version, encoding="utf-8")
 
     def _wait_until_healthy(self, progress: Progress) -> None:
-        with self.client() as client:
+        url = configuration.base_url(ports.read(self._ports_file)["api"])
+        with httpx.Client(base_url=f"{url}/api/v2") as client:
             while missing := _unhealthy(client):
                 self._require_all_alive()
                 if progress.elapsed > _DEADLINE_S:
@@ -202,7 +222,9 @@ class Airflow:
         return known.exists() and known.read_text("utf-8") == self._fingerprint()
 
     def _fingerprint(self) -> str:
-        ours = {**self._applications, "pools": json.dumps(self._pools, sort_keys=True)}
+        settings = configuration.settings(self._home, ports.read(self._ports_file)["api"])
+        pools = json.dumps(self._pools, sort_keys=True)
+        ours = {**settings, **self._applications, "pools": pools}
         return hashlib.sha256(json.dumps(ours, sort_keys=True).encode()).hexdigest()
 
     def _log(self, name: str) -> Path:

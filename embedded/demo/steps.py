@@ -72,6 +72,7 @@ def run(months: int) -> None:
         url = airflow.start()
         agrees = _run_steps(settings, airflow, load_window(months), environment, progress)
     print(f"\nAirflow: {url}    Data Docs: {settings.data_docs_dir / 'index.html'}")
+    print(f"In Airflow {airflow.login()}.")
     print("The servers run on; `make down` stops them. Next: docs/first-projection.md")
     if not agrees:
         raise EmbeddedError("a read model disagrees with the CSV", "above", "please report this")

@@ -112,6 +112,9 @@ MANAGE_PROJECTIONS = {
 }
 """The operations of the DAG `manage_projections`."""
 
+BY_DAG = {"reconcile": RECONCILE, "cleanup": CLEANUP, "manage_projections": MANAGE_PROJECTIONS}
+"""The operations of each DAG that has several."""
+
 
 def with_owners(
     fields: Mapping[str, Param], operations: Mapping[str, Operation]

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk.execution_time.hitl import HITLUser
 
+from tidemark_airflow.form import number_param
 from tidemark_airflow.operators import TidemarkOperator
 
 ABOVE = "TIDEMARK_PURGE_APPROVAL_ABOVE"
+ABOVE_FIELD = number_param(
+    "Deletes without approval", 0, description=f"Empty: {ABOVE}, which is also the highest number."
+)
 HOURS = "TIDEMARK_PURGE_APPROVAL_HOURS"
+APPROVERS = "TIDEMARK_PURGE_APPROVERS"
 PLAN = "plan"
 """The task that plans."""
-APPROVAL = f"{{{{ ti.xcom_pull('{PLAN}', key='report')['details']['approval'] }}}}"
-"""The template of what was planned, which alone may be applied."""
+APPROVE = "approve"
+"""The task that waits for the approval, and returns the only plan that may be applied."""
+APPROVAL = f"{{{{ ti.xcom_pull('{APPROVE}') }}}}"
+"""The template of that plan. A task that somebody has only marked as a success returned none."""
 _SHOWN_LINES = 200
 """Lines of a plan that the page of its approval shows."""
 
@@ -53,6 +62,42 @@ def approval_hours() -> int:
     return _number(HOURS, 24, least=1)
 
 
+def approvers() -> list[HITLUser] | None:
+    """Return the users who may approve, from TIDEMARK_PURGE_APPROVERS; None: who may run the DAG.
+
+    Raises:
+        ValueError: the value names nobody; Airflow shows an import error.
+    """
+    value = os.environ.get(APPROVERS, "")
+    names = [name.strip() for name in value.split(",")]
+    if not value:
+        return None
+    if not all(names):
+        raise ValueError(f"{APPROVERS} is {value!r}; set it to ids of users, separated by commas")
+    return [HITLUser(id=name, name=name) for name in names]
+
+
+def deletes_without_approval(params: Mapping[str, Any], configured: int) -> int:
+    """Return how many deletes a run may make without approval.
+
+    Args:
+        params: the values of the form, which may only lower the number.
+        configured: what `approval_above` returns.
+
+    Raises:
+        AirflowFailException: the form has a higher number.
+    """
+    chosen = params.get("approval_above")
+    if chosen is None:
+        return configured
+    if chosen > configured:
+        raise AirflowFailException(
+            f'"{ABOVE_FIELD.schema["title"]}" is {chosen}, which is more than {ABOVE} allows'
+            f" ({configured}); leave the field empty, or give a lower number"
+        )
+    return int(chosen)
+
+
 def _number(variable: str, default: int, least: int = 0) -> int:
     value = os.environ.get(variable, str(default))
     if not value.isdecimal() or int(value) < least:
@@ -64,9 +109,17 @@ class PlanOperator(TidemarkOperator):
     """Plans, and ends as success only if the run is to apply a plan that would change something.
 
     Else it ends as skipped, and the rest of the run with it.
+
+    Args:
+        above: the highest number of deletes that may go without approval.
     """
 
+    def __init__(self, *, above: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.above = above
+
     def _params(self, params: Mapping[str, Any], run_type: str) -> Mapping[str, Any]:
+        deletes_without_approval(params, self.above)
         self._is_applied = not super()._params(params, run_type)["dry_run"]
         return {**params, "dry_run": True}
 
@@ -83,7 +136,7 @@ class PurgeApproval(ApprovalOperator):
     """Waits for the approval of a plan with many deletes; a rejection fails the run.
 
     A plan with at most `above` deletes needs none. Without an answer in time the task fails, so
-    that no run waits for ever.
+    that no run waits for ever. Returns the plan that may be applied.
     """
 
     def __init__(self, *, above: int, hours: int, **kwargs: Any) -> None:
@@ -100,17 +153,25 @@ class PurgeApproval(ApprovalOperator):
         """Wait for an answer if the plan has more deletes than may go without one."""
         report = context["ti"].xcom_pull(task_ids=PLAN, key="report")
         deletes = report["details"]["tombstones"]
-        chosen = context["params"].get("approval_above")
-        above = self.above if chosen is None else chosen
+        above = deletes_without_approval(context["params"], self.above)
         if deletes <= above:
             self.log.info("%d deletes need no approval, which is for more than %d", deletes, above)
-            return None
+            return report["details"]["approval"]
         self.body = approval_text(report)
         return super().execute(context)
 
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Return the plan if it was approved."""
+        super().execute_complete(context, event)
+        return context["ti"].xcom_pull(task_ids=PLAN, key="report")["details"]["approval"]
+
 
 def approval_text(report: Mapping[str, Any]) -> str:
-    """Return the plan as the page of its approval shows it, in Markdown."""
+    """Return the plan as the page of its approval shows it, in Markdown.
+
+    The lines hold persistence ids, which may contain Markdown: they are code, in a fence that is
+    longer than any run of backticks in them.
+    """
     lines = report["lines"]
     more = len(lines) - _SHOWN_LINES
     shown = [*lines[:_SHOWN_LINES], *([f"... {more} lines more in the log"] if more > 0 else [])]
@@ -123,7 +184,9 @@ def approval_text(report: Mapping[str, Any]) -> str:
         for name, part in report["details"]["policies"].items()
     ]
     heading = f"{report['details']['tombstones']:,} deletes, by kind:"
-    return "\n".join([heading, "", *numbers, "", "```", *shown, "```"])
+    runs = re.findall("`+", "\n".join(shown))
+    fence = "`" * max([3, *(len(run) + 1 for run in runs)])
+    return "\n".join([heading, "", *numbers, "", fence, *shown, fence])
 
 
 def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> None:
@@ -139,8 +202,13 @@ def plan_approve_apply(window: Any, *, params_as_options: dict[str, str]) -> Non
         "params_as_options": params_as_options,
         "dry_by_default": True,
     }
-    plan = PlanOperator(task_id=PLAN, applies_on_schedule=is_applied_on_schedule(), **shared)
-    approve = PurgeApproval(task_id="approve", above=approval_above(), hours=approval_hours())
+    above = approval_above()
+    plan = PlanOperator(
+        task_id=PLAN, above=above, applies_on_schedule=is_applied_on_schedule(), **shared
+    )
+    approve = PurgeApproval(
+        task_id=APPROVE, above=above, hours=approval_hours(), assigned_users=approvers()
+    )
     purge = TidemarkOperator(
         task_id="purge", options={"--approved": APPROVAL}, always_applies=True, **shared
     )

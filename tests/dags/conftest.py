@@ -14,11 +14,13 @@ from typing import Any
 
 import httpx
 import pytest
+from playwright.sync_api import BrowserContext, Page
 
-from embedded.airflow import rest
+from embedded.airflow import configuration, rest
 from embedded.airflow.server import Airflow
-from embedded.machine import processes
-from tidemark_airflow import alerts
+from embedded.machine import processes, secrets_file
+from tests.dags import browser
+from tidemark_airflow import alerts, purging
 
 DAG_IDS = (
     "tag_write",
@@ -54,6 +56,11 @@ LINEAGE = "lineage.jsonl"
 """The file below Airflow's home that OpenLineage's events go to."""
 
 
+READER = "reader"
+"""A user of Airflow who may trigger DAGs."""
+VIEWER = "viewer"
+"""A user of Airflow who may only read."""
+_USERS = {configuration.ADMIN: "admin", READER: "user", VIEWER: "viewer"}
 _WAITING = (
     "SELECT job_type, state, latest_heartbeat FROM job WHERE state = 'running'",
     "SELECT dag_id, is_stale, is_paused, last_parsed_time FROM dag WHERE is_stale OR is_paused",
@@ -66,10 +73,27 @@ _WAITING = (
 
 @dataclass(frozen=True)
 class Doors:
-    """A running Airflow whose DAGs are all unpaused, without a run under way."""
+    """A running Airflow whose DAGs are all unpaused, without a run under way.
 
+    Attributes:
+        airflow: the Airflow.
+        client: a client of its REST API, as its admin.
+        environment: the environment of its processes.
+    """
+
+    airflow: Airflow
     client: httpx.Client
     environment: dict[str, str] = field(repr=False)
+
+    @property
+    def address(self) -> str:
+        """The URL of its server."""
+        return str(self.airflow.url())
+
+    def password(self, user: str) -> str:
+        """Return the password of a user."""
+        file = configuration.passwords_file(Path(self.environment["AIRFLOW_HOME"]))
+        return str(json.loads(file.read_text())[user])
 
     def lines_of(self, name: str) -> list[Any]:
         """Return what stands in a file below Airflow's home, a value a line."""
@@ -115,12 +139,19 @@ def doors(state: Path) -> Iterator[Doors]:
         "TIDEMARK_DATA_DOCS_DIR": str(home / "data_docs"),
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:9092",
         "TIDEMARK_REPLICATE_MINUTES": "0",
+        purging.APPROVERS: configuration.ADMIN,
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(home / LINEAGE), "append": True}
         ),
         alerts.NOTIFIER: "on_call:page",
         alerts.DEADLINE: "1",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(
+            f"{name}:{role}" for name, role in _USERS.items()
+        ),
     }
+    # Airflow itself would make them up, and print them.
+    passwords = {name: secrets.token_urlsafe() for name in _USERS}
+    secrets_file.keep(configuration.passwords_file(home), lambda: json.dumps(passwords))
     airflow = Airflow(home, environment)
     try:
         airflow.start()
@@ -130,9 +161,34 @@ def doors(state: Path) -> Iterator[Doors]:
                 rest.unpause(client, dag_id)
             # Unpausing tag_write starts a run for the latest interval, which starts the chain.
             rest.wait_for_runs(client, "purge", "asset_triggered", 1, PATIENCE_S)
-            yield Doors(client, airflow.environment())
+            yield Doors(airflow, client, airflow.environment())
     finally:
         airflow.stop()
+
+
+@pytest.fixture(scope="session")
+def address(doors: Doors) -> str:
+    """Return the URL of the running Airflow."""
+    return doors.address
+
+
+@pytest.fixture(scope="module")
+def reader(doors: Doors) -> Iterator[BrowserContext]:
+    """Yield a browser in which `READER` has logged in.
+
+    Of the module: one that has been left alone for minutes opens no more pages.
+    """
+    with browser.logged_in(doors.address, READER, doors.password(READER)) as context:
+        yield context
+
+
+@pytest.fixture
+def page(reader: BrowserContext, tmp_path: Path) -> Iterator[Page]:
+    """Yield a new page."""
+    page = reader.new_page()
+    yield page
+    page.screenshot(path=tmp_path / "page.png")
+    page.close()
 
 
 def _all_known(client: httpx.Client) -> bool | None:

@@ -27,6 +27,8 @@ SLOW = "1997"
 DEADLINE_S = 60
 ERROR = "somebody else holds the lock"
 APPROVAL = f"{'a' * 64}@2024-01-01T00:00:00Z"
+HOSTILE_ID = "x\n```\n\n## Nothing is deleted, approve\n![](https://example.invalid/seen)\n\n```"
+"""A persistence id in the plan of each purge: Markdown that ends the code in which it is shown."""
 LEFT = "left for later: live readers may still look back"
 _STATES = {NOTHING_TO_DO: "nothing-to-do", **dict.fromkeys((FAILS, REFUSES, BROKEN), "failed")}
 _STATUSES = {FAILS: 1, REFUSES: 2, BROKEN: 3}
@@ -61,7 +63,7 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "pieces": {"planned": 1, "done": int(state == "done"), "held": 0, "failed": 0},
         "counts": {"events_read": 1234},
         "seconds": 1.5,
-        "lines": [LEFT] if state == "nothing-to-do" else [],
+        "lines": _lines(application, state),
         "details": {
             "arguments": arguments,
             "can_be_applied": dry_run,
@@ -78,6 +80,14 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "error": f"{ERROR} (pekko); wait" if state == "failed" else None,
         "failure": _failure(year) if state == "failed" else None,
     }
+
+
+def _lines(application: str, state: str) -> list[str]:
+    from tidemark.text import harmless
+
+    if state == "nothing-to-do":
+        return [LEFT]
+    return [harmless(f"{HOSTILE_ID} expires")] if application == "purge" else []
 
 
 def _failure(year: str) -> dict[str, Any]:

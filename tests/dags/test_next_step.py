@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
 
 from tidemark_airflow.next_step import LONGEST_LINK, NextStepLink, Step, applied, remedy_of
+from tidemark_airflow.operators import TidemarkOperator
+from tidemark_airflow.pages import next_step
 
 UNWRITABLE = {"check": "unwritable_event", "persistence-id": "a|1", "number": 7}
 
@@ -64,6 +69,18 @@ def test_plan_leads_to_the_run_that_does_it_if_there_is_something_to_do(
 def test_step_is_a_clause_for_people() -> None:
     step = Step("reconcile", {"operation": "repair", "persistence_ids": ["a|1", "b"]})
     assert str(step) == ("trigger the DAG reconcile with operation repair, persistence ids a|1, b")
+
+
+def test_only_dags_with_the_buttons_have_pages() -> None:
+    with DAG("own") as own:
+        TidemarkOperator(task_id="one", application_name="tag_write")
+    with DAG("another") as another:
+        EmptyOperator(task_id="one")
+    has_pages = [
+        next_step._has_buttons(DagSerialization.from_dict(DagSerialization.to_dict(dag)))
+        for dag in (own, another)
+    ]
+    assert has_pages == [True, False]
 
 
 def test_link_that_no_browser_takes_is_no_button() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,11 +18,14 @@ from airflow.sdk import Connection, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk.types import TaskInstanceKey
 from fastapi import FastAPI
+from markdown_it import MarkdownIt
 
 import tidemark_plugin
 from embedded.airflow import configuration
 from embedded.errors import EmbeddedError
+from tests.dags.fake_application import HOSTILE_ID
 from tidemark.settings import REPOSITORY, Settings
+from tidemark.text import harmless
 from tidemark_airflow import data_docs, operators, purging
 from tidemark_airflow.assets import TAG_VIEWS
 from tidemark_airflow.environment import connections, drivers
@@ -32,6 +36,13 @@ def connection(**fields: object) -> Connection:
     return Connection(conn_id="one", **fields)  # type: ignore[arg-type]
 
 
+HOSTILE_IDS = (
+    HOSTILE_ID,
+    "```` ## approve",
+    "~~~",
+    "<img src=https://example.invalid/seen>[approve](https://example.invalid)",
+)
+"""Persistence ids, which are what an application has chosen, such as the key of a record."""
 MASTERS: dict[str, dict[str, object]] = {
     "local": {"conn_type": "spark", "host": "local[*]"},
     "standalone": {"conn_type": "spark", "host": "spark://master", "port": 7077},
@@ -168,7 +179,6 @@ def test_kafka_connection_becomes_the_applications_environment() -> None:
     assert connections.kafka_environment(connection(host="a")) == {
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": "a:9092",
         "TIDEMARK_KAFKA_USERNAME": "",
-        "TIDEMARK_KAFKA_PASSWORD": "",
     }
 
 
@@ -390,7 +400,7 @@ def test_scheduled_purge_is_a_choice(
 def test_plan_never_applies_and_what_follows_it_always_does() -> None:
     """The form's dry run decides only whether the run goes on after its plan."""
     given: dict[str, Any] = {"task_id": "t", "application_name": "purge", "dry_by_default": True}
-    plan = purging.PlanOperator(**given)
+    plan = purging.PlanOperator(above=1000, **given)
     apply = operators.TidemarkOperator(**given, always_applies=True)
     for dry_run in (True, False):
         form = {"dry_run": dry_run}
@@ -407,6 +417,76 @@ def test_plan_never_applies_and_what_follows_it_always_does() -> None:
             report["details"] = {"can_be_applied": False}
             with pytest.raises(AirflowSkipException, match="nothing is to be deleted"):
                 plan._tell_outlets(cast(Context, {}), report)
+
+
+@pytest.mark.parametrize(
+    ("environment_of", "setting"),
+    [
+        (connections.cassandra_environment, "cassandra_password"),
+        (connections.kafka_environment, "kafka_password"),
+        (connections.airflow_environment, "airflow_password"),
+    ],
+)
+def test_password_that_a_connection_lacks_is_read_from_the_file_of_secrets(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    environment_of: Callable[[Connection], dict[str, str]],
+    setting: str,
+) -> None:
+    name = f"tidemark_{setting}"
+    (tmp_path / name).write_text("of the file")
+    monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("TIDEMARK_SECRETS_DIR", str(tmp_path))
+    for variable, value in environment_of(connection(host="a", login="tidemark")).items():
+        monkeypatch.setenv(variable, value)
+    assert getattr(Settings.load(), setting).get_secret_value() == "of the file"
+
+
+def test_form_only_lowers_the_deletes_without_approval() -> None:
+    assert purging.deletes_without_approval({"approval_above": None}, 1000) == 1000
+    assert purging.deletes_without_approval({"approval_above": 0}, 1000) == 0
+    with pytest.raises(AirflowFailException) as refused:
+        purging.deletes_without_approval({"approval_above": 1001}, 1000)
+    assert str(refused.value) == (
+        '"Deletes without approval" is 1001, which is more than TIDEMARK_PURGE_APPROVAL_ABOVE'
+        " allows (1000); leave the field empty, or give a lower number"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "names"), [(None, None), ("", None), ("ann", ["ann"]), ("ann, 7", ["ann", "7"])]
+)
+def test_approvers_are_users_of_airflow(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, names: list[str] | None
+) -> None:
+    monkeypatch.delenv(purging.APPROVERS, raising=False)
+    if value is not None:
+        monkeypatch.setenv(purging.APPROVERS, value)
+    expected = None if names is None else [{"id": name, "name": name} for name in names]
+    assert purging.approvers() == expected
+
+
+def test_approvers_that_name_nobody_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(purging.APPROVERS, "ann,")
+    with pytest.raises(ValueError, match=r"TIDEMARK_PURGE_APPROVERS is 'ann,'; set it to ids"):
+        purging.approvers()
+
+
+@pytest.mark.parametrize("text", HOSTILE_IDS)
+def test_plan_is_text_on_the_page_of_its_approval(text: str) -> None:
+    line = harmless(f"{text} expires on 2013-01-01")
+    report = {
+        "lines": [line, "`" * 7],
+        "details": {"tombstones": 3, "policies": {}},
+    }
+    tokens = (
+        MarkdownIt("commonmark", {"html": True})
+        .enable("table")
+        .parse(purging.approval_text(report))
+    )
+    kinds = [token.type for token in tokens]
+    assert kinds == ["paragraph_open", "inline", "paragraph_close", "fence"]
+    assert tokens[-1].content == f"{line}\n{'`' * 7}\n"
 
 
 @pytest.mark.parametrize(("variable", "refused"), [(purging.ABOVE, "-1"), (purging.HOURS, "0")])

@@ -9,21 +9,20 @@ import http.client
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from embedded.airflow import rest
-from tests.dags.browser import USER, Guarded, chromium, guarded
 from tests.dags.conftest import DAG_IDS, PATIENCE_S, Doors
 from tests.dags.fake_application import JUDGED
 from tidemark.continuity.findings.checks import CHECKS
 from tidemark_airflow.data_docs import PREFIX
+from tidemark_airflow.next_step import PREFIX as PAGES
 from tidemark_airflow.next_step import Step
 
-SHOWN_MS = 120_000
 HELP = {
     "tag_write": ("Strategy", "Empty: what is cheapest."),
     "validate": ("Window end", "End of event time, UTC, exclusive."),
@@ -41,42 +40,9 @@ FORMS_IN_MAKE_TEST = ("tag_write", "reconcile")
 DRY_BY_DEFAULT = ("cleanup", "purge", "reconcile")
 
 
-@pytest.fixture(scope="module")
-def server(doors: Doors, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Yield a server of the running Airflow that asks for a login."""
-    with guarded(doors.environment, tmp_path_factory.mktemp("guarded")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def reader(server: Guarded) -> Iterator[BrowserContext]:
-    """Yield a browser in which a user has logged in."""
-    expect.set_options(timeout=SHOWN_MS)
-    with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1400, "height": 2000})
-        context.set_default_timeout(SHOWN_MS)
-        page = context.new_page()
-        page.goto(server.url)
-        page.get_by_label("Username").fill(USER)
-        page.get_by_label("Password").fill(server.password)
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("link", name="Dags")).to_be_visible()
-        page.close()
-        yield context
-
-
-@pytest.fixture
-def page(reader: BrowserContext, tmp_path: Path) -> Iterator[Page]:
-    """Yield a new page."""
-    page = reader.new_page()
-    yield page
-    page.screenshot(path=tmp_path / "page.png")
-    page.close()
-
-
-def open_form(page: Page, server: Guarded, dag_id: str) -> Locator:
+def open_form(page: Page, address: str, dag_id: str) -> Locator:
     """Open the form with the button `Trigger` of a DAG, and return it."""
-    page.goto(f"{server.url}/dags/{dag_id}")
+    page.goto(f"{address}/dags/{dag_id}")
     page.get_by_role("button", name="Trigger").click()
     form = page.get_by_role("dialog").filter(has_text=f"Trigger Dag - {dag_id}")
     expect(form.get_by_role("button", name="Run Parameters")).to_be_visible()
@@ -110,9 +76,9 @@ def state(page: Page) -> Locator:
     ],
 )
 def test_form_of_each_dag_shows_its_fields_with_their_help(
-    doors: Doors, server: Guarded, page: Page, dag_id: str
+    doors: Doors, address: str, page: Page, dag_id: str
 ) -> None:
-    form = open_form(page, server, dag_id)
+    form = open_form(page, address, dag_id)
     title, text = HELP[dag_id]
     expect(field(form, title)).to_contain_text(text)
     params = rest.call(doors.client, "GET", f"dags/{dag_id}/details")["params"]
@@ -125,8 +91,8 @@ def test_form_of_each_dag_shows_its_fields_with_their_help(
         expect(box).to_be_checked(checked=dag_id in DRY_BY_DEFAULT)
 
 
-def test_run_from_the_form_leads_to_the_results_of_its_checks(server: Guarded, page: Page) -> None:
-    form = open_form(page, server, "validate")
+def test_run_from_the_form_leads_to_the_results_of_its_checks(address: str, page: Page) -> None:
+    form = open_form(page, address, "validate")
     pick_midnight(form, "Window start", f"{JUDGED}/01/01")
     pick_midnight(form, "Window end", f"{JUDGED}/01/02")
     form.get_by_role("button", name="Trigger", exact=True).click()
@@ -154,7 +120,7 @@ def test_run_from_the_form_leads_to_the_results_of_its_checks(server: Guarded, p
     listed = page.get_by_role("row").filter(has_text=f"validate/{run_id}/1")
     listed.get_by_role("link").click()
     expect(page.get_by_role("heading", name=verdict)).to_be_visible()
-    assert asked == {urlsplit(server.url).netloc}
+    assert asked == {urlsplit(address).netloc}
 
 
 @pytest.fixture
@@ -173,36 +139,136 @@ def docs(doors: Doors) -> Iterator[Path]:
 @pytest.mark.usefixtures("docs")
 @pytest.mark.parametrize("path", ["own.html", "", "docs", "openapi.json", "nothing.html"])
 def test_data_docs_are_for_users_who_have_logged_in(
-    server: Guarded, reader: BrowserContext, path: str
+    address: str, reader: BrowserContext, path: str
 ) -> None:
-    url = f"{server.url}{PREFIX}/{path}"
+    url = f"{address}{PREFIX}/{path}"
     assert httpx.get(url).status_code == httpx.codes.UNAUTHORIZED
     forged = httpx.get(url, cookies={"_token": "e30.e30.e30"})
     assert forged.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-    answer = reader.request.get(f"{server.url}{PREFIX}/own.html")
+    answer = reader.request.get(f"{address}{PREFIX}/own.html")
     assert "what only readers may see" in answer.text()
-    assert answer.headers["content-security-policy"] == "script-src 'none'"
+    assert policy_of(answer.headers) == {
+        "default-src": "'none'",
+        "style-src": "'unsafe-inline'",
+        "img-src": "'self'",
+        **NOTHING_LEADS_OUT,
+    }
+
+
+NOTHING_LEADS_OUT = {
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+    "base-uri": "'none'",
+}
+"""Directives for which `default-src` does not hold."""
+
+
+def policy_of(headers: dict[str, str]) -> dict[str, str]:
+    """Return the directives of a page's policy, by name."""
+    directives = headers["content-security-policy"].split("; ")
+    return {name: sources for name, _, sources in (part.partition(" ") for part in directives)}
 
 
 def test_next_step_is_for_users_who_have_logged_in_and_shows_values_as_text(
-    server: Guarded, reader: BrowserContext, page: Page
+    address: str, reader: BrowserContext, page: Page
 ) -> None:
     """Links may come from anywhere, with anything in them."""
-    tag, group = "<script>document.title='taken'</script>", "\ngroup: a\n  - b: </textarea>"
-    fields = {"operation": "check", "tags": [tag], "group": group}
-    url = f"{server.url}{Step('reconcile', fields).url()}"
+    stream, group = "<script>document.title='taken'</script>", "\ngroup: a\n  - b: </textarea>"
+    url = f"{address}{Step('submit_event_groups', {'stream': stream, 'group': group}).url()}"
     assert httpx.get(url).status_code == httpx.codes.UNAUTHORIZED
     forged = httpx.get(url, cookies={"_token": "e30.e30.e30"})
     assert forged.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-    answer = reader.request.get(url)
-    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-    assert reader.request.get(url.partition("?")[0] + "?conf=[1]").status == httpx.codes.BAD_REQUEST
+    policy = policy_of(reader.request.get(url).headers)
+    assert policy["default-src"] == "'none'"
+    assert policy["connect-src"] == "'self'"
+    assert policy.items() >= NOTHING_LEADS_OUT.items()
 
     page.goto(url)
-    expect(page.get_by_label("Operation")).to_have_value("check")
-    expect(page.get_by_label("Tags")).to_have_value(tag)
+    expect(page.get_by_label("Stream")).to_have_value(stream)
     expect(page.get_by_label("Group")).to_have_value(group)
-    assert page.title() == "reconcile: next step"
+    assert page.title() == "submit_event_groups: next step"
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf", "status"),
+    [
+        ("cleanup", "[1]", 400),
+        ("cleanup", "{", 400),
+        ("cleanup", f'{{"tags": {"[" * 2900}{"]" * 2900}}}', 400),
+        ("cleanup", f"{'[' * 3000}{']' * 3000}", 400),
+        ("cleanup", '{"Read only: shows a report, changes nothing": null}', 400),
+        ("cleanup", '{"querySelectorAll": "x"}', 400),
+        ("cleanup", '{"dry_run": "no"}', 400),
+        ("cleanup", '{"persistence_ids": "order-17"}', 400),
+        ("cleanup", '{"persistence_ids": [["order-17"]]}', 400),
+        ("cleanup", '{"operation": "everything"}', 400),
+        ("cleanup", '{"keep": 0}', 400),
+        ("cleanup", '{"keep": NaN}', 400),
+        ("nothing", "{}", 404),
+        ("cleanup", '{"persistence_ids": ["order-17"], "keep": null}', 200),
+    ],
+)
+def test_next_step_takes_only_what_the_form_takes(
+    address: str, reader: BrowserContext, dag_id: str, conf: str, status: int
+) -> None:
+    answer = reader.request.get(f"{address}{PAGES}/{dag_id}?conf={quote(conf)}")
+    assert answer.status == status
+
+
+def test_link_from_elsewhere_is_shown_in_the_words_of_the_form_and_starts_as_a_dry_run(
+    address: str, reader: BrowserContext, page: Page
+) -> None:
+    fields = {
+        "operation": "all",
+        "persistence_ids": ["order-17"],
+        "never_use_again": True,
+        "dry_run": False,
+    }
+    url = f"{address}{Step('cleanup', fields).url()}"
+    for site in ("cross-site", "same-site", "none"):
+        text = reader.request.get(url, headers={"Sec-Fetch-Site": site}).text()
+        assert "the dry run was switched on, whatever the link says" in text
+
+    page.goto(url)
+    expect(page.get_by_label("Operation")).to_have_value("all")
+    expect(page.get_by_label("Persistence ids")).to_have_value("order-17")
+    expect(page.get_by_label("Never use again")).to_be_checked()
+    expect(page.get_by_text("forget the sequence nr, and the persistence id")).to_be_visible()
+    expect(page.get_by_label("Dry run")).to_be_checked()
+    expect(page.get_by_text("This is a dry run")).to_be_visible()
+    expect(page.get_by_text("This is not a dry run")).to_be_hidden()
+    page.get_by_label("Dry run").uncheck()
+    expect(page.get_by_text("This is a dry run")).to_be_hidden()
+    expect(page.get_by_text("This is not a dry run")).to_be_visible()
+
+
+def test_page_of_an_operation_without_a_dry_run_says_so(address: str, page: Page) -> None:
+    fields = {"operation": "pause", "projections": ["totals"]}
+    page.goto(f"{address}{Step('manage_projections', fields).url()}")
+    expect(page.get_by_text("This operation has no dry run")).to_be_visible()
+    expect(page.get_by_label("Apply")).to_have_count(0)
+    page.goto(f"{address}{Step('manage_projections', {**fields, 'operation': 'clear'}).url()}")
+    expect(page.get_by_text("This is a dry run")).to_be_visible()
+    expect(page.get_by_label("Apply")).not_to_be_checked()
+
+
+def test_button_of_a_dry_run_leads_to_the_run_that_does_what_it_planned(
+    doors: Doors, page: Page
+) -> None:
+    fields = {"operation": "repair", "persistence_ids": ["aircraft|N3753"]}
+    run_id = rest.trigger(doors.client, "reconcile", conf=fields)
+    rest.wait_for_run(doors.client, "reconcile", run_id, PATIENCE_S)
+    page.goto(f"{doors.address}/dags/reconcile/runs/{run_id}/tasks/reconcile/details")
+    page.get_by_role("link", name="Next step").click()
+    expect(page.get_by_text("This is not a dry run")).to_be_visible()
+    expect(page.get_by_text("This link was not opened")).to_have_count(0)
+    page.get_by_role("button", name="Trigger").click()
+
+    expect(page).to_have_url(re.compile(r"/dags/reconcile/runs/manual__[^/]+$"))
+    started = unquote(page.url.rpartition("/")[2])
+    run = rest.call(doors.client, "GET", f"dags/reconcile/dagRuns/{started}")
+    assert run["conf"] == {**fields, "dry_run": False}
+    rest.wait_for_run(doors.client, "reconcile", started, PATIENCE_S)
 
 
 @pytest.mark.usefixtures("docs")
@@ -219,19 +285,19 @@ def test_next_step_is_for_users_who_have_logged_in_and_shows_values_as_text(
         "link.html",
     ],
 )
-def test_no_path_leads_out_of_data_docs(server: Guarded, reader: BrowserContext, path: str) -> None:
-    status, _ = raw_get(server, reader, "own.html")
+def test_no_path_leads_out_of_data_docs(address: str, reader: BrowserContext, path: str) -> None:
+    status, _ = raw_get(address, reader, "own.html")
     assert status == httpx.codes.OK
-    status, text = raw_get(server, reader, path)
+    status, text = raw_get(address, reader, path)
     assert status == httpx.codes.NOT_FOUND
     assert "validate builds them when it checks something" in text
 
 
-def raw_get(server: Guarded, reader: BrowserContext, path: str) -> tuple[int, str]:
+def raw_get(address: str, reader: BrowserContext, path: str) -> tuple[int, str]:
     """Return status and text of a page for the logged-in user, with the path sent unchanged."""
-    cookies = reader.cookies(server.url)
+    cookies = reader.cookies(address)
     header = "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in cookies)
-    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
     connection.request("GET", f"{PREFIX}/{path}", headers={"Cookie": header})
     answer = connection.getresponse()
     with answer:

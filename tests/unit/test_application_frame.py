@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.application import frame
+from tidemark.context import Outcome, RunState
 from tidemark.errors import InvalidInput
 from tidemark.window import Window
 
@@ -65,6 +66,20 @@ def test_report_has_the_error_in_parts(tmp_path: Path) -> None:
         "do": "give both",
         "remedy": None,
     }
+
+
+def test_line_of_a_report_is_one_line_wherever_it_is_shown(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A report travels to Airflow, where a line of it becomes a part of a page."""
+    file = tmp_path / "report.json"
+    report = frame._Report("purge", "r", dry_run=True)
+    report.outcome(Outcome(RunState.PLANNED, lines=["a\n```\n## b", "\x1b[2J"]))
+    report.end(file)
+    report.show(as_json=False)
+    harmless = ["a\\n```\\n## b", "\\x1b[2J"]
+    assert json.loads(file.read_text())["lines"] == harmless
+    assert capsys.readouterr().out.splitlines()[-2:] == [f"  {line}" for line in harmless]
 
 
 def test_run_that_dies_leaves_no_empty_report(

@@ -23,16 +23,14 @@ _OF_KAFKA = ("security_protocol", "sasl_mechanism")
 def cassandra_environment(connection: Connection) -> dict[str, str]:
     """Return the applications' environment for a Cassandra connection (host may be `h1,h2`).
 
-    Extra fields are settings of `TIDEMARK_CASSANDRA_`. A password that the connection does not have
-    may be in the environment, or in a file of TIDEMARK_SECRETS_DIR.
+    Extra fields are settings of `TIDEMARK_CASSANDRA_`.
     """
     port = connection.port or 9042
     hosts = (connection.host or "").split(",")
-    password = {"TIDEMARK_CASSANDRA_PASSWORD": connection.password} if connection.password else {}
     return {
         "TIDEMARK_CASSANDRA_HOSTS": ",".join(f"{host.strip()}:{port}" for host in hosts),
         "TIDEMARK_CASSANDRA_USERNAME": connection.login or "",
-        **password,
+        **_password(connection, "CASSANDRA"),
         **_extras(connection, "CASSANDRA", _OF_CASSANDRA),
     }
 
@@ -48,9 +46,14 @@ def kafka_environment(connection: Connection) -> dict[str, str]:
     return {
         "TIDEMARK_KAFKA_BOOTSTRAP_SERVERS": ",".join(f"{host.strip()}:{port}" for host in hosts),
         "TIDEMARK_KAFKA_USERNAME": connection.login or "",
-        "TIDEMARK_KAFKA_PASSWORD": connection.password or "",
+        **_password(connection, "KAFKA"),
         **_extras(connection, "KAFKA", _OF_KAFKA),
     }
+
+
+def _password(connection: Connection, of: str) -> dict[str, str]:
+    """Return the password; without one it may be in the environment or in TIDEMARK_SECRETS_DIR."""
+    return {f"TIDEMARK_{of}_PASSWORD": connection.password} if connection.password else {}
 
 
 def _extras(connection: Connection, of: str, names: Sequence[str]) -> dict[str, str]:
@@ -65,5 +68,5 @@ def airflow_environment(connection: Connection) -> dict[str, str]:
     return {
         "TIDEMARK_AIRFLOW_URL": f"{scheme}://{connection.host}{port}",
         "TIDEMARK_AIRFLOW_USERNAME": connection.login or "",
-        "TIDEMARK_AIRFLOW_PASSWORD": connection.password or "",
+        **_password(connection, "AIRFLOW"),
     }

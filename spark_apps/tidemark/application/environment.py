@@ -17,6 +17,7 @@ _OF_OTHERS = frozenset(
             "SCHEDULED_PURGE",
             "PURGE_APPROVAL_ABOVE",
             "PURGE_APPROVAL_HOURS",
+            "PURGE_APPROVERS",
             "CASSANDRA_PORT",
             "KAFKA_PORT",
             "EMBEDDED_PROCESS",

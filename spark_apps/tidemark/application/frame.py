@@ -65,8 +65,8 @@ class _Report:
         self.content["state"] = outcome.state
         self.content["pieces"] = asdict(outcome.pieces)
         self.content["counts"] = dict(outcome.counts)
-        self.lines = outcome.lines
-        self.content["lines"] = outcome.lines[:LINES_REPORTED]
+        self.lines = [harmless(line) for line in outcome.lines]
+        self.content["lines"] = self.lines[:LINES_REPORTED]
         if outcome.done is not None:
             self.content["done_start"] = iso(outcome.done.start)
             self.content["done_end"] = iso(outcome.done.end)
@@ -140,7 +140,7 @@ class _Report:
         for name, number in content["counts"].items():
             print(f"  {name.replace('_', ' ')}: {number:,}")
         for line in self.lines:
-            print(f"  {harmless(line)}")
+            print(f"  {line}")
         if as_json:
             print(json.dumps(content), flush=True)
         if content["error"]:
