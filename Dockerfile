@@ -37,7 +37,7 @@ COPY dags dags
 
 # A new volume takes over what its directory is here: owner and mode. The rest belongs to root.
 RUN install --directory --owner 50000 --group 0 --mode 0775 \
-      /opt/airflow /opt/airflow/logs /opt/data /opt/data/export /opt/data_docs /opt/spark-work
+      /opt/airflow /opt/airflow/logs /opt/data /opt/data/export /opt/data/saved /opt/data_docs /opt/spark-work
 
 USER 50000:0
 WORKDIR /opt/airflow

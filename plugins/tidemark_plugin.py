@@ -9,7 +9,7 @@ from airflow.plugins_manager import AirflowPlugin
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from tidemark_airflow import data_docs, next_step
-from tidemark_airflow.foreign_pages import foreign_page_check
+from tidemark_airflow.pages.foreign_pages import foreign_page_check
 from tidemark_airflow.timetables import DateBucketTimetable, ReachTimetable
 
 

@@ -9,7 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 import tidemark_plugin
-from tidemark_airflow.foreign_pages import foreign_page_check
+from tidemark_airflow.pages.foreign_pages import foreign_page_check
 
 OWN = "http://127.0.0.1:8080"
 PROXY = "https://jobs.example"

@@ -395,7 +395,9 @@ def test_airflow_and_spark_have_one_image_and_the_same_definitions(compose: dict
     assert " install " not in text.replace("install --owner", "")
 
 
-@pytest.mark.parametrize("setting", ["TIDEMARK_DATA_DOCS_DIR", "TIDEMARK_EXPORT_DIR"])
+@pytest.mark.parametrize(
+    "setting", ["TIDEMARK_DATA_DOCS_DIR", "TIDEMARK_EXPORT_DIR", "TIDEMARK_SAVE_DIRS"]
+)
 def test_what_applications_write_lies_in_a_volume(compose: dict[str, Any], setting: str) -> None:
     services = compose["services"]
     where = services["airflow-worker"]["environment"][setting]

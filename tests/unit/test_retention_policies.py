@@ -194,7 +194,12 @@ def test_saved_plan_comes_back_and_is_its_own_approval(tmp_path: Path) -> None:
     again = SavedPurge.load(tmp_path / "plan.json")
     assert again == saved
     assert str(Approval.parse(APPROVAL)) == APPROVAL
-    given = {"explain": False, "save": None, "approved": None, "journal_keyspace": "pekko"}
+    given = {
+        "explain": False,
+        "save": None,
+        "approved": None,
+        "settings": Settings(journal_keyspace="pekko"),
+    }
     request = request_of(Choice(), apply=True, saved=again, **given)  # type: ignore[arg-type]
     assert (request.choice, request.approved) == (saved.choice, Approval.parse(APPROVAL))
 
@@ -230,6 +235,6 @@ def test_options_that_contradict_each_other_are_refused(
     options: dict[str, object], what: str
 ) -> None:
     given = {"choice": Choice(), "apply": False, "explain": False, "save": None, "saved": None}
-    given |= {"approved": None, "journal_keyspace": "pekko"}
+    given |= {"approved": None, "settings": Settings(journal_keyspace="pekko")}
     with pytest.raises(InvalidInput, match=what):
         request_of(**{**given, **options})  # type: ignore[arg-type]
