@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr
 
 from tidemark.kafka_settings import KafkaSettings
 
-_ENTRY = re.compile(
-    r"([A-Za-z0-9][A-Za-z0-9._:-]*)(?:\s*==\s*(\d[\w.!+-]*)((?:\s+--hash=sha256:[0-9a-f]{64})*))?"
-)
 _INCLUDE = Path(__file__).resolve().parents[2] / "include"
-
-
-@dataclass(frozen=True)
-class Pin:
-    """What is allowed of a library or JAR.
-
-    Attributes:
-        version: the only version; empty: any.
-        hashes: SHA-256 of the files that may be loaded for it; empty: any file.
-    """
-
-    version: str
-    hashes: frozenset[str]
-
-
-Pins = Mapping[str, Sequence[Pin]]
-"""What is allowed, by the names of libraries or JARs; several versions of one may be."""
 
 
 class EventGroupSettings(KafkaSettings):
@@ -48,9 +26,7 @@ class EventGroupSettings(KafkaSettings):
     )
     event_group_libraries: str = Field(
         "",
-        description="Python libraries that event groups may load: `name`, `name==version`, or"
-        " `name==version --hash=sha256:...` with a hash for each wheel that is loaded, separated by"
-        " commas; empty: none.",
+        description="Python libraries that event groups may load, `name,name`; empty: none.",
     )
     event_group_wheels_dir: Path | None = Field(
         None,
@@ -59,9 +35,8 @@ class EventGroupSettings(KafkaSettings):
     )
     event_group_jars: str = Field(
         "",
-        description="JARs whose functions event groups may load for Spark: `group:artifact`,"
-        " `group:artifact==version`, or `group:artifact==version --hash=sha256:...` with a hash for"
-        " each JAR that is loaded, separated by commas; empty: none.",
+        description="JARs whose functions event groups may load for Spark,"
+        " `group:artifact,group:artifact`; empty: none.",
     )
     event_group_jar_repositories: str = Field(
         "",
@@ -86,9 +61,9 @@ class EventGroupSettings(KafkaSettings):
         return frozenset(_listed(self.event_group_hosts))
 
     @property
-    def event_group_jar_pins(self) -> Pins:
-        """Return the JARs that may be loaded, by `group:artifact`."""
-        return _pins(self.event_group_jars)
+    def event_group_jar_coordinates(self) -> frozenset[str]:
+        """Return the JARs that may be loaded, `group:artifact`."""
+        return frozenset(_listed(self.event_group_jars))
 
     @property
     def event_group_jar_repository_urls(self) -> list[str]:
@@ -97,34 +72,14 @@ class EventGroupSettings(KafkaSettings):
         return [one if "://" in one else Path(one).resolve().as_uri() for one in places]
 
     @property
-    def event_group_library_pins(self) -> Pins:
-        """Return the libraries that may be loaded, by the names that package indexes compare."""
-        return _pins(self.event_group_libraries, canonical)
-
-    @field_validator("event_group_libraries", "event_group_jars")
-    @classmethod
-    def _require_pins(cls, text: str) -> str:
-        for entry in _listed(text):
-            if not _ENTRY.fullmatch(entry):
-                raise ValueError(
-                    f"`{entry}` is none of `name`, `name==version`,"
-                    " `name==version --hash=sha256:<64 digits>`"
-                )
-        return text
+    def event_group_library_names(self) -> frozenset[str]:
+        """Return the libraries that may be loaded, as package indexes compare names."""
+        return frozenset(map(canonical, _listed(self.event_group_libraries)))
 
 
 def canonical(name: str) -> str:
     """Return the name of a library as package indexes compare it."""
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _pins(text: str, key: Callable[[str], str] = str) -> Pins:
-    pins = dict[str, list[Pin]]()
-    for matched in filter(None, map(_ENTRY.fullmatch, _listed(text))):
-        name, version, hashes = matched.groups("")
-        sums = frozenset(part.partition("sha256:")[2] for part in hashes.split())
-        pins.setdefault(key(name), []).append(Pin(version, sums))
-    return pins
 
 
 def _listed(text: str) -> list[str]:

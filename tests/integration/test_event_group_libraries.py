@@ -15,7 +15,7 @@ from tests.faults.seams import Seam
 from tests.integration.contexts import context
 from tests.integration.support import Journal
 from tests.integration.test_event_groups import cql, shop, submit
-from tidemark.event_groups.outside.libraries import Library, sha256
+from tidemark.event_groups.outside.libraries import Library
 from tidemark.event_groups.stream.libraries import END, LoadedLibraries
 
 __all__ = ["shop"]
@@ -162,31 +162,6 @@ def test_a_library_that_is_not_what_it_was_is_not_used(
     assert result.status == 3
     [line] = result.report["lines"]
     assert "shop-rules 1 is not what was loaded before: shop_base-1-py3-none-any.whl" in line
-
-
-def test_a_library_is_loaded_as_it_is_pinned(
-    shop: Journal, tmp_path: Path, settings: dict[str, str]
-) -> None:
-    wheels = Path(settings["EVENT_GROUP_WHEELS_DIR"])
-    rules, base = (
-        f"--hash=sha256:{sha256(wheels / f'{name}-1-py3-none-any.whl')}"
-        for name in ("shop_rules", "shop_base")
-    )
-
-    def submitted(pin: str, version: str = "1") -> str:
-        pinned = {**settings, "EVENT_GROUP_LIBRARIES": pin}
-        result = submit(shop, tmp_path, LOAD.format(version=version), **pinned)
-        assert result.status == (2 if result.error_lines else 0)
-        return "".join(result.error_lines)
-
-    refusal = submitted("shop-rules==1", "2")
-    assert "the library shop-rules is not allowed in version 2, only 1" in refusal
-    refusal = submitted(f"shop-rules==1 {rules}")
-    assert f"does not allow the SHA-256 of shop_base-1-py3-none-any.whl {base}" in refusal
-    assert "is none of `name`" in submitted("shop-rules --hash=sha256:1")
-    assert shop.own_rows("event_group") == []
-    assert submitted(f"shop-rules==2, shop-rules==1 {rules} {base}") == ""
-    assert len(shop.own_rows("event_group")) == 1
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,6 @@ from tidemark.event_groups.outside.libraries import (
     Hashes,
     Library,
     fetch_by,
-    pinned,
-    require_pinned,
     require_same,
     sha256,
 )
@@ -74,7 +72,7 @@ class Jars:
 
     def __init__(self, settings: Settings) -> None:
         """Bind; nothing is fetched yet."""
-        self._pins = settings.event_group_jar_pins
+        self._allowed = settings.event_group_jar_coordinates
         self._repositories = settings.event_group_jar_repository_urls
         self._cache = settings.event_group_library_dir / "jars"
 
@@ -82,12 +80,11 @@ class Jars:
         """Fetch a JAR and all that it needs, and keep them.
 
         Raises:
-            EventFailed: it is not allowed, or not as this version or with these files, or not to be
-                had, or a class of a function is not there.
+            EventFailed: it is not allowed, or not to be had, or a class of a function is not there.
         """
-        pin = pinned(self._pins, wanted.name, f"the JAR {wanted.name}", wanted.version)
+        if wanted.name not in self._allowed:
+            raise EventFailed(f"the JAR {wanted.name} is not allowed")
         jars = self._fetched(wanted.name, wanted.version)
-        require_pinned(pin, f"{wanted.name} {wanted.version}", jars)
         library = JarLibrary(wanted.name, wanted.version, jars, wanted.functions)
         _require_classes(library, self._places(library))
         return library

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tidemark.event_group_settings import Pin, Pins, canonical
+from tidemark.event_group_settings import canonical
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.outside.processes import environment_for_others
 from tidemark.settings import Settings
@@ -48,18 +48,22 @@ class Libraries:
 
     def __init__(self, settings: Settings) -> None:
         """Bind; nothing is fetched yet."""
-        self._pins = settings.event_group_library_pins
+        self._allowed = settings.event_group_library_names
         self._wheels = settings.event_group_wheels_dir
         self._cache = settings.event_group_library_dir
+
+    def refusal(self, name: str) -> str:
+        """Return why a library may not be loaded; empty if it may."""
+        return "" if canonical(name) in self._allowed else f"the library {name} is not allowed"
 
     def fetch(self, name: str, version: str) -> Library:
         """Fetch a library and all that it needs, and keep it.
 
         Raises:
-            EventFailed: it is not allowed, or not as this version or with these wheels, or pip does
-                not find it, or something that it needs.
+            EventFailed: it is not allowed, or pip does not find it, or something that it needs.
         """
-        pin = pinned(self._pins, canonical(name), f"the library {name}", version)
+        if why := self.refusal(name):
+            raise EventFailed(why)
         self._cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self._cache) as folder:
             downloaded = Path(folder) / "wheels"
@@ -71,7 +75,6 @@ class Libraries:
             )
             files = sorted(downloaded.iterdir())
             wheels = {file.name: sha256(file) for file in files}
-            require_pinned(pin, f"{name} {version}", wheels)
             library = Library(canonical(name), version, wheels)
             place = self._place(library)
             if not place.exists():
@@ -119,7 +122,7 @@ def _cause(said: str) -> str:
 
 
 def fetch_by(what: str, command: Sequence[str], cause: Callable[[str], str]) -> None:
-    """Run a command that fetches something, without our settings and secrets, but with pip's own.
+    """Run a command that fetches something, without our settings and secrets.
 
     Args:
         what: is fetched, for errors.
@@ -132,7 +135,7 @@ def fetch_by(what: str, command: Sequence[str], cause: Callable[[str], str]) -> 
     try:
         subprocess.run(  # noqa: S603
             command,
-            env=environment_for_others(also="PIP_"),
+            env=environment_for_others(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -149,32 +152,6 @@ def sha256(file: Path) -> str:
     """Return the SHA-256 of a file."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def pinned(pins: Pins, name: str, what: str, version: str) -> Pin:
-    """Return what is allowed of a version of a library.
-
-    Raises:
-        EventFailed: nothing.
-    """
-    if name not in pins:
-        raise EventFailed(f"{what} is not allowed")
-    for pin in pins[name]:
-        if pin.version in ("", version):
-            return pin
-    versions = ", ".join(pin.version for pin in pins[name])
-    raise EventFailed(f"{what} is not allowed in version {version}, only {versions}")
-
-
-def require_pinned(pin: Pin, what: str, fetched: Hashes) -> None:
-    """Raise if a file has none of the hashes that are allowed.
-
-    Raises:
-        EventFailed: it names the files.
-    """
-    if pin.hashes and (strange := [n for n, hashed in fetched.items() if hashed not in pin.hashes]):
-        listed = ", ".join(f"{name} --hash=sha256:{fetched[name]}" for name in strange)
-        raise EventFailed(f"{what}: the setting does not allow the SHA-256 of {listed}")
 
 
 def require_same(what: str, before: Hashes, now: Hashes) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -19,14 +17,7 @@ from typing import Any
 from tidemark.event_groups.execution.failure import EventFailed
 
 _WORKER = Path(__file__).with_name("worker.py")
-_PASSED_ON = re.compile(
-    "HOME|JAVA_HOME|LANG|LANGUAGE|LC_[A-Z]+|LD_LIBRARY_PATH|LOGNAME|PATH|TMPDIR|TZ|USER"
-    "|(HTTPS?|NO|ALL)_PROXY|(https?|no|all)_proxy"
-    "|CURL_CA_BUNDLE|REQUESTS_CA_BUNDLE|SSL_CERT_(DIR|FILE)"
-)
-"""The variables that other processes get: where things are, which language, time zone, proxy and
-certificates. All others may be secrets, such as py4j's, which opens the driver's JVM."""
-_PR_SET_DUMPABLE = 4
+_OURS = ("TIDEMARK_", "AIRFLOW", "PYTHON")
 _GRACE_S = 5.0
 
 
@@ -118,28 +109,13 @@ class Functions:
             self._end(process)
 
 
-def environment_for_others(also: str = "") -> dict[str, str]:
-    """Return what other processes get of our environment; `also` is a prefix of further names."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if _PASSED_ON.fullmatch(name) or (also and name.startswith(also))
-    }
-
-
-def hide_environment() -> None:
-    """Keep other processes of this user from reading our environment and memory, on Linux.
-
-    The files of a process that cannot be dumped belong to root. This process reads its own as
-    before, and writes no core files.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+def environment_for_others() -> dict[str, str]:
+    """Return our environment without our settings and secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
 
 
 def started(directories: Sequence[Path]) -> subprocess.Popen[str]:
     """Start a worker, without our settings and secrets, in a process group of its own."""
-    hide_environment()
     return subprocess.Popen(  # noqa: S603  our own script
         [sys.executable, str(_WORKER), *map(str, directories)],
         stdin=subprocess.PIPE,
