@@ -219,12 +219,37 @@ events:
     assert state(shop) == before
 
 
-def test_a_function_that_cannot_be_imported_is_refused(
+def test_a_function_that_is_not_defined_in_the_directory_is_rejected(
     shop: Journal, tmp_path: Path, functions: Path
 ) -> None:
-    for name, says in (("nowhere:f", "No module named 'nowhere'"), ("shop_functions:f", "no attr")):
+    for name, says in (
+        ("nowhere:f", "there is no module nowhere in"),
+        ("shop_functions:f", "shop_functions.py has no `def f`"),
+        ("os:system", "there is no module os in"),
+    ):
         text = WRITE.format(name="g", need=f'call: "{name}"')
         result = submit(shop, tmp_path, text, EVENT_GROUP_FUNCTIONS_DIR=str(functions))
         assert result.status == 2
+        assert f"define it with `def` in a module in {functions}" in result.error_lines[0]
         assert says in result.error_lines[0]
         assert ".yaml:" in result.error_lines[0]
+
+
+def test_a_module_that_has_lost_its_function_is_not_executed(
+    shop: Journal, tmp_path: Path, functions: Path
+) -> None:
+    before = state(shop)
+    variables = {"EVENT_GROUP_FUNCTIONS_DIR": str(functions)}
+    text = WRITE.format(name="g", need='call: "shop_functions:total"')
+    assert submit(shop, tmp_path, text, **variables).status == 0
+    trace = tmp_path / "executed"
+    (functions / "shop_functions.py").write_text(
+        "from builtins import sum as total\n"
+        f"from pathlib import Path\nPath({str(trace)!r}).touch()\n"
+    )
+    result = shop.run("run_event_groups", **variables)
+    assert result.status == 3
+    [line] = result.report["lines"]
+    assert "shop_functions.py has no `def total` at its top level" in line
+    assert not trace.exists()
+    assert state(shop) == before

@@ -145,3 +145,57 @@ def test_stores_that_would_not_be_used_are_refused(monkeypatch: pytest.MonkeyPat
         Settings.load()
     monkeypatch.setenv("TIDEMARK_CASSANDRA_SECURITY_PROTOCOL", "SSL")
     assert Settings.load().cassandra_ssl_truststore == Path("/authority.p12")
+
+
+HASH = f"--hash=sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("LIBRARIES", "a, b>=1", "entry 2 is not `name`, `name==version`"),
+        ("LIBRARIES", "a==1.*", "entry 1 is not `name`"),
+        ("LIBRARIES", "a===1", "entry 1 is not `name`"),
+        ("LIBRARIES", f"a@https://example.com/a.whl {HASH}", "entry 1 is not `name`"),
+        ("LIBRARIES", "a==1 --hash=sha256:abc", "entry 1 is not `name`"),
+        ("LIBRARIES", "a==1 --hash=md5:" + "0" * 32, "entry 1 is not `name`"),
+        ("LIBRARIES", f"{HASH} a==1", "entry 1 is not `name`"),
+        ("LIBRARIES", "a==1 --index-url=https://example.com", "entry 1 is not `name`"),
+        ("LIBRARIES", "a==1 -r file", "entry 1 is not `name`"),
+        ("LIBRARIES", f"a {HASH}", "entry 1 needs a version for each of its libraries"),
+        ("LIBRARIES", "a b", "entry 1 needs a version for each of its libraries"),
+        (
+            "LIBRARIES",
+            f"a==1 {HASH} b==1",
+            "entry 1 needs a hash for each of its libraries, or none",
+        ),
+        ("JARS", "a", "entry 1 is not `group:artifact`"),
+        ("JARS", "a:b:c:d", "entry 1 is not `group:artifact`"),
+        ("JARS", "a:b:+", "entry 1 is not `group:artifact`"),
+        ("JARS", "a:b:latest.release", "entry 1 is not `group:artifact`"),
+        ("JARS", "a:b:1 sha256:0", "entry 1 is not `group:artifact`"),
+        ("JARS", f"a:b {HASH}", "entry 1 needs a version with its hash"),
+    ],
+)
+def test_an_entry_of_what_may_be_loaded_has_a_known_form(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(f"TIDEMARK_EVENT_GROUP_{name}", value)
+    with pytest.raises(InvalidInput) as rejected:
+        Settings.load()
+    assert f"TIDEMARK_EVENT_GROUP_{name}: {says}" in str(rejected.value)
+
+
+def test_what_may_be_loaded_has_its_versions_and_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = f"Shop_Rules==1.2.0\n {HASH} shop-base==3 {HASH}"
+    monkeypatch.setenv("TIDEMARK_EVENT_GROUP_LIBRARIES", f"plain, pinned==1, {entry}")
+    monkeypatch.setenv("TIDEMARK_EVENT_GROUP_JARS", f"a:b, a:b:1.0-rc1 {HASH}")
+    settings = Settings.load()
+    plain, pinned, hashed = settings.event_group_allowed_libraries
+    assert (plain.name, plain.version, plain.requirements) == ("plain", "", ())
+    assert (pinned.version, pinned.requirements) == ("1", ("pinned==1",))
+    assert (hashed.name, hashed.version) == ("shop-rules", "1.2.0")
+    assert hashed.hashes == {"0" * 64}
+    assert hashed.requirements == (f"Shop_Rules==1.2.0 {HASH}", f"shop-base==3 {HASH}")
+    jars = [(jar.name, jar.version, len(jar.hashes)) for jar in settings.event_group_allowed_jars]
+    assert jars == [("a:b", "", 0), ("a:b", "1.0-rc1", 1)]

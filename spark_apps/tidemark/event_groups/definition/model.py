@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
+from packaging.utils import canonicalize_name
 from pydantic import (
     AfterValidator,
     Discriminator,
@@ -18,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from tidemark.event_group_settings import canonical
 from tidemark.headed_files.form import DIFFERENT, Form, OneKey, Text, refusal
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,63}$")]
@@ -104,7 +104,7 @@ class Library(Form):
     @property
     def key(self) -> str:
         """Return what tells it from other libraries."""
-        return canonical(self.name)
+        return canonicalize_name(self.name)
 
 
 class JarLibrary(Form):

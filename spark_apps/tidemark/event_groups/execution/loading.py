@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from tidemark.context import RunContext
 from tidemark.event_groups.definition import model
 from tidemark.event_groups.outside.jars import JarFunctions, JarLibrary, Jars, refuse_clash
-from tidemark.event_groups.outside.libraries import Libraries, Library
+from tidemark.event_groups.outside.libraries import Libraries, places
+from tidemark.event_groups.outside.processes import Places
 from tidemark.event_groups.stream.libraries import LoadedLibraries
 
 
@@ -16,19 +15,18 @@ class Loading:
 
     def __init__(self, run: RunContext, stream: str, sequence: int) -> None:
         """Bind; nothing is read yet."""
-        self._own = run.settings.event_group_functions_dir
+        self._settings = run.settings
         self._libraries, self._jars = Libraries(run.settings), Jars(run.settings)
         self._loaded = LoadedLibraries(run, stream)
         self._sequence = sequence
 
-    def directories(self) -> list[Path]:
+    def places(self) -> Places:
         """Return where the functions are that the group may call now.
 
         Raises:
             EventFailed: a library that was loaded before cannot be had any more.
         """
-        loaded = [one for one in self._loaded.at(self._sequence) if isinstance(one, Library)]
-        return [self._own, *(self._libraries.directory(one) for one in loaded)]
+        return places(self._settings, self._loaded.at(self._sequence))
 
     def jar_functions(self) -> JarFunctions:
         """Return the functions that Spark may call for the group now.

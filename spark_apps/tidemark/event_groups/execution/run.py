@@ -117,7 +117,7 @@ class _Together:
             group = one.item
             loading = Loading(self.run, self.stream.name, group.sequence)
             with (
-                closing(Functions(loading.directories)) as functions,
+                closing(Functions(loading.places)) as functions,
                 closing(HookTeller(self.run, self.stream, group, functions)) as teller,
             ):
                 means = Means(self.ensure_locked, self.events, tables, functions, teller, loading)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 
 from tidemark.event_groups.definition import model
 from tidemark.event_groups.definition.file import Definition, Fault, Place, hooks_of
@@ -12,7 +11,7 @@ from tidemark.event_groups.definition.model import Compensation, Group
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.outside import http
 from tidemark.event_groups.outside.jars import JarLibrary, Jars, Loaded, refuse_clash
-from tidemark.event_groups.outside.libraries import Libraries, Library
+from tidemark.event_groups.outside.libraries import Libraries, places
 from tidemark.event_groups.outside.processes import Functions
 from tidemark.settings import Settings
 
@@ -34,7 +33,7 @@ def check(
         the libraries that are loaded behind it.
 
     Raises:
-        DefinitionError: a function cannot be imported, a library cannot be loaded, or an address is
+        DefinitionError: a function is not defined, a library cannot be loaded, or an address is
             not allowed.
     """
     hosts = settings.event_group_host_names
@@ -44,17 +43,13 @@ def check(
             found = _fetched(settings, event.library, known, fault, ("events", number, "library"))
             known[found.name] = found
 
-    def directories() -> list[Path]:
-        libraries, loaded = Libraries(settings), known.values()
-        own = settings.event_group_functions_dir
-        return [own, *(libraries.directory(one) for one in loaded if isinstance(one, Library))]
-
-    with closing(Functions(directories)) as functions:
+    with closing(Functions(lambda: places(settings, known.values()))) as functions:
         for name, place in _calls(definition.group):
             try:
                 functions.require(name, _IMPORT_S)
             except EventFailed as error:
-                do = f"put it into {settings.event_group_functions_dir}, or correct it"
+                where = settings.event_group_functions_dir
+                do = f"define it with `def` in a module in {where}, or correct the name"
                 raise fault(str(error), do, *place) from None
     for url, place in _urls(definition.group):
         if why := http.refusal(url, hosts):
@@ -77,7 +72,9 @@ def _fetched(
             return Jars(settings).fetch(wanted)
         return Libraries(settings).fetch(wanted.name, wanted.version)
     except EventFailed as error:
-        raise fault(str(error), f"name it in {named}, or correct it", *at) from None
+        raise fault(
+            str(error), f"allow it in {named}, see docs/event-groups.md, or correct it", *at
+        ) from None
 
 
 def _calls(group: Group) -> Iterator[tuple[str, Place]]:

@@ -15,11 +15,13 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
+from tidemark.event_group_settings import Allowed
 from tidemark.event_groups.definition import model
 from tidemark.event_groups.execution.failure import EventFailed
 from tidemark.event_groups.outside.libraries import (
     Hashes,
     Library,
+    allowed,
     fetch_by,
     require_same,
     sha256,
@@ -29,6 +31,8 @@ from tidemark.settings import Settings
 _OF_SPARK = ("org.apache.spark", "org.scala-lang")
 """Groups of JARs that Spark has itself, and of which no second version works beside them."""
 _FILE = "[organisation]_[artifact]-[revision](-[classifier]).[ext]"
+_OF_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+"""Variables in which Java is told of a proxy, or of authorities."""
 _CAUSES = (r":::: ERRORS\s+(.+)", r"\[FAILED *\] (.+)", r":: (\S+#\S+: .+)")
 """Where Ivy says why it failed, the most telling place first."""
 
@@ -72,7 +76,7 @@ class Jars:
 
     def __init__(self, settings: Settings) -> None:
         """Bind; nothing is fetched yet."""
-        self._allowed = settings.event_group_jar_coordinates
+        self._allowed = settings.event_group_allowed_jars
         self._repositories = settings.event_group_jar_repository_urls
         self._cache = settings.event_group_library_dir / "jars"
 
@@ -82,8 +86,6 @@ class Jars:
         Raises:
             EventFailed: it is not allowed, or not to be had, or a class of a function is not there.
         """
-        if wanted.name not in self._allowed:
-            raise EventFailed(f"the JAR {wanted.name} is not allowed")
         jars = self._fetched(wanted.name, wanted.version)
         library = JarLibrary(wanted.name, wanted.version, jars, wanted.functions)
         _require_classes(library, self._places(library))
@@ -112,6 +114,11 @@ class Jars:
         return self._cache / f"{hashed[:16]}-{name}"
 
     def _fetched(self, name: str, version: str) -> dict[str, str]:
+        is_local = bool(self._repositories) and all(
+            place.startswith("file:") for place in self._repositories
+        )
+        source = "" if is_local else "a repository by its URL"
+        entry = allowed(self._allowed, f"the JAR {name}", name, version, source)
         # Imported here, so that what loads no JAR does not wait for pyspark.
         from tidemark.spark_session import java_of_spark
 
@@ -125,12 +132,21 @@ class Jars:
             ivy = java_of_spark("ivy", "commons-cli")
             ivy += ["org.apache.ivy.Main", "-warn"]
             ivy += [part for key, value in options.items() for part in (f"-{key}", str(value))]
-            fetch_by(f"{name} {version}", ivy, _cause)
-            hashes = {}
-            for file in downloaded.glob("*.jar"):
-                hashes[file.name] = sha256(file)
-                os.replace(file, self._place(file.name, hashes[file.name]))
+            fetch_by(f"{name} {version}", ivy, _cause, _OF_JAVA)
+            hashes = {file.name: sha256(file) for file in sorted(downloaded.glob("*.jar"))}
+            _require_allowed(entry, hashes)
+            for jar, hashed in hashes.items():
+                os.replace(downloaded / jar, self._place(jar, hashed))
         return hashes
+
+
+def _require_allowed(entry: Allowed, hashes: Hashes) -> None:
+    for jar, hashed in hashes.items():
+        if entry.hashes and hashed not in entry.hashes:
+            raise EventFailed(
+                f"{entry.name} {entry.version} cannot be loaded: {jar} has --hash=sha256:{hashed},"
+                " which its entry in TIDEMARK_EVENT_GROUP_JARS has not"
+            )
 
 
 def refuse_clash(loaded: Iterable[JarLibrary], wanted: model.JarLibrary) -> None:

@@ -8,24 +8,39 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tidemark.event_group_settings import canonical
+from packaging.utils import canonicalize_name
+
+from tidemark.event_group_settings import Allowed
 from tidemark.event_groups.execution.failure import EventFailed
-from tidemark.event_groups.outside.processes import environment_for_others
+from tidemark.event_groups.outside.processes import CONFINED, Places, environment_for_others
 from tidemark.settings import Settings
 from tidemark.text import one_line
 
 Hashes = Mapping[str, str]
 """SHA-256 of files by their names."""
 _PATIENCE_S = 600
-_PIP = (sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "--quiet")
+_PIP = (sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check", "--quiet")
+_NEEDED = "it needs {}, which is not pinned with its hash in TIDEMARK_EVENT_GROUP_LIBRARIES"
+_CAUSES = (
+    (
+        r"DO NOT MATCH THE HASHES[^\n]*\n\s+(\S+) from",
+        "{} has another hash than in TIDEMARK_EVENT_GROUP_LIBRARIES",
+    ),
+    (r"pinned with ==\. These do not:\n\s+(\S+) from", _NEEDED),
+    (r"Hashes are required[^\n]*\n\s+(\S+) --hash", _NEEDED),
+)
+"""What pip says of hashes in many lines, in one."""
+_OF_PIP = ("PIP_", "XDG_CONFIG_HOME")
+"""Variables that say which package index pip is set up for."""
 
 
 @dataclass(frozen=True)
@@ -48,34 +63,35 @@ class Libraries:
 
     def __init__(self, settings: Settings) -> None:
         """Bind; nothing is fetched yet."""
-        self._allowed = settings.event_group_library_names
+        self._allowed = settings.event_group_allowed_libraries
         self._wheels = settings.event_group_wheels_dir
         self._cache = settings.event_group_library_dir
-
-    def refusal(self, name: str) -> str:
-        """Return why a library may not be loaded; empty if it may."""
-        return "" if canonical(name) in self._allowed else f"the library {name} is not allowed"
 
     def fetch(self, name: str, version: str) -> Library:
         """Fetch a library and all that it needs, and keep it.
 
         Raises:
-            EventFailed: it is not allowed, or pip does not find it, or something that it needs.
+            EventFailed: it is not allowed, or pip does not find it, or something that it needs, or
+                a wheel has another hash than it must have.
         """
-        if why := self.refusal(name):
-            raise EventFailed(why)
+        own = canonicalize_name(name)
+        source = "" if self._wheels else "a package index"
+        entry = allowed(self._allowed, f"the library {name}", own, version, source)
         self._cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self._cache) as folder:
             downloaded = Path(folder) / "wheels"
-            source = ["--no-index", "--find-links", str(self._wheels)] if self._wheels else []
+            wanted = Path(folder) / "requirements.txt"
+            wanted.write_text("\n".join(entry.requirements or [f"{own}=={version}"]))
+            options = ["--no-index", "--find-links", str(self._wheels)] if self._wheels else []
+            options += ["--require-hashes"] if entry.hashes else []
             _pip(
                 f"{name} {version}",
                 *("download", "--only-binary", ":all:", "--dest", str(downloaded)),
-                *(*source, f"{name}=={version}"),
+                *(*options, "--requirement", str(wanted)),
             )
             files = sorted(downloaded.iterdir())
             wheels = {file.name: sha256(file) for file in files}
-            library = Library(canonical(name), version, wheels)
+            library = Library(own, version, wheels)
             place = self._place(library)
             if not place.exists():
                 unpacked = Path(folder) / "unpacked"
@@ -102,6 +118,50 @@ class Libraries:
         return self._cache / f"{library.name}-{library.version}-{library.digest}"
 
 
+def allowed(entries: Iterable[Allowed], what: str, name: str, version: str, source: str) -> Allowed:
+    """Return the entry of an allow-list by which a version may be loaded.
+
+    Args:
+        entries: those of the list.
+        what: is loaded, for errors.
+        name: its name, as entries have it.
+        version: the version.
+        source: others than the operator may put files there, and it is named in errors; empty:
+            nobody else.
+
+    Raises:
+        EventFailed: there is none, or it has no hash, and the source is open to others.
+    """
+    named = [entry for entry in entries if entry.name == name]
+    if not named:
+        raise EventFailed(f"{what} is not allowed")
+    for entry in sorted(named, key=lambda one: one.hashes == frozenset()):
+        if entry.version in ("", version):
+            if source and not entry.hashes:
+                raise EventFailed(f"{name} is allowed without a hash, which {source} needs")
+            return entry
+    versions = ", ".join(entry.version for entry in named)
+    raise EventFailed(f"{name} {version} is not allowed, only {versions}")
+
+
+def places(settings: Settings, loaded: Iterable[object]) -> Places:
+    """Return where functions are: in the users' own directory, and in libraries.
+
+    Args:
+        settings: say where the directories are.
+        loaded: what was loaded; all but Python libraries is left out.
+
+    Raises:
+        EventFailed: a library that was loaded before cannot be fetched any more.
+    """
+    libraries = Libraries(settings)
+    found = {settings.event_group_functions_dir: ""}
+    for library in loaded:
+        if isinstance(library, Library):
+            found[libraries.directory(library)] = library.name
+    return found
+
+
 def _moved(unpacked: Path, place: Path) -> None:
     try:
         unpacked.rename(place)
@@ -113,29 +173,35 @@ def _moved(unpacked: Path, place: Path) -> None:
 
 
 def _pip(what: str, *arguments: str) -> None:
-    fetch_by(what, [*_PIP, *arguments], _cause)
+    fetch_by(what, [*_PIP, *arguments], _cause, _OF_PIP)
 
 
 def _cause(said: str) -> str:
+    for pattern, says in _CAUSES:
+        if found := re.search(pattern, said):
+            return says.format(*found.groups())
     lines = [line for line in said.splitlines() if line.startswith("ERROR")]
     return (lines or [said])[-1].removeprefix("ERROR: ")
 
 
-def fetch_by(what: str, command: Sequence[str], cause: Callable[[str], str]) -> None:
+def fetch_by(
+    what: str, command: Sequence[str], cause: Callable[[str], str], variables: Sequence[str]
+) -> None:
     """Run a command that fetches something, without our settings and secrets.
 
     Args:
         what: is fetched, for errors.
         command: our own, with names that were checked.
         cause: finds in what the command has said why it failed.
+        variables: the beginnings of the names of the command's own settings in the environment.
 
     Raises:
         EventFailed: the command fails, or takes too long.
     """
     try:
         subprocess.run(  # noqa: S603
-            command,
-            env=environment_for_others(),
+            [*CONFINED, *command],
+            env=environment_for_others(*variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
@@ -17,23 +18,33 @@ from typing import Any
 from tidemark.event_groups.execution.failure import EventFailed
 
 _WORKER = Path(__file__).with_name("worker.py")
-_OURS = ("TIDEMARK_", "AIRFLOW", "PYTHON")
+CONFINED = (sys.executable, "-I", "-S", str(Path(__file__).with_name("confined.py")))
+"""What a command begins with that must not read the memory of our processes."""
+_OTHERS_MAY_KNOW = re.compile(
+    r"PATH|LD_LIBRARY_PATH|HOME|USER|LOGNAME|TMPDIR|TZ|LANG|LANGUAGE|LC_[A-Z]+"
+    r"|(?i:https?|ftp|all|no)_(?i:proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL)_CA_BUNDLE"
+)
+"""Variables without which programs do not run as on the command line. Whatever else is in our
+environment may be a secret: the keys of the JVM and of Airflow, those of clouds and registries."""
+Places = Mapping[Path, str]
+"""Directories of modules, each with the distribution whose modules have functions to call; with
+an empty text all of them have."""
 _GRACE_S = 5.0
 
 
 class Functions:
-    """Calls functions out of some directories; a process serves one call at a time."""
+    """Calls functions out of some places; a process serves one call at a time."""
 
-    def __init__(self, directories: Callable[[], Sequence[Path]]) -> None:
-        """Bind; processes are started, and told the directories, when they are needed."""
-        self._directories = directories
+    def __init__(self, places: Callable[[], Places]) -> None:
+        """Bind; processes are started, with the places of that moment, when they are needed."""
+        self._places = places
         self._mutex = threading.Lock()
         self._idle: list[subprocess.Popen[str]] = []
         self._all: list[subprocess.Popen[str]] = []
         self._renewals = 0
 
     def renew(self) -> None:
-        """Let calls from now on use new processes, since the directories have changed."""
+        """Let calls from now on use new processes, since the places have changed."""
         with self._mutex:
             idle, self._idle = self._idle, []
             self._renewals += 1
@@ -44,7 +55,7 @@ class Functions:
         """Import a function.
 
         Raises:
-            EventFailed: it cannot be imported.
+            EventFailed: the places do not define it, or it cannot be imported.
         """
         self._asked(name, f'{{"function": {json.dumps(name)}}}', timeout)
 
@@ -82,7 +93,7 @@ class Functions:
         return self._started(), renewals
 
     def _started(self) -> subprocess.Popen[str]:
-        process = started(self._directories())
+        process = started(self._places())
         with self._mutex:
             self._all.append(process)
         return process
@@ -109,18 +120,29 @@ class Functions:
             self._end(process)
 
 
-def environment_for_others() -> dict[str, str]:
-    """Return our environment without our settings and secrets."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+def environment_for_others(*prefixes: str) -> dict[str, str]:
+    """Return what other programs get of our environment: no settings and no secrets of ours.
+
+    Args:
+        prefixes: of further variables, the program's own.
+    """
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if _OTHERS_MAY_KNOW.fullmatch(name) or name.startswith(prefixes)
+    }
 
 
-def started(directories: Sequence[Path]) -> subprocess.Popen[str]:
+def started(places: Places) -> subprocess.Popen[str]:
     """Start a worker, without our settings and secrets, in a process group of its own."""
-    return subprocess.Popen(  # noqa: S603  our own script
-        [sys.executable, str(_WORKER), *map(str, directories)],
+    arguments = [f"{distribution}={place.resolve()}" for place, distribution in places.items()]
+    return subprocess.Popen(  # noqa: S603  our own scripts
+        [*CONFINED, sys.executable, "-P", str(_WORKER), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment_for_others() | {"PYTHONDONTWRITEBYTECODE": "1"},
+        # What it writes by a relative path must not get between the files of a run.
+        cwd="/",
         encoding="utf-8",
         start_new_session=True,
     )
