@@ -313,8 +313,7 @@ import ctypes
 import os
 import sys
 
-# Root may read every process. Without capabilities root is a user like others, but for the
-# owner of this interpreter's files.
+# Without capabilities root is a user like others, but for the owner of this interpreter's files.
 DAC_OVERRIDE, DAC_READ_SEARCH, PR_CAPBSET_DROP = 1, 2, 24
 for capability in range(64):
     if capability not in (DAC_OVERRIDE, DAC_READ_SEARCH):
@@ -337,8 +336,12 @@ with closing(Functions(lambda: {Path(sys.argv[1]): ""})) as functions:
 
 @pytest.mark.skipif(LANDLOCK < 2, reason="this kernel has no Landlock, or its first version")
 @pytest.mark.usefixtures("reading")
-def test_a_function_cannot_read_the_memory_or_the_environment_of_its_run(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WITHOUT_RIGHTS, GRANDPARENT, PARENT, str(tmp_path)]
+@pytest.mark.parametrize("launcher", [[WITHOUT_RIGHTS, GRANDPARENT], [GRANDPARENT]])
+def test_a_function_cannot_read_the_memory_or_the_environment_of_its_run(
+    tmp_path: Path, launcher: list[str]
+) -> None:
+    """As a user like others, and as the user of the tests, which may be root."""
+    command = [sys.executable, "-c", *launcher, PARENT, str(tmp_path)]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "spark_apps")}
     ended = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     read: dict[str, str] = json.loads(ended.stdout)
