@@ -202,7 +202,7 @@ def descriptor_set() -> bytes:
 
 
 def check(
-    spark: SparkSession, directory: Path, decoder: str, event: str = EVENT
+    spark: SparkSession, directory: Path, decoder: str | None, event: str = EVENT
 ) -> AnalyzedDefinition:
     """Write and check a definition with this decoder, beside its schemas and modules."""
     (directory / "fared.avsc").write_text(json.dumps(AVRO_SCHEMA))
@@ -210,5 +210,6 @@ def check(
     (directory / "decoders.py").write_text(MODULE)
     (directory / "prices.py").write_text("CENTS = 100\n")
     file = directory / "fares.sql"
-    file.write_text(HEADER.format(event=event, decoder=decoder))
+    text = HEADER.format(event=event, decoder=decoder)
+    file.write_text(text if decoder else text.replace("decoders: [None]\n", ""))
     return analyze.analyze(spark, read(file))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -206,11 +207,21 @@ def test_json_is_written_again_as_kafka_journal_writes_it(written: str, kept: st
 
 
 @pytest.mark.parametrize(
-    "text", ["NaN", "Infinity", "01", "1.", "[1,]", "{'a':1}", "1 2", "[" * 99999]
+    "text",
+    [
+        *("NaN", "Infinity", "01", "1.", "[1,]", "{'a':1}", "1 2", "[" * 99999),
+        *("1e99999999999999999999", "-1e-99999999999999999999", "9" * 311, "1e600000000"),
+        *("[" * 300 + "]" * 300, '{"a":' * 300 + "1" + "}" * 300),
+    ],
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         json_text.parse(text)
+
+
+def test_json_as_deep_as_is_read_can_be_written() -> None:
+    text = '{"a":[' * 100 + "1" + "]}" * 100
+    assert json_text.render(json_text.parse(text)) == text
 
 
 JSONS = st.recursive(
@@ -260,3 +271,31 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 def test_a_number_is_a_duration_in_milliseconds() -> None:
     """FiniteDurationFormatTest: 2."""
     assert str(duration.of_milliseconds(2)) == "2 milliseconds"
+
+
+@pytest.mark.parametrize("text", ["1" * 1_000_000, "1" * 1_000_000 + " seconds"])
+def test_a_long_text_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^'1{40}' is no duration$"):
+        duration.parse(text)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"a":' * 300 + b"1" + b"}" * 300,
+        b'{"a":1e99999999999999999999}',
+    ],
+)
+def test_a_payload_of_a_few_bytes_is_malformed_alone(payload: bytes) -> None:
+    event = struct.pack(">qiBi", 1, 0, 2, len(payload)) + payload
+    value = b"\x00" + struct.pack(">ii", 1, len(event)) + event
+    headers = [("journal.action", APPEND % b"binary")]
+    with pytest.raises(Malformed, match=r"events\[0\].payload is not JSON"):
+        decode(Record(b"id", STAMP, headers, value))
+
+
+def test_what_a_header_names_is_shortened() -> None:
+    headers = [("journal.action", APPEND % (b"x" * 100_000))]
+    with pytest.raises(Malformed) as refused:
+        decode(Record(b"id", STAMP, headers, b""))
+    assert len(str(refused.value)) < 150

@@ -18,8 +18,6 @@ from tests.unit import decoding_model as model
 from tests.unit.decoding_model import EVENTS, FARED, JSON, MISMATCH
 from tidemark.errors import root_cause
 from tidemark.projection.analysis.analyze import AnalyzedDefinition
-from tidemark.projection.decoding import jackson
-from tidemark.projection.decoding.json_text import UnreadablePayload
 from tidemark.projection.transformation import transform
 
 Payload = tuple[int, str, bytes | None]
@@ -262,8 +260,69 @@ def test_only_rules_that_need_it_put_python_into_the_plan(
     assert plan(in_python).count("ArrowEval") == 1
 
 
-def test_a_small_payload_cannot_take_a_workers_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jackson, "MOST_CONTENT", 1000)
-    assert jackson.decompressed(gzip.compress(b"0" * 1000)) == b"0" * 1000
-    with pytest.raises(UnreadablePayload, match="its content has more than 1,000 bytes"):
-        jackson.decompressed(gzip.compress(b"0" * 1001))
+# Each is read within seconds, and still takes far longer than a healthy payload.
+_EXPONENT = "1E2000000"
+_LONG_NUMBER = "a number whose exponent is beyond 999, or which has more than 1,000 digits"
+
+
+@pytest.mark.parametrize(
+    ("event", "healthy", "bombs"),
+    [
+        pytest.param(
+            "balance DECIMAL(9,2), note STRING",
+            [b'{"balance":0.0,"note":"1E2000000, 2e-99999, 9"}', b'{"balance":"1e3"}', b"{}"],
+            [
+                b'{"balance":1E2000000}',
+                b'{"balance":-15e-2000000,"note":"x"}',
+                b'{"balance": 1.5E+02000000 }',
+                b'{"balance":"1E2000000"}',
+                b'{"balance":"1\\u004520000\\u0030\\u0030"}',
+                b'{"balance":"1E2,000,000"}',
+                '{"balance":"1E\uff12\uff10\uff10\uff10\uff10\uff10\uff10"}'.encode(),
+                b"{'balance':'1E2000000'}",
+                b"{'note':'\"','balance':1E2000000}",
+                b'{"balance":1E2000000,"balance":1}',
+                b'{"balance":"1E2000000","balance":"1"}',
+                b'{"b\\u0061lance":"1E2000000"}',
+                b'{"balance":"1E2000000"',
+                b'{"balance":"' + b"9" * 1001 + b'"}',
+            ],
+            id="a field",
+        ),
+        pytest.param(
+            "a ARRAY<DECIMAL(9,2)>, s STRUCT<x: DECIMAL(9,2), n: STRING>,"
+            " m MAP<STRING, ARRAY<DECIMAL(38,0)>>",
+            [
+                b'{"m":{"1E2000000":[1]},"s":{"n":"1E2000000"},"a":[1.5,"2"]}',
+                b'{"m":{"k":null},"s":null,"a":[null],"note":"1E2000000"}',
+                b'{"m":{"k":[null,1]},"s":{"x":null,"n":"1E2000000"}}',
+            ],
+            [
+                b'{"a":[1,1E2000000]}',
+                b'{"a":[1,"1E2000000"]}',
+                b'{"s":{"x":"1E2000000"}}',
+                b'{"s":{"x":"1E2000000","x":"1"}}',
+                b'{"s":{"x":"1E2000000"},"s":{}}',
+                b'{"s":{"x":"1E2000000","n":"\\ud800"}}',
+                b'{"m":{"k":[0,"1E2000000"]}}',
+                b'{"m":{"k":[0,1E2000000]}}',
+            ],
+            id="nested fields",
+        ),
+    ],
+)
+@pytest.mark.parametrize("decoder", [None, "json", "{serializer-id: 1, kind: jackson-json}"])
+def test_numbers_that_would_be_written_out_are_unreadable(
+    spark: SparkSession,
+    tmp_path: Path,
+    decoder: str | None,
+    event: str,
+    healthy: list[bytes],
+    bombs: list[bytes],
+) -> None:
+    checked = model.check(spark, tmp_path, decoder, event)
+    payloads = [*healthy, *bombs, *healthy]
+    actual = outcomes(spark, checked, *((1, "m", payload) for payload in payloads))
+    read = actual[: len(healthy)]
+    assert all(isinstance(fields, dict) for fields in read)
+    assert actual == [*read, *[_LONG_NUMBER] * len(bombs), *read]

@@ -29,6 +29,8 @@ _JVMS = re.compile(
     r"|java\.lang\.(Arithmetic|NumberFormat|Runtime)Exception|java\.time\.[.\w]*Exception"
 )
 """Of a failed Spark job, the JVM's own cause: Python of the user's, `raise_error`, arithmetic."""
+_WORKER_LOST = "Python worker exited unexpectedly"
+"""What Spark says of a worker that was killed, as for its memory; a lost executor is another error."""
 
 
 def is_of_rows(error: Exception) -> bool:
@@ -36,6 +38,8 @@ def is_of_rows(error: Exception) -> bool:
     if isinstance(error, Py4JJavaError):
         cause = error.java_exception
         while cause.getCause() is not None:
+            if str(cause.getMessage()).startswith(_WORKER_LOST):
+                return True
             cause = cause.getCause()
         return _JVMS.fullmatch(cause.getClass().getName()) is not None
     return isinstance(error, _SPARKS)

@@ -28,6 +28,7 @@ from tidemark.headed_files.header import error_in
 from tidemark.headed_files.sql_file import read_sql_file
 from tidemark.journal import tables
 from tidemark.settings import Settings
+from tidemark.spark.bounded_json import is_unbounded
 from tidemark.spark.determinism import unrepeatable
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
@@ -206,9 +207,11 @@ def _read(file: Path) -> TagRule:
 def _applied(messages: DataFrame, rule: TagRule) -> DataFrame:
     """Evaluate a rule. Columns: `_event` (all columns in a struct), `hit` (the predicate)."""
     text = F.decode("event", "UTF-8")
-    fields = messages.withColumn(_FIELDS, F.from_json(text, rule.event))
-    parsed = fields.schema[_FIELDS].dataType
+    parsed = messages.select(F.from_json(text, rule.event).alias(_FIELDS)).schema[_FIELDS].dataType
     names = parsed.names if isinstance(parsed, T.StructType) else []
+    if isinstance(parsed, T.StructType):
+        text = F.when(~is_unbounded(text, parsed), text)
+    fields = messages.withColumn(_FIELDS, F.from_json(text, rule.event))
     clash = sorted(set(map(str.lower, names)) & {*COLUMNS})
     if clash:
         raise _refused(rule, f"a field cannot be named {', '.join(clash)}")

@@ -88,7 +88,7 @@ def _action(name: ActionType, fields: dict[str, Json]) -> Action:
                 raise Malformed(f"{where}.range goes from {first} down to {to}")
             written = fields.get("payloadType")
             if written not in list(PayloadType):
-                raise Malformed(f"{where} has the payloadType {json_text.render(written)}")
+                raise Malformed(f"{where} has the payloadType {json_text.shown(written)}")
             return Action(
                 name,
                 first,

@@ -39,6 +39,8 @@ _UNITS = {**_SHORT, **_WORDS, **{f"{word}s": unit for word, unit in _WORDS.items
 _PARTS = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)([^\W\d_]+)")
 _EXACT = 2**53
 _MAX_NANOS = 2**63 - 1
+_MOST_CHARACTERS = 1_000
+"""Digits without a unit would take the square of their number."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,10 @@ def parse(text: str) -> Duration:
     Raises:
         ValueError: it is no finite duration.
     """
-    parts = _PARTS.fullmatch("".join(text.split()))
+    compact = "".join(text.split())
+    if len(compact) > _MOST_CHARACTERS:
+        raise ValueError(f"{text[:40]!r} is no duration")
+    parts = _PARTS.fullmatch(compact)
     unit = _UNITS.get(parts[2]) if parts else None
     if parts is None or unit is None:
         raise ValueError(f"{text!r} is no duration")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from tidemark.kafka_journal.wire.json_text import Json, render
+from tidemark.kafka_journal.wire.json_text import Json, shown
 
 MAX_SEQ_NR = 2**63 - 1
 
@@ -24,7 +24,7 @@ def integer(fields: Mapping[str, Json], name: str, where: str) -> int:
     if isinstance(value, Decimal) and value == value.to_integral_value():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_SEQ_NR:
-        raise Malformed(f"{where}.{name} is {render(value)[:40]} and no seq nr")
+        raise Malformed(f"{where}.{name} is {shown(value)} and no seq nr")
     return value
 
 
@@ -36,7 +36,7 @@ def optional_text(fields: Mapping[str, Json], name: str, where: str) -> str | No
     """
     value = fields.get(name)
     if value is not None and not isinstance(value, str):
-        raise Malformed(f"{where}.{name} is {render(value)[:40]} and no text")
+        raise Malformed(f"{where}.{name} is {shown(value)} and no text")
     return value
 
 

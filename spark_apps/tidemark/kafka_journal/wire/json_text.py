@@ -8,7 +8,7 @@ kafka-journal reads and writes (docs/real-systems.md, "Wire format").
 from __future__ import annotations
 
 import json
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import NoReturn, TypeAlias
 
 Json: TypeAlias = "bool | int | Decimal | str | list[Json] | dict[str, Json] | None"
@@ -17,6 +17,8 @@ _DIGITS = 34
 _MAX_DIGITS = 310
 _MAX_SCALE = 6178
 """What play-json refuses to read."""
+_MOST_DEPTH = 200
+"""Of values in each other: what is read can be written again."""
 _PLAIN_ABOVE, _PLAIN_BELOW = Decimal("1e-10"), Decimal("1e20")
 _DECIMAL128 = Context(prec=_DIGITS, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999)
 
@@ -31,9 +33,16 @@ def parse(text: str) -> Json:
         value: Json = json.loads(
             text, parse_int=_integer, parse_float=_number, parse_constant=_refuse
         )
-    except RecursionError as error:
-        raise ValueError("its values lie too deep in each other") from error
+    except RecursionError:
+        raise _too_deep() from None
+    if text.count("[") + text.count("{") > _MOST_DEPTH:
+        _require_shallow(value, _MOST_DEPTH)
     return value
+
+
+def shown(value: Json) -> str:
+    """Return the beginning of a value as JSON, for a message."""
+    return render(value)[:40]
 
 
 def render(value: Json) -> str:
@@ -52,17 +61,37 @@ def render(value: Json) -> str:
             return json.dumps(value)
 
 
+def _require_shallow(value: Json, levels: int) -> None:
+    if not isinstance(value, dict | list):
+        return
+    if levels == 0:
+        raise _too_deep()
+    for item in value.values() if isinstance(value, dict) else value:
+        _require_shallow(item, levels - 1)
+
+
+def _too_deep() -> ValueError:
+    return ValueError("its values lie too deep in each other")
+
+
 def _integer(digits: str) -> int | Decimal:
     """Integers that stay as they are, which nearly all do, are spared the decimals."""
     return int(digits) if len(digits) <= 20 else _number(digits)
 
 
 def _number(text: str) -> Decimal:
-    exact = Decimal(text)
+    try:
+        exact = Decimal(text)
+    except InvalidOperation:
+        raise _too_large(text) from None
     _sign, digits, exponent = exact.as_tuple()
     if len(digits) > _MAX_DIGITS or abs(int(exponent)) > _MAX_SCALE:
-        raise ValueError(f"the number {text[:40]} is too large or too precise")
+        raise _too_large(text)
     return _DECIMAL128.plus(exact)
+
+
+def _too_large(text: str) -> ValueError:
+    return ValueError(f"the number {text[:40]} is too large or too precise")
 
 
 def _refuse(name: str) -> NoReturn:

@@ -95,7 +95,7 @@ def _json_event(value: Json, where: str) -> Event:
         raise Malformed(f"{where} has a tag that is no text")
     written, payload = fields.get("payloadType"), fields.get("payload")
     if written not in (None, "json", "text"):
-        raise Malformed(f"{where} has the payloadType {json_text.render(written)}")
+        raise Malformed(f"{where} has the payloadType {json_text.shown(written)}")
     if payload is None:
         return Event(seq_nr, frozenset(texts))
     if written != "text":
@@ -116,7 +116,7 @@ def _metadata(value: Json) -> tuple[Duration | None, Json]:
     except ValueError as error:
         raise Malformed(f"metadata.expireAfter: {error}") from error
     if expiry is not None:
-        raise Malformed(f"metadata.expireAfter is {json_text.render(expiry)[:40]}, no duration")
+        raise Malformed(f"metadata.expireAfter is {json_text.shown(expiry)}, no duration")
     return None, fields.get("data")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pandas as pd
 from pyspark.sql import Column, DataFrame
@@ -12,17 +12,21 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 from tidemark.projection.decoding import avro
 from tidemark.projection.decoding.jackson import GZIP_MAGIC, LZ4_MAGIC
-from tidemark.projection.decoding.json_text import Translator
+from tidemark.projection.decoding.json_text import Translation, Translator
 from tidemark.projection.decoding.prepare import Decoders
 from tidemark.projection.definition.decoder import DecoderRule, Kind
 from tidemark.projection.envelope import UNREADABLE_COLUMN
+from tidemark.spark.bounded_json import UNBOUNDED, is_unbounded
 
 PARSED = "parsed"
 CAUSE = "cause"
 SKIPPED = "skipped"
 _RULE = "_rule"
 _TRANSLATED = "_translated"
+_UNBOUNDED = "_unbounded"
 _NO_RULE = -1
+MOST_TOGETHER = 64 * 2**20
+"""Characters of JSON that a Python worker holds at a time, and those of one payload more."""
 _IN_TEXT = (Kind.JSON, Kind.JACKSON_JSON)
 _MISMATCH = {
     Kind.JSON: "not a JSON object whose fields have the declared types",
@@ -44,7 +48,8 @@ def with_parsed(events: DataFrame, fields: T.StructType, decoders: Decoders | No
     """
     if decoders is None:
         text = F.decode("event", "UTF-8")
-        frame = events.withColumn(PARSED, _from_json(text, fields))
+        frame = events.withColumn(_UNBOUNDED, is_unbounded(text, fields))
+        frame = frame.withColumn(PARSED, _from_json(text, fields))
         return frame.withColumns({CAUSE: _json_cause(text, fields), SKIPPED: F.lit(False)})
     return _Decoding(fields, decoders).applied_to(events)
 
@@ -66,6 +71,8 @@ class _Decoding:
             for index, schema in self._decoders.avro.items()
         }
         frame = frame.withColumns(records) if records else frame
+        is_far = F.when(self._is(*_MISMATCH), is_unbounded(self._text(), self._fields))
+        frame = frame.withColumn(_UNBOUNDED, F.coalesce(is_far, F.lit(False)))
         frame = frame.withColumn(PARSED, self._parsed())
         return frame.withColumns({CAUSE: self._cause(), SKIPPED: self._is(Kind.SKIP)})
 
@@ -122,6 +129,7 @@ class _Decoding:
             cause = cause.when(failed.isNotNull(), failed)
             is_text = is_text | (self._is(Kind.JACKSON_JSON) & ~_is_compressed())
         cause = cause.when(is_text & _is_not_utf8(), F.lit("not UTF-8"))
+        cause = cause.when(F.col(_UNBOUNDED), F.lit(UNBOUNDED))
         cause = cause.when(
             self._is(*_IN_TEXT) & _is_unreadable() & ~_is_json(self._text()), F.lit("not JSON")
         )
@@ -149,24 +157,45 @@ def _first_match(rules: tuple[DecoderRule, ...]) -> Column:
 
 
 def _translation(translators: Mapping[int, Translator]) -> Callable[[Column, Column], Column]:
-    def translate(payloads: pd.Series, rules: pd.Series) -> pd.DataFrame:
-        translations = pd.DataFrame(
-            {"json": None, "cause": None}, index=payloads.index, dtype="object"
-        )
-        for number, translator in translators.items():
-            chosen = payloads[(rules == number) & payloads.notna()]
-            if len(chosen):
-                rows = translator(chosen.tolist())
-                translations.loc[chosen.index] = pd.DataFrame(
-                    rows, index=chosen.index, columns=translations.columns, dtype="object"
-                )
-        return translations
+    def translate(batches: Iterator[tuple[pd.Series, pd.Series]]) -> Iterator[pd.DataFrame]:
+        for payloads, rules in batches:
+            yield from _frames(_translations(translators, payloads, rules))
 
     # The stubs want the kind of the function, which pyspark takes from its type hints.
     udf: Callable[[Column, Column], Column] = pandas_udf(  # type: ignore[call-overload]
         translate, "json string, cause string"
     )
     return udf
+
+
+def _translations(
+    translators: Mapping[int, Translator], payloads: pd.Series, rules: pd.Series
+) -> Iterator[Translation]:
+    """Yield the translation of each payload; both are None if there is none to translate."""
+    is_given = payloads.notna()
+    by_rule = {
+        number: translator(payloads[(rules == number) & is_given].tolist())
+        for number, translator in translators.items()
+    }
+    for number, given in zip(rules, is_given, strict=True):
+        yield next(by_rule[number]) if given else (None, None)
+
+
+def _frames(translations: Iterator[Translation]) -> Iterator[pd.DataFrame]:
+    """Yield the translations in frames of a bounded size, so that many long texts have room."""
+    rows: list[Translation] = []
+    characters = 0
+    for translation in translations:
+        rows.append(translation)
+        characters += len(translation[0] or "")
+        if characters >= MOST_TOGETHER:
+            yield _frame(rows)
+            rows, characters = [], 0
+    yield _frame(rows)
+
+
+def _frame(rows: list[Translation]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["json", "cause"], dtype="object")
 
 
 def _takes(*rules: int) -> Column:
@@ -182,7 +211,7 @@ def _from_json(text: Column, fields: T.StructType) -> Column:
         [*fields.fields, T.StructField(UNREADABLE_COLUMN, T.StringType())]
     )
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE_COLUMN}
-    return F.from_json(text, with_unreadable, options)
+    return F.from_json(F.when(~F.col(_UNBOUNDED), text), with_unreadable, options)
 
 
 def _mismatch(what: str, text: Column, fields: T.StructType) -> Column:
@@ -201,6 +230,7 @@ def _json_cause(text: Column, fields: T.StructType) -> Column:
     return (
         F.when(F.col("event").isNull(), F.lit("no payload"))
         .when(_is_not_utf8(), F.lit("not UTF-8"))
+        .when(F.col(_UNBOUNDED), F.lit(UNBOUNDED))
         .when(_is_unreadable() & ~_is_json(text), F.lit("not JSON"))
         .when(_is_unreadable(), _mismatch(_MISMATCH[Kind.JSON], text, fields))
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, Protocol
@@ -20,6 +20,12 @@ from cbor2 import undefined
 
 from tidemark.text import one_line
 
+MOST_TEXT = 64 * 2**20
+"""Characters of JSON that a payload may stand for: four times what Cassandra takes for an event."""
+MOST_DIGITS = 1_000
+"""Digits of a number: Jackson, by which Spark reads JSON, takes no more."""
+MOST_EXPONENT = 999
+"""Of a decimal, to either side: Spark writes a DECIMAL out with all of its zeros."""
 Translation = tuple[str | None, str | None]
 """The payload as JSON text and the cause why it cannot be read; one of them is None."""
 
@@ -27,8 +33,11 @@ Translation = tuple[str | None, str | None]
 class Translator(Protocol):
     """One rule's decoder in a Python worker; it travels there by pickle."""
 
-    def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
-        """Return a translation for each payload, in the order of the payloads; never fail."""
+    def __call__(self, payloads: Sequence[bytes]) -> Iterator[Translation]:
+        """Yield a translation for each payload, in the order of the payloads; never fail.
+
+        Each text is made when it is asked for, so that the caller bounds their sum.
+        """
 
 
 class UnreadablePayload(Exception):
@@ -39,27 +48,102 @@ def one_by_one(
     decode: Callable[[bytes], str],
     payloads: Sequence[bytes],
     describe: Callable[[Exception], str] = lambda error: f"{type(error).__name__}: {error}",
-) -> list[Translation]:
-    """Translate each payload by itself; an error of `decode` is the cause of that event alone."""
-    translations: list[Translation] = []
+) -> Iterator[Translation]:
+    """Translate each payload alone; an error of `decode` is the cause of that event alone."""
     for payload in payloads:
         try:
-            translations.append((decode(payload), None))
+            translation: Translation = decode(payload), None
         except UnreadablePayload as error:
-            translations.append((None, one_line(str(error))))
+            translation = None, one_line(str(error))
+        except MemoryError:
+            translation = None, "it takes more memory than a Python worker has"
         except Exception as error:
-            translations.append((None, one_line(describe(error))))
-    return translations
+            translation = None, one_line(describe(error))
+        yield translation
 
 
-def to_json(fields: Mapping[str, Any]) -> str:
+def to_json(fields: Mapping[str, Any], *, is_tree: bool = False) -> str:
     """Encode an event as JSON text: bytes as base64, times in ISO 8601, as Spark reads them.
+
+    Args:
+        fields: the event's.
+        is_tree: no value is held several times, so that the text is not much longer than the
+            payload; otherwise its length is found out before it is made, which takes longer.
 
     Raises:
         TypeError: a value, or the name of a field, has no form in JSON.
-        ValueError: the value contains itself, or a number is too long.
+        UnreadablePayload: the text or a number is too long, or a value contains itself.
     """
-    return _ENCODER.encode(fields)
+    if is_tree or _Lengths().of(fields) <= MOST_TEXT:
+        text = _ENCODER.encode(fields)
+        if len(text) <= MOST_TEXT:
+            return text
+    raise too_much_text()
+
+
+def too_much_text() -> UnreadablePayload:
+    """Return the error for a payload that stands for too much."""
+    return UnreadablePayload(f"more than {MOST_TEXT:,} characters of JSON")
+
+
+def too_many_digits() -> UnreadablePayload:
+    """Return the error for a number that is too long."""
+    return UnreadablePayload(f"a number of more than {MOST_DIGITS:,} digits")
+
+
+class _Lengths:
+    """The least length of values as JSON text: what a value holds several times counts each time.
+
+    A value that is held several times is measured once, so that this takes as long as the values
+    are many in memory, and not in the text.
+    """
+
+    def __init__(self) -> None:
+        self._of_nested: dict[int, int] = {}
+        # As long as they are kept, no other value has their id.
+        self._forms: list[Any] = []
+
+    def of(self, value: Any) -> int:
+        kind = type(value)
+        if kind is str:
+            return len(value) + 2
+        if kind in _SHORTEST:
+            return _SHORTEST[kind]
+        if isinstance(value, int):
+            return _digits(value)
+        if isinstance(value, str | float):
+            return 2
+        key = id(value)
+        known = self._of_nested.get(key)
+        if known is None:
+            self._of_nested[key] = _BEGUN
+            known = self._of_nested[key] = self._measured(value)
+        elif known == _BEGUN:
+            raise UnreadablePayload("a value that contains itself")
+        return known
+
+    def _measured(self, value: Any) -> int:
+        if isinstance(value, dict):
+            names = sum([len(name) + 2 if type(name) is str else 1 for name in value])
+            return names + sum(map(self.of, value.values())) + 2 * len(value) + 1
+        if isinstance(value, list | tuple):
+            return sum(map(self.of, value)) + len(value) + 1
+        form = _plain(value)
+        self._forms.append(form)
+        return self.of(form)
+
+
+_BEGUN = -1
+_SHORTEST = {float: 3, bool: 4, type(None): 4}
+_LONG_NUMBER = 10**MOST_DIGITS
+
+
+def _digits(value: int) -> int:
+    """Return how many digits a number has at least."""
+    bits = value.bit_length()
+    if bits >= _LONG_NUMBER.bit_length() and abs(value) >= _LONG_NUMBER:
+        raise too_many_digits()
+    return max(bits * 3 // 10, 1)
 
 
 def _plain(value: Any) -> Any:
@@ -76,9 +160,14 @@ _ENCODER = json.JSONEncoder(default=_plain, separators=(",", ":"))
 
 
 def _number(value: Decimal) -> float | str:
+    text = str(value)
+    if len(text) > MOST_DIGITS and len(value.as_tuple().digits) > MOST_DIGITS:
+        raise too_many_digits()
+    if abs(value.adjusted()) > MOST_EXPONENT:
+        raise UnreadablePayload(f"a number with an exponent beyond {MOST_EXPONENT}")
     # As text Spark reads it into a DECIMAL with all of its digits; a DOUBLE takes numbers only.
     nearest = float(value)
-    return nearest if value.is_finite() and Decimal(repr(nearest)) == value else str(value)
+    return nearest if value.is_finite() and Decimal(repr(nearest)) == value else text
 
 
 _FORMS: Sequence[tuple[Any, Callable[[Any], Any]]] = (

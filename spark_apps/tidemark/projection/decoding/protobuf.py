@@ -6,7 +6,7 @@ does not have.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,11 +16,13 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from pyspark.sql import types as T
 
+from tidemark.projection.decoding import json_text
 from tidemark.projection.decoding.json_text import (
     Translation,
     UnreadablePayload,
     one_by_one,
     to_json,
+    too_much_text,
 )
 
 _TIMESTAMP = "google.protobuf.Timestamp"
@@ -59,8 +61,8 @@ class Protobuf:
     message: str
     names: frozenset[str]
 
-    def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
-        """Return a translation for each payload, in the order of the payloads; never fail."""
+    def __call__(self, payloads: Sequence[bytes]) -> Iterator[Translation]:
+        """Yield a translation for each payload, in the order of the payloads; never fail."""
         kind = message_class(self.descriptor_set, self.message)
         fields = [field for field in kind.DESCRIPTOR.fields if field.name in self.names]
 
@@ -69,7 +71,9 @@ class Protobuf:
                 message = kind.FromString(payload)
             except DecodeError as error:
                 raise UnreadablePayload(f"not Protobuf: {error}") from None
-            return to_json({field.name: _value(message, field) for field in fields})
+            read = _Reader()
+            values = {field.name: read.value(message, field) for field in fields}
+            return to_json(values, is_tree=True)
 
         return one_by_one(decode, payloads)
 
@@ -120,30 +124,47 @@ def _spark_type(field: FieldDescriptor) -> T.DataType | None:
     return T.ArrayType(spark_type) if spark_type is not None and field.is_repeated else spark_type
 
 
-def _value(message: Message, field: FieldDescriptor) -> Any:
-    """Return a field's value for JSON; None if the field has presence and is not set."""
-    value = getattr(message, field.name)
-    if _is_map(field):
-        of_value = field.message_type.fields_by_name["value"]
-        return {str(key): _single(item, of_value) for key, item in value.items()}
-    if field.is_repeated:
-        return [_single(item, field) for item in value]
-    if field.has_presence and not message.HasField(field.name):
-        return None
-    return _single(value, field)
+class _Reader:
+    """Reads the values of one message, and stops where they stand for too much.
+
+    Two bytes of a payload may be a message, which has all of its fields in JSON.
+    """
+
+    def __init__(self) -> None:
+        self._left = json_text.MOST_TEXT
+
+    def value(self, message: Message, field: FieldDescriptor) -> Any:
+        """Return a field's value for JSON; None if the field has presence and is not set."""
+        value = getattr(message, field.name)
+        if _is_map(field):
+            of_value = field.message_type.fields_by_name["value"]
+            return {str(key): self._single(item, of_value) for key, item in value.items()}
+        if field.is_repeated:
+            return [self._single(item, field) for item in value]
+        if field.has_presence and not message.HasField(field.name):
+            return None
+        return self._single(value, field)
+
+    def _single(self, value: Any, field: FieldDescriptor) -> Any:
+        if field.enum_type is not None:
+            enum_value = field.enum_type.values_by_number.get(value)
+            return value if enum_value is None else enum_value.name
+        if field.message_type is None:
+            return value
+        if field.message_type.full_name == _TIMESTAMP:
+            return value.ToJsonString()
+        subfields = field.message_type.fields
+        self._left -= _shortest(subfields)
+        if self._left < 0:
+            raise too_much_text()
+        return {subfield.name: self.value(value, subfield) for subfield in subfields}
+
+
+def _shortest(fields: Sequence[FieldDescriptor]) -> int:
+    """Return the least length of a message as JSON text: each name with an empty value."""
+    return 2 + sum(len(field.name) + len('"":0,') for field in fields)
 
 
 def _is_map(field: FieldDescriptor) -> bool:
     kind = field.message_type
     return kind is not None and bool(kind.GetOptions().map_entry)
-
-
-def _single(value: Any, field: FieldDescriptor) -> Any:
-    if field.enum_type is not None:
-        enum_value = field.enum_type.values_by_number.get(value)
-        return value if enum_value is None else enum_value.name
-    if field.message_type is None:
-        return value
-    if field.message_type.full_name == _TIMESTAMP:
-        return value.ToJsonString()
-    return {subfield.name: _value(value, subfield) for subfield in field.message_type.fields}

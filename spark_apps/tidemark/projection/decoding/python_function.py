@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,24 +53,30 @@ class PythonFunction:
             raise AttributeError(f"{self.function} is not a function")
         return function  # type: ignore[no-any-return]
 
-    def __call__(self, payloads: Sequence[bytes]) -> list[Translation]:
-        """Return a translation for each payload, in the order of the payloads; never fail."""
+    def __call__(self, payloads: Sequence[bytes]) -> Iterator[Translation]:
+        """Yield a translation for each payload, in the order of the payloads; never fail."""
         function = self.load()
-        try:
-            return [(text, None) for text in self._texts(function, payloads)]
-        except Exception:
-            return one_by_one(
-                lambda payload: self.on_error.attempt(lambda: self._texts(function, [payload])[0]),
-                payloads,
-                self.sources.describe,
-            )
 
-    def _texts(self, function: Callable[[pd.Series], Any], payloads: Sequence[bytes]) -> list[str]:
+        def alone(payload: bytes) -> str:
+            return self.on_error.attempt(lambda: self._text(self._rows(function, [payload])[0]))
+
+        try:
+            rows = self._rows(function, payloads)
+        except Exception:
+            yield from one_by_one(alone, payloads, self.sources.describe)
+            return
+        for payload, row in zip(payloads, rows, strict=True):
+            try:
+                yield self._text(row), None
+            except Exception:
+                yield from one_by_one(alone, [payload], self.sources.describe)
+
+    def _rows(self, function: Callable[[pd.Series], Any], payloads: Sequence[bytes]) -> list[Any]:
         result = function(pd.Series(list(payloads), dtype="object"))
         rows = result.to_dict("records") if isinstance(result, pd.DataFrame) else list(result)
         if len(rows) != len(payloads):
             raise UnreadablePayload(f"{self.function} returned {len(rows)} rows for one event")
-        return [self._text(row) for row in rows]
+        return rows
 
     def _text(self, row: Any) -> str:
         if not isinstance(row, dict):
