@@ -30,7 +30,7 @@ _JVMS = re.compile(
 )
 """Of a failed Spark job, the JVM's own cause: Python of the user's, `raise_error`, arithmetic."""
 _WORKER_LOST = "Python worker exited unexpectedly"
-"""What Spark says of a worker that was killed, as for its memory; a lost executor is another error."""
+"""What Spark says of a worker that was killed, as for its memory; not of a lost executor."""
 
 
 def is_of_rows(error: Exception) -> bool:
