@@ -373,3 +373,23 @@ def test_the_examples_of_spark_are_allowed(spark: SparkSession) -> None:
 )
 def test_a_projection_selects(spark: SparkSession, tmp_path: Path, query: str) -> None:
     assert analyze.analyze(spark, read(projected(tmp_path, query))).result.names
+
+
+@pytest.mark.parametrize("depth", [150, 3000])
+def test_what_is_nested_too_deeply_is_one_line(
+    spark: SparkSession, tmp_path: Path, depth: int
+) -> None:
+    """The first takes the stack of Spark's analyzer, the second that of its parser."""
+    number = "abs(" * depth + "slice" + ")" * depth
+    with pytest.raises(DefinitionError, match="it is nested too deeply"):
+        analyze.analyze(spark, read(projected(tmp_path, f"SELECT {number} AS x FROM events")))
+    checked = projected(tmp_path, "SELECT slice FROM events", in_yaml(f"{number} > 0"))
+    with pytest.raises(DefinitionError, match="it is nested too deeply"):
+        result_checks.analyze(spark, analyze.analyze(spark, read(checked)))
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    predicate = number.replace("slice", "sequence_nr") + " > 0"
+    (folder / "a.sql").write_text(f"/*---\ntag: a\nevent: kind STRING\n---*/\n{predicate}\n")
+    with pytest.raises(DefinitionError, match="it is nested too deeply"):
+        rules.check(spark, rules.load(folder))
+    assert "nested too deeply" in result_sql.refusal("abs(" * 900 + "1" + ")" * 900)

@@ -19,9 +19,12 @@ reflect, …          functions outside `FUNCTIONS` call Java, read files' names
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -92,13 +95,14 @@ def query(spark: SparkSession, sql: str, tables: Collection[str]) -> DataFrame:
         AnalysisException: a name is unknown, or types do not fit.
     """
     parser = gateway.session_of(spark).sessionState().sqlParser()
-    # Without the parentheses first: a syntax error would be described by them.
-    parser.parsePlan(sql)
     # An INSERT or a SET is a plan as well. In parentheses nothing but a query is possible. The
     # SELECT keeps its lines: it starts with as many line ends as its file has above it.
     bracketed = f"SELECT * FROM ({sql}\n)"
-    _require_plan(parser.parsePlan(bracketed), tables)
-    return spark.sql(bracketed)
+    with flat():
+        # Without the parentheses first: a syntax error would be described by them.
+        parser.parsePlan(sql)
+        _require_plan(parser.parsePlan(bracketed), tables)
+        return spark.sql(bracketed)
 
 
 def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = ()) -> Column:
@@ -114,8 +118,24 @@ def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = (
         ParseException: it is no expression.
     """
     parser = gateway.session_of(spark).sessionState().sqlParser()
-    _require_expressions([parser.parseExpression(sql)], jar_functions)
-    return F.expr(sql)
+    with flat():
+        _require_expressions([parser.parseExpression(sql)], jar_functions)
+        return F.expr(sql)
+
+
+@contextmanager
+def flat() -> Iterator[None]:
+    """Let Spark parse and analyze a text in this block.
+
+    Raises:
+        ParseException: that takes more than the JVM's stack, or more rounds than Spark makes.
+    """
+    try:
+        yield
+    except Py4JJavaError as error:
+        if not re.search("StackOverflowError|Max iterations", error.java_exception.toString()):
+            raise
+        raise ParseException(message="it is nested too deeply") from None
 
 
 def _require_plan(plan: Any, tables: Collection[str]) -> None:

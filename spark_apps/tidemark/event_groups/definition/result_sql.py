@@ -114,7 +114,10 @@ def refusal(expression: str) -> str:
         duckdb.SQLExpression(expression)
     except duckdb.Error as error:
         return one_line(str(error))
-    select = _syntax(f"SELECT {expression}\n")
+    try:
+        select = _syntax(f"SELECT {expression}\n")
+    except (RecursionError, duckdb.Error):
+        return "it is nested too deeply"
     if select is None or len(select["select_list"]) != 1:
         return "it is not one expression"
     plain = {**_syntax("SELECT 1"), "select_list": select["select_list"]}

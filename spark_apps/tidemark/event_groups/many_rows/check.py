@@ -140,10 +140,11 @@ class _Check:
         spark, jars = self._spark()
         rows = seen(spark.createDataFrame([], ddl(KEPT)), kinds)
         try:
-            value = allowed.expression(spark, need.sql, jars.functions)
-            # As a condition, where an aggregate or a window would look at other rows.
-            made = rows.where(value.isNotNull())
-            [field] = rows.select(value).schema.fields
+            with allowed.flat():
+                value = allowed.expression(spark, need.sql, jars.functions)
+                # As a condition, where an aggregate or a window would look at other rows.
+                made = rows.where(value.isNotNull())
+                [field] = rows.select(value).schema.fields
         except NotAllowed as error:
             raise self._fault(error.what, error.do, *at, "sql") from None
         except PySparkException as error:
