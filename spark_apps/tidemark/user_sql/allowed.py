@@ -141,10 +141,7 @@ def flat() -> Iterator[None]:
 def _require_plan(plan: Any, tables: Collection[str]) -> None:
     listed = ", ".join(tables)
     only = f"the only table is {listed}" if len(tables) == 1 else f"the tables are {listed}"
-    nodes = list(_nodes(plan))
-    with_names = [name for node in nodes if _kind(node) == "UnresolvedWith" for name in _ctes(node)]
-    known = {name.lower() for name in (*tables, *with_names)}
-    for node in nodes:
+    for node, known in _nodes(plan, frozenset(name.lower() for name in tables)):
         kind = _kind(node)
         if kind not in _PLAN_NODES:
             raise NotAllowed(f"{_NAMES.get(kind, kind)} is not allowed", only, node)
@@ -159,19 +156,21 @@ def _require_plan(plan: Any, tables: Collection[str]) -> None:
         _require_expressions(expressions, ())
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
-    """Return the nodes of a plan, those of its common table expressions included."""
-    plans = [plan]
+def _nodes(plan: Any, tables: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
+    """Return the nodes of a plan, each with the names of the tables that it can mean.
+
+    A common table expression can mean those before it: its own name within it, or a name outside of
+    its WITH, would be a table of the catalog.
+    """
+    plans = [(plan, tables)]
     while plans:
-        node = plans.pop()
-        yield node
-        plans += each(node.children())
+        node, known = plans.pop()
+        yield node, known
         if _kind(node) == "UnresolvedWith":
-            plans += each(node.innerChildren())
-
-
-def _ctes(node: Any) -> list[str]:
-    return [str(relation.alias()) for relation in each(node.innerChildren())]
+            for relation in each(node.innerChildren()):
+                plans.append((relation, known))
+                known |= {str(relation.alias()).lower()}
+        plans += [(child, known) for child in each(node.children())]
 
 
 def _require_expressions(expressions: list[Any], jar_functions: Collection[str]) -> None:
