@@ -139,7 +139,7 @@ def test_events_that_stand_for_much_are_quarantined_and_the_others_projected(
     (tmp_path / "decoders.py").write_text(HUNGRY)
     conf = tmp_path / "conf"
     conf.mkdir()
-    (conf / "spark-defaults.conf").write_text("spark.executor.pyspark.memory 896m\n")
+    (conf / "spark-defaults.conf").write_text("spark.executor.pyspark.memory 1g\n")
     journal.control.execute_ddl(
         f"CREATE TABLE {keyspace}.fares"
         " (persistence_id text PRIMARY KEY, sequence_nr bigint, kind text, fare decimal)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import decoding_model as model
-from tidemark.projection.decoding import jackson, json_text
+from tidemark.projection.decoding import decode, jackson, json_text
 from tidemark.projection.decoding.jackson import LZ4_MAGIC, jackson_cbor, jackson_json
 from tidemark.projection.decoding.json_text import (
     Translation,
@@ -302,6 +303,25 @@ def test_content_is_never_longer_than_the_bound(seed: bytes, zeros: int, most: i
         else:
             with pytest.raises(UnreadablePayload):
                 jackson.decompressed(compress(content), most)
+
+
+def test_a_worker_hands_texts_on_before_the_rest_of_the_batch_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[bytes] = []
+
+    def translator(payloads: Sequence[bytes]) -> Iterator[Translation]:
+        for payload in payloads:
+            made.append(payload)
+            yield payload.decode(), None
+
+    monkeypatch.setattr(decode, "MOST_TOGETHER", 100)
+    payloads = pd.Series([b"x" * 40, None, b"y" * 40, b"z" * 40, b"", b"w" * 500, b"v"])
+    translations = decode._translations({7: translator}, payloads, pd.Series([7] * 7))
+    frames = decode._frames(translations)
+    assert next(frames)["json"].tolist() == ["x" * 40, None, "y" * 40, "z" * 40]
+    assert len(made) == 3
+    assert [frame["json"].tolist() for frame in frames] == [["", "w" * 500], ["v"]]
 
 
 def test_numbers_at_the_bound_are_read() -> None:
