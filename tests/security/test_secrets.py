@@ -57,7 +57,9 @@ class Watched:
         try:
             tree = process_tree(psutil.Process(pid))
             for started in tree[1:]:
-                self.environments.add(str(started.environ()))
+                # One of them may have ended, and not the others.
+                with suppress(psutil.NoSuchProcess):
+                    self.environments.add(str(started.environ()))
             for process in tree:
                 self.command_lines.add("\0".join(process.cmdline()))
                 self.listened |= listening([process])
@@ -129,6 +131,7 @@ def run_watched(
             stdout, stderr = process.communicate(timeout=POLL_S)
 
     assert len(watched.command_lines) > 1
+    assert watched.environments
     assert watched.listened, stderr
     assert {address for address in watched.listened if not address.startswith(LOOPBACK)} == set()
     events = "".join(file.read_text() for file in logs.rglob("*") if file.is_file())

@@ -75,6 +75,20 @@ from tidemark.projection.decoding import avro
             "correct it",
         ),
         (
+            "{serializer-id: 1, kind: avro, schema: nulls.avsc}",
+            "a ARRAY<INT>",
+            "nulls.avsc is no Avro schema: the items of an array have no content:"
+            " few bytes can claim any number",
+            "correct it",
+        ),
+        (
+            "{serializer-id: 1, kind: avro, schema: hollow.avsc}",
+            "a ARRAY<INT>",
+            "hollow.avsc is no Avro schema: the items of an array have no content:"
+            " few bytes can claim any number",
+            "correct it",
+        ),
+        (
             "{serializer-id: 1, kind: protobuf, descriptors: acme.desc, message: acme.Fired}",
             "kind STRING",
             "acme.desc cannot be used: it has no message acme.Fired",
@@ -133,6 +147,10 @@ def test_what_does_not_fit_the_event_is_refused(
     spark: SparkSession, tmp_path: Path, decoder: str, event: str, what: str, do: str
 ) -> None:
     record = {"type": "record", "name": "A", "fields": [{"name": "a", "type": "strin"}]}
+    hollow = {"type": "record", "name": "B", "fields": [{"name": "b", "type": "null"}]}
+    for name, items in (("nulls", "null"), ("hollow", hollow)):
+        listed = {"name": "a", "type": {"type": "array", "items": items}}
+        (tmp_path / f"{name}.avsc").write_text(json.dumps(record | {"fields": [listed]}))
     (tmp_path / "text.avsc").write_text(json.dumps(record))
     (tmp_path / "long.avsc").write_text('"long"')
     (tmp_path / "broken.py").write_text("# The next line fails.\n1 / 0\n")

@@ -56,7 +56,8 @@ def load(spark: SparkSession, text: str) -> Avro:
     """Return a record's schema in the form that spark-avro takes.
 
     Raises:
-        BadSchema: the text is no schema, or the schema is not one of a record.
+        BadSchema: the text is no schema, or the schema is not one of a record, or has an array of
+            items without content.
         InvalidInput: the session has no spark-avro.
     """
     jvm = gateway.jvm(spark)
@@ -80,4 +81,25 @@ def load(spark: SparkSession, text: str) -> Avro:
         raise BadSchema(root_cause(error)) from None
     if schema.getType().getName() != "record":
         raise BadSchema(f"it is of type {schema.getType().getName()}, not record")
-    return Avro(text, T.StructType.fromJson(json.loads(kind.json())))
+    fields = T.StructType.fromJson(json.loads(kind.json()))
+    if _has_empty_items(fields):
+        raise BadSchema("the items of an array have no content: few bytes can claim any number")
+    return Avro(text, fields)
+
+
+def _has_empty_items(kind: T.DataType) -> bool:
+    match kind:
+        case T.ArrayType():
+            return _is_empty(kind.elementType) or _has_empty_items(kind.elementType)
+        case T.MapType():
+            return _has_empty_items(kind.valueType)
+        case T.StructType():
+            return any(_has_empty_items(field.dataType) for field in kind.fields)
+    return False
+
+
+def _is_empty(kind: T.DataType) -> bool:
+    """Return whether a value of a type takes no bytes in Avro."""
+    if isinstance(kind, T.StructType):
+        return all(_is_empty(field.dataType) for field in kind.fields)
+    return isinstance(kind, T.NullType)
