@@ -126,9 +126,9 @@ def test_expression_of_a_group_stored_by_somebody_else_is_rejected(
 )
 def test_expression_over_one_row_is_refused(expression: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        result_sql.evaluate(expression, [{"a": 1}], 2)
+        result_sql.evaluate(expression, [{"a": 1}], 30)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
 def test_variables_are_text_over_one_row(variable: str) -> None:
-    assert result_sql.evaluate(f"'{variable}'", [{"a": 1}], 5) == [variable]
+    assert result_sql.evaluate(f"'{variable}'", [{"a": 1}], 30) == [variable]

@@ -13,7 +13,7 @@ from tests.unit.test_projection_analysis import HEADER
 from tests.unit.test_user_checks import OF_MESSAGES, loaded
 from tidemark.continuity.user_checks.evaluate import require_usable
 from tidemark.errors import DefinitionError
-from tidemark.event_groups.definition import many, result_sql, statement
+from tidemark.event_groups.definition import many, result_sql, result_worker, statement
 from tidemark.event_groups.definition.model import Need
 from tidemark.event_groups.many_rows import rows
 from tidemark.event_groups.many_rows.shapes import KEPT
@@ -27,6 +27,7 @@ from tidemark.tagging import rules
 from tidemark.user_sql import allowed
 from tidemark.user_sql.functions import FUNCTIONS
 
+TIMEOUT_S = 60
 EXPRESSIONS = (
     "(SELECT max(o) FROM (SELECT TRANSFORM('x') USING 'id' AS (o STRING)))",
     "(FROM (SELECT 1 AS a) MAP a USING 'id' AS o)",
@@ -290,9 +291,15 @@ def test_a_group_of_many_rows_does_not_evaluate(spark: SparkSession, expression:
 
 @pytest.mark.parametrize("expression", [*EXPRESSIONS, *ONLY_DUCKDB])
 def test_a_group_of_one_row_does_not_evaluate(expression: str) -> None:
-    assert result_sql.refusal(expression)
-    with pytest.raises(ValueError, match=r"."):
-        result_sql.evaluate(expression, [{"a": 1, "kind": "x"}], 2)
+    """As its process does at submission and at execution, without the start of a process."""
+    assert result_worker.refusal(expression)
+
+
+@pytest.mark.parametrize("expression", ["(SELECT 1)", "pg_sleep(10)"])
+def test_the_process_of_an_expression_checks_it_each_time(expression: str) -> None:
+    assert "not allowed" in result_sql.refusal(expression)
+    with pytest.raises(ValueError, match="not allowed"):
+        result_sql.evaluate(expression, [{"a": 1}], TIMEOUT_S)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +319,7 @@ def test_a_group_of_one_row_does_not_evaluate(expression: str) -> None:
 )  # fmt: skip
 def test_a_group_of_one_row_evaluates(expression: str) -> None:
     row = {"a": 1, "kind": "x", "now_at": "2026-01-02 03:04:05"}
-    assert len(result_sql.evaluate(expression, [row], 5)) == 1
+    assert len(result_sql.evaluate(expression, [row], TIMEOUT_S)) == 1
 
 
 def built_in(spark: SparkSession) -> dict[str, set[str]]:
@@ -395,4 +402,39 @@ def test_what_is_nested_too_deeply_is_one_line(
     (folder / "a.sql").write_text(f"/*---\ntag: a\nevent: kind STRING\n---*/\n{predicate}\n")
     with pytest.raises(DefinitionError, match="it is nested too deeply"):
         rules.check(spark, rules.load(folder))
-    assert "nested too deeply" in result_sql.refusal("abs(" * 900 + "1" + ")" * 900)
+    assert "nested too deeply" in result_worker.refusal("abs(" * 900 + "1" + ")" * 900)
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("json_contains(lpad('', 150000, '[') || rpad('', 150000, ']'), '1')", "it ended DuckDB"),
+        ("instr(lpad('', 3000000, 'a'), lpad('', 1500000, 'a') || 'b')", "not ended within 3 s"),
+        ("lpad('', 3000, 'a') GLOB '*a*a*a*a*a*a*a*a*a*b'", "not ended within 3 s"),
+        ("kind" + "->'$'" * 100, "not ended within 3 s"),
+        ("length(concat(lpad('', 900000000, 'a'), lpad('', 900000000, 'a')))", "not ended|emory"),
+        ("a " + "/*" * 20000 + "*/" * 20000, "more than 10,000 characters"),
+    ],
+    ids=["deep JSON", "instr", "GLOB", "arrows", "long text", "comments"],
+)
+def test_an_expression_does_not_take_the_run(expression: str, says: str) -> None:
+    """DuckDB's own timer and limit hold for none of these."""
+    with pytest.raises(ValueError, match=says):
+        result_sql.evaluate(expression, [{"a": 1, "kind": "x"}], 3)
+
+
+@pytest.mark.parametrize("text", ["1 " + "/*" * 2000 + "*/" * 2000, "'a\ud800'"])
+def test_what_sparks_lexer_does_not_survive_is_not_given_to_it(
+    spark: SparkSession, text: str
+) -> None:
+    for check in (
+        lambda: allowed.expression(spark, text),
+        lambda: allowed.query(spark, f"SELECT {text}", ("events",)),
+    ):
+        with pytest.raises(ParseException):
+            check()
+
+
+def test_unknown_is_a_truth_value(spark: SparkSession) -> None:
+    value = allowed.expression(spark, "(id = 1) IS UNKNOWN OR (id = 2) IS NOT UNKNOWN")
+    assert spark.range(1).select(value).collect() == [(True,)]

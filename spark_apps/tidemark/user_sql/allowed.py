@@ -46,7 +46,8 @@ _EXPRESSIONS = frozenset(
     """
     Add AggregateExpression Alias And AnyValue BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen
     Cast Coalesce Concat CreateNamedStruct Cube CurrentRow$ Divide EqualNullSafe EqualTo First
-    GreaterThan GreaterThanOrEqual GroupingSets ILike In IntegralDivide IsNotNull IsNull
+    GreaterThan GreaterThanOrEqual GroupingSets ILike In IntegralDivide IsNotNull
+    IsNotUnknown$$anon$2 IsNull IsUnknown$$anon$1
     LambdaFunction Last LessThan LessThanOrEqual Like LikeAll LikeAny Literal Lower MultiAlias
     Multiply NamedArgumentExpression Not NotLikeAll NotLikeAny Or Overlay PercentileCont
     PercentileDisc RLike Remainder Rollup SortOrder SpecifiedWindowFrame StringLocate StringTrim
@@ -57,6 +58,7 @@ _EXPRESSIONS = frozenset(
     WindowSpecDefinition
     """.split()
 )
+_MOST_COMMENTS = 100
 _SUBQUERIES = frozenset({"Exists", "InSubquery", "LateralSubquery", "ListQuery", "ScalarSubquery"})
 _NAMES = {
     "LateralJoin": "LATERAL with a subquery",
@@ -94,6 +96,7 @@ def query(spark: SparkSession, sql: str, tables: Collection[str]) -> DataFrame:
         ParseException: it is no query.
         AnalysisException: a name is unknown, or types do not fit.
     """
+    _require_readable(sql)
     parser = gateway.session_of(spark).sessionState().sqlParser()
     # An INSERT or a SET is a plan as well. In parentheses nothing but a query is possible. The
     # SELECT keeps its lines: it starts with as many line ends as its file has above it.
@@ -117,10 +120,25 @@ def expression(spark: SparkSession, sql: str, jar_functions: Collection[str] = (
         NotAllowed: it has another construct.
         ParseException: it is no expression.
     """
+    _require_readable(sql)
     parser = gateway.session_of(spark).sessionState().sqlParser()
     with flat():
         _require_expressions([parser.parseExpression(sql)], jar_functions)
         return F.expr(sql)
+
+
+def _require_readable(sql: str) -> None:
+    """Reject what Spark's lexer does not survive: comments in comments fill the heap of the JVM.
+
+    Raises:
+        ParseException: naming what is wrong.
+    """
+    if sql.count("/*") > _MOST_COMMENTS:
+        raise ParseException(message=f"it has more than {_MOST_COMMENTS} comments")
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        raise ParseException(message="it has half of a character") from None
 
 
 @contextmanager

@@ -168,7 +168,8 @@ def _require_own(module: str, file: Path) -> None:
     Raises:
         Rejected: it is not.
     """
-    for place in PLACES:
+    # The innermost place has the say: a library may lie below the functions.
+    for place in sorted(PLACES, key=lambda place: len(place.directory.parts), reverse=True):
         if not file.is_relative_to(place.directory):
             continue
         name = file.relative_to(place.directory)
