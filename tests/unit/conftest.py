@@ -35,7 +35,7 @@ def partitions(spark: SparkSession) -> Iterator[None]:
     spark.conf.set(key, before)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def examples(request: pytest.FixtureRequest) -> Examples:
     """Return a function that draws values, gathered so that Spark judges them all at once.
 

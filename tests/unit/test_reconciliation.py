@@ -62,6 +62,19 @@ CASES: dict[str, tuple[History, set[Found]]] = {
         WHOLE.with_rows(A1._replace(tag="c")),
         {("extra_row", "c", 1, 1, None)},
     ),
+    "row of an event that carries no tag": (
+        WHOLE.with_rows(Row("c", 1, *((event := Event(3, 3)), event.time_bucket))),
+        {("progress_missing", "c", 3, None, 1)},
+    ),
+    "tags of older events in their rows alone": (
+        replace(
+            WHOLE,
+            events=frozenset(
+                event._replace(tags="") if event.number < 4 else event for event in WHOLE.events
+            ),
+        ),
+        set(),
+    ),
     "row doubled by a second numbering": (
         WHOLE.with_rows(A3._replace(number=7)),
         {("doubled_row", "a", 4, 7, 3)},
@@ -365,10 +378,9 @@ def test_row_of_a_lost_event_stays_and_keeps_its_number(
         ("first", "sequence_nr_missing_head", "", 2),
         ("the last of its tag", "sequence_nr_gap", "", 5),
         ("above a deletion", "sequence_nr_missing_head", "", 3),
-        # What has no row any more leaves no number behind.
+        # Its number stays free, as the rows behind it and progress say.
         ("with a row less", "sequence_nr_gap", "", 3),
-        ("with a row less", "wrong_number", "a", 4),
-        ("with a row less", "progress_ahead", "a", 4),
+        ("with a row less", "tag_pid_sequence_nr_gap", "a", 4),
         ("behind the last", "sequence_nr_lost_tail", "", 3),
         ("behind the last, with a row less", "sequence_nr_lost_tail", "", 2),
         ("behind the last, with a row less", "tag_pid_sequence_nr_gap", "a", 4),

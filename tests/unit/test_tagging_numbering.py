@@ -1,122 +1,234 @@
-"""The numbering of messages that were deleted before or while they were read."""
+"""What tag-write numbers, beside what check expects, on random and damaged journals."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.unit.conftest import Examples
+from tests.unit.reconciliation_model import (
+    History,
+    Journal,
+    Progress,
+    Row,
+    findings_of,
+    keys_of,
+    repaired,
+)
+from tidemark.continuity.findings import checks
+from tidemark.continuity.tag_views import kinds
+from tidemark.journal import torn
 from tidemark.journal.shapes import WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.numbering import rule
+from tidemark.partitioning.keys import BucketSize
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.read_once import shuffled_once
-from tidemark.tagging import numbering, transform
+from tidemark.tagging import evidence, numbering, transform
 
-RANKED = (
-    "persistence_id string, sequence_nr bigint, ticks bigint, tag string, tag_position int,"
-    " rank bigint"
-)
-KNOWN = "persistence_id string, known_to bigint, numbers map<string,bigint>, is_whole boolean"
 ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
-PROGRESS = "persistence_id string, tag string, progress_sequence_nr bigint, progress_number bigint"
 DELETED = "persistence_id string, deleted_to bigint"
+KNOWN = "persistence_id string, known_to bigint, read_to bigint"
+ENTRIES = "persistence_id string, sequence_nr bigint, ticks bigint, tag_position int"
+ACCUSED = (checks.WRONG_NUMBER, checks.DOUBLED_ROW, checks.EXTRA_ROW, checks.WRONG_TIME_BUCKET)
 
 
-def events(spark: SparkSession, **ids: list[int]) -> DataFrame:
-    """Return events with these sequence nrs; all have the tag t, each second one also u."""
-    rows: list[tuple[Any, ...]] = []
-    for persistence_id, numbers in ids.items():
-        for rank, nr in enumerate(numbers, 1):
-            rows.append((persistence_id, nr, nr, "t", 0, rank))
-            if nr % 2 == 0:
-                evens = [other for other in numbers if other % 2 == 0 and other <= nr]
-                rows.append((persistence_id, nr, nr, "u", 1, len(evens)))
-    return local_rows(spark, rows, RANKED)
+@dataclass(frozen=True)
+class Case:
+    """A journal in which some events are new.
+
+    Attributes:
+        stored: what the tables hold.
+        complete_to: the tail; 0 without one.
+        is_foreign: somebody wrote numbers or progress that were never right.
+    """
+
+    stored: History
+    complete_to: int
+    is_foreign: bool
 
 
-def ranks(frame: DataFrame, persistence_id: str, tag: str) -> dict[int, int]:
-    return {
-        row.sequence_nr: row.rank
-        for row in frame.collect()
-        if (row.persistence_id, row.tag) == (persistence_id, tag)
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Draw deleted fronts, lost events, purged rows, lagging, lost and foreign progress."""
+    tags = st.sampled_from(["", "a", "a", "ab", "b"])
+    drawn = draw(st.lists(st.tuples(st.integers(0, 5), tags), min_size=2, max_size=10))
+    truth = History.whole(*sorted(drawn, key=lambda event: event[0]))
+    last = len(drawn)
+    written_to = draw(st.integers(0, last))
+    rows = {row for row in truth.rows if row.event.number <= written_to}
+    progress = {}
+    for tag in "ab":
+        of_tag = sorted((row for row in rows if row.tag == tag), key=lambda row: row.number)
+        if of_tag:
+            row = of_tag[-1]
+            progress[tag] = Progress(row.event.number, row.number, row.event.timestamp)
+    deleted_to = draw(st.sampled_from([0, 0, min(2, written_to), written_to]))
+    lost = draw(st.sets(st.integers(1, last), max_size=2))
+    purged = {
+        row
+        for row in sorted(rows)
+        if draw(st.sampled_from([False, False, False, row.event.number <= 4]))
     }
+    history = replace(
+        truth,
+        events=frozenset(
+            event
+            for event in truth.events
+            if event.number > deleted_to and event.number not in lost
+        ),
+        rows=frozenset(rows - purged),
+        progress=progress,
+        scanned_to=written_to or None,
+        deleted_to=deleted_to or None,
+    )
+    is_foreign = draw(st.sampled_from([False, False, True]))
+    if is_foreign and history.rows:
+        row = draw(st.sampled_from(sorted(history.rows)))
+        history = history.without_rows(row).with_rows(
+            row._replace(number=row.number + draw(st.integers(1, 3)))
+        )
+    if is_foreign and progress:
+        tag = draw(st.sampled_from(sorted(progress)))
+        off = draw(st.sampled_from([-1, 1, 3]))
+        number = max(1, progress[tag].number + off)
+        history = history.with_progress(tag, progress[tag]._replace(number=number))
+    complete_to = draw(st.sampled_from([0, min(written_to, last)]))
+    return Case(history, complete_to, is_foreign)
+
+
+def numbers_of(
+    spark: SparkSession, journal: Journal, complete: dict[str, int]
+) -> tuple[dict[str, list[tuple[Any, ...]]], set[str]]:
+    """Return the numbers that tag-write gives, as (tag, sequence nr, number), and the ids held."""
+    keys = keys_of(spark, journal)
+    known = local_rows(spark, [(pid, to, to) for pid, to in complete.items() if to], KNOWN)
+    to = F.coalesce("known_to", F.lit(0))
+    index = (
+        keys.index.withColumn("unwritable_tags", F.lit(None).cast("array<string>"))
+        .join(known, on="persistence_id", how="left")
+        .where(F.col("sequence_nr") > to)
+        .drop("known_to", "read_to")
+    )
+
+    def ask(wanted: DataFrame) -> DataFrame:
+        named = wanted.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+        return keys.rows.join(named, on=named.columns, how="left_semi")
+
+    planned = {event.time_bucket for history in journal.values() for event in history.events}
+    begun = evidence.Begun(keys.progress, known, (), planned, BucketSize.HOUR)
+    found = evidence.numbered(index, keys.deleted, begun, ask)
+    events = numbering.numbered(found.points, found.contradicted, found.reached, known)
+    numbers: dict[str, list[tuple[Any, ...]]] = {pid: [] for pid in journal}
+    for row in events.where("tag IS NOT NULL").collect():
+        numbers[row.persistence_id].append((row.tag, row.sequence_nr, row.tag_pid_sequence_nr))
+    held = {row.persistence_id for row in found.contradicted.collect()}
+    return numbers, held
+
+
+def written(history: History, numbers: list[tuple[Any, ...]]) -> History:
+    """Return the history after tag-write has written these numbers and their progress."""
+    events = {event.number: event for event in history.events}
+    for tag, nr, number in sorted(numbers, key=lambda one: one[1]):
+        event = events[nr]
+        history = history.with_rows(Row(tag, number, event, event.time_bucket))
+        reached = history.progress.get(tag)
+        if reached is None or nr > reached.sequence_nr:
+            history = history.with_progress(tag, Progress(nr, number, event.timestamp))
+    return history
+
+
+_PUT_RIGHT = {*kinds.OF_ROWS, *kinds.OF_PROGRESS, checks.SCANNING_AHEAD}
+
+
+@pytest.fixture(scope="module")
+def drawn(examples: Examples) -> dict[str, Case]:
+    return {f"p{i}": case for i, case in enumerate(examples(cases(), 300))}
+
+
+def test_check_does_not_accuse_what_tag_write_wrote(
+    spark: SparkSession, drawn: dict[str, Case]
+) -> None:
+    journal = {pid: case.stored for pid, case in drawn.items()}
+    complete = {pid: case.complete_to for pid, case in drawn.items()}
+    numbers, held = numbers_of(spark, journal, complete)
+    assert 0 < len(held) < len(journal) / 2
+    after = {pid: written(journal[pid], numbers[pid]) for pid in journal if pid not in held}
+    for finding in findings_of(spark, after):
+        fact = (finding["tag"], finding["sequence_nr"], finding["tag_pid_sequence_nr"])
+        is_accused = finding["check_name"] in ACCUSED and fact in numbers[finding["persistence_id"]]
+        assert not is_accused, (drawn[finding["persistence_id"]], finding)
+
+
+def test_no_number_is_given_twice(spark: SparkSession, drawn: dict[str, Case]) -> None:
+    right = {pid: case for pid, case in drawn.items() if not case.is_foreign}
+    journal = {pid: case.stored for pid, case in right.items()}
+    numbers, held = numbers_of(
+        spark, journal, {pid: case.complete_to for pid, case in right.items()}
+    )
+    assert not held
+    for pid, history in journal.items():
+        rows = {(row.tag, row.event.number): row.number for row in history.rows}
+        rows |= {(tag, nr): number for tag, nr, number in numbers[pid]}
+        assert len({(tag, number) for (tag, _), number in rows.items()}) == len(rows), right[pid]
+        for row in history.rows:
+            assert rows[row.tag, row.event.number] == row.number, right[pid]
+
+
+def test_what_is_held_is_found_and_goes_on_after_a_repair(
+    spark: SparkSession, drawn: dict[str, Case]
+) -> None:
+    journal = {pid: case.stored for pid, case in drawn.items()}
+    complete = {pid: case.complete_to for pid, case in drawn.items()}
+    _, held = numbers_of(spark, journal, complete)
+    damaged = {pid: journal[pid] for pid in held}
+    findings = findings_of(spark, damaged)
+    accused = {row["persistence_id"] for row in findings if row["check_name"] in _PUT_RIGHT}
+    assert accused == held
+    mended, _ = repaired(spark, damaged, findings)
+    assert numbers_of(spark, mended, {})[1] == set()
+
+
+def test_repair_changes_no_row_that_no_other_row_contradicts(
+    spark: SparkSession, drawn: dict[str, Case]
+) -> None:
+    """Nor progress, where it only lags."""
+    journal = {pid: case.stored for pid, case in drawn.items() if not case.is_foreign}
+    findings = findings_of(spark, journal)
+    mended, _ = repaired(spark, journal, findings)
+    for pid, history in journal.items():
+        assert history.rows <= mended[pid].rows, drawn[pid]
+        for tag, progress in history.progress.items():
+            assert mended[pid].progress[tag].number >= progress.number, drawn[pid]
+    again = [row for row in findings_of(spark, mended) if row["check_name"] in _PUT_RIGHT]
+    assert again == []
 
 
 def test_what_was_deleted_while_it_was_read_is_as_if_it_had_been_before(
     spark: SparkSession,
 ) -> None:
     """Of `cut` 1 to 3 came out, 4 to 6 did not; of `early` all, before they were deleted."""
-    read = events(
-        spark,
-        cut=[1, 2, 3, 7, 8],
-        early=[1, 2, 3, 4, 5, 6, 7],
-        behind=[7, 8],
-        lost=[1, 2, 4],
-        ended=[1, 2, 3],
-    )
+    ids = {
+        "cut": [1, 2, 3, 7, 8],
+        "early": [1, 2, 3, 4, 5, 6, 7],
+        "behind": [7, 8],
+        "lost": [1, 2, 4],
+        "ended": [1, 2, 3],
+    }
+    rows = [(pid, nr, nr, place) for pid, nrs in ids.items() for nr in nrs for place in (0, 1)]
+    read = local_rows(spark, rows, ENTRIES)
     deleted = local_rows(spark, [("cut", 6), ("early", 6), ("behind", 6), ("ended", 9)], DELETED)
-    torn = numbering.torn(read, numbering.spans(read), deleted)
-    assert [tuple(row) for row in torn.collect()] == [("cut", 6)]
-    ranked = numbering.ranked_anew(numbering.without_torn(read, torn))
-    assert ranks(ranked, "cut", "t") == {7: 1, 8: 2}
-    assert ranks(ranked, "cut", "u") == {8: 1}
-    for untouched in ("early", "behind", "lost", "ended"):
-        assert ranks(ranked, untouched, "t") == ranks(read, untouched, "t")
-
-
-@pytest.mark.parametrize(
-    ("known", "progress", "shift", "contradiction"),
-    [
-        # 21 to 25 are read. The stored state reaches to 20 and has the numbers of its tags.
-        ((20, {"t": 7}, True), None, {"t": 7, "u": 0}, None),
-        ((20, {"t": 7}, False), None, {"t": 7, "u": 0}, None),
-        ((20, {"t": 7}, False), ("u", 24, 5), {"t": 7, "u": 3}, None),
-        # The stored state reaches to 10 only: 11 to 20 were deleted unseen.
-        ((10, {"t": 7, "u": 2}, True), None, {"t": 0, "u": 0}, None),
-        ((10, {"t": 7, "u": 2}, True), ("t", 25, 17), {"t": 12, "u": 0}, None),
-        # Pekko's progress lags behind our rows; it can be neither this low nor higher.
-        ((20, {"t": 7}, True), ("t", 18, 5), {"t": 7, "u": 0}, None),
-        ((20, {"t": 7}, True), ("t", 18, 4), {"t": 7, "u": 0}, "tag pid sequence nr 4 "),
-        ((20, {"t": 7}, True), ("t", 18, 8), {"t": 7, "u": 0}, "tag pid sequence nr 8 "),
-        ((20, {"t": 7}, True), ("t", 20, 6), {"t": 7, "u": 0}, "tag pid sequence nr 6 "),
-        ((20, {"t": 7}, True), ("t", 23, 10), {"t": 7, "u": 0}, None),
-        ((20, {"t": 7}, True), ("t", 23, 9), {"t": 7, "u": 0}, "tag pid sequence nr 9 "),
-        ((20, {"t": 7}, True), ("t", 26, 13), {"t": 7, "u": 0}, "at sequence nr 26"),
-    ],
-)
-def test_counting_begins_where_nothing_can_be_missing(
-    spark: SparkSession,
-    known: tuple[int, dict[str, int], bool],
-    progress: tuple[str, int, int] | None,
-    shift: dict[str, int],
-    contradiction: str | None,
-) -> None:
-    read = events(spark, p=[21, 22, 23, 24, 25])
-    numbered = local_rows(spark, [("p", *progress)] if progress else [], PROGRESS)
-    series = numbering.anchored(
-        read, spark.createDataFrame([("p", *known)], KNOWN), numbering.anchors(numbered, None)
-    ).collect()
-    assert {row.tag: row["shift"] for row in series} == shift
-    [stated] = {row.contradiction for row in series if row.contradiction} or {None}
-    assert (contradiction is None) == (stated is None)
-    assert (contradiction or "") in (stated or "")
-
-
-def test_rows_are_asked_for_where_neither_what_is_known_nor_progress_tells(
-    spark: SparkSession,
-) -> None:
-    read = events(spark, p=[21, 22], q=[21, 22], new=[1, 2], r=[21, 22])
-    last_rows = spark.createDataFrame(
-        [("p", 20, {"t": 7}, False), ("q", 10, {"t": 7, "u": 1}, True), ("r", 20, {}, True)], KNOWN
-    )
-    progress = local_rows(spark, [("q", "t", 20, 9), ("q", "u", 19, 3)], PROGRESS)
-    asked = numbering.unanchored(read, numbering.spans(read), last_rows, progress).collect()
-    assert sorted((row.persistence_id, row.tag, row.highest) for row in asked) == [
-        ("p", "u", 22),
-        ("q", "u", 22),
-    ]
+    cut = torn.torn(read, torn.spans(read), deleted)
+    assert [tuple(row) for row in cut.collect()] == [("cut", 6)]
+    left = torn.without_torn(read, cut).where("tag_position = 0").collect()
+    for pid, nrs in ids.items():
+        present = sorted(row.sequence_nr for row in left if row.persistence_id == pid)
+        assert present == ([7, 8] if pid == "cut" else nrs)
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
@@ -140,8 +252,8 @@ def test_payloads_are_not_shuffled_a_second_time(
             *[f"cast('1' AS {WHOLE_MESSAGES[name]}) AS {name}" for name in PAYLOAD_COLUMNS],
         )
         kept = shuffled_once(read, "persistence_id")
-        ranked = numbering.ranked(kept.drop(*PAYLOAD_COLUMNS)).localCheckpoint()
-        rows = transform.with_payload(ranked.where(F.col("tag").isNotNull()), kept)
+        ranked = rule.ranked(kept.drop(*PAYLOAD_COLUMNS)).localCheckpoint()
+        rows = transform.with_payload(ranked, kept)
         assert payload_exchanges(rows._jdf.queryExecution().executedPlan()) == 0
         assert rows.count() == 200
     finally:

@@ -65,6 +65,9 @@ PLACED_PROGRESS: Shape = {**PROGRESS, "progress_bucket": "bigint"}
 """PROGRESS with the time bucket of the last event (epoch ms)."""
 SCANNING: Shape = {**ID, "scanned_to": "bigint"}
 DELETED: Shape = {**ID, "deleted_to": "bigint"}
+SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint", "events": "bigint"}
+"""The range of sequence nrs that was read of each persistence id, and the number of distinct ones;
+fewer than from `lowest` to `highest` if some are missing."""
 STARTS: Shape = {**ID, "first_nr": "bigint"}
 """Where a read begins: `first_nr` is the first sequence nr that may be new and is not deleted."""
 KNOWN_IDS: Shape = {**ID, "known_to": "bigint"}

@@ -12,6 +12,7 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.journal import frames
+from tidemark.journal.shapes import PROGRESS
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
@@ -19,13 +20,22 @@ from tidemark.tagging import shapes
 TABLE = "tag_write_tail"
 
 
-@shaped(returns=shapes.KNOWN)
-def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFrame:
-    """Return how far each persistence id is complete.
+@shaped(progress=PROGRESS, returns=shapes.KNOWN)
+def known(
+    spark: SparkSession, settings: Settings, rules_version: str, progress: DataFrame
+) -> DataFrame:
+    """Return how far each persistence id is complete, and how far it has been read.
 
-    A row that was written under other tag rules is void. So is a row ahead of tag_scanning:
-    whoever deletes or truncates tag views clears tag_scanning (docs/real-systems.md, "How an actor
-    recovers" and "Deletes and tools").
+    A row that was written under other tag rules is void. So is a row ahead of tag_scanning, or of
+    an id that has progress of fewer tags by now: whoever deletes or truncates tag views clears both
+    (docs/real-systems.md, "How an actor recovers" and "Deletes and tools"), and an actor that comes
+    back writes them again with the rows.
+
+    Args:
+        spark: the session.
+        settings: where the journal is.
+        rules_version: of the present tag rules.
+        progress: tag_write_progress.
     """
     stored = connector.read(
         spark,
@@ -34,23 +44,21 @@ def known(spark: SparkSession, settings: Settings, rules_version: str) -> DataFr
         "journal_keyspace",
         "persistence_id",
         "sequence_nr",
-        "numbers",
-        "is_whole",
+        "read_to",
+        "series",
         "rules_version",
     )
     is_ours = (F.col("journal_keyspace") == settings.journal_keyspace) & (
         F.col("rules_version") == rules_version
     )
+    tags = progress.groupBy("persistence_id").agg(F.count("*").alias("tags"))
     return (
         stored.where(is_ours)
         .join(frames.scanning(spark, settings), on="persistence_id", how="left")
+        .join(tags, on="persistence_id", how="left")
         .where(F.coalesce("scanned_to", F.lit(0)) >= F.col("sequence_nr"))
-        .select(
-            "persistence_id",
-            F.col("sequence_nr").alias("known_to"),
-            "numbers",
-            F.coalesce("is_whole", F.lit(False)).alias("is_whole"),
-        )
+        .where(F.coalesce("tags", F.lit(0)) >= F.col("series"))
+        .select("persistence_id", F.col("sequence_nr").alias("known_to"), "read_to")
     )
 
 

@@ -3,8 +3,7 @@
 An event that no reader could read must not enter a tag view, since it would fail every reader of
 its tags, and must not take a number, since its absence would be a gap. It goes to quarantine.
 But an event that has its row already counts, also where it can no longer be read or has been lost
-from messages: readers must find every number, and the row may be the only copy of the event. It is
-the rule of `continuity.tag_views.expected`.
+from messages: readers must find every number, and the row may be the only copy of the event.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal.shapes import EVENT, TAG_ROWS
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.spark.shapes import shaped
@@ -40,7 +38,12 @@ def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
     with_cause = with_tags.withColumn("cause", F.when(has_tags, cause(F.col("event").isNotNull())))
     is_writable = has_tags & F.col("cause").isNull()
-    return with_cause.withColumn("tags", F.when(is_writable, F.col("tags")))
+    return with_cause.withColumns(
+        {
+            "tags": F.when(is_writable, F.col("tags")),
+            "unwritable_tags": F.when(~is_writable & has_tags, F.col("tags")),
+        }
+    )
 
 
 @shaped(messages=shapes.READ, returns=shapes.INDEX)
@@ -66,25 +69,6 @@ def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
     """
     is_kept = F.col("cause").isNotNull() | (F.col("tags").isNotNull() & is_needed)
     return events.withColumns({name: F.when(is_kept, F.col(name)) for name in PAYLOAD_COLUMNS})
-
-
-@shaped(
-    tag_rows=TAG_ROWS,
-    events_read={**EVENT, "is_unreadable": "boolean"},
-    damaged=shapes.DAMAGED,
-    returns=shapes.ANY_RANKED,
-)
-def lost(tag_rows: DataFrame, events_read: DataFrame, damaged: DataFrame) -> DataFrame:
-    """Return the events of `damaged` that have a row and are not among those that can be read."""
-    rows = tag_rows.join(F.broadcast(damaged), on="persistence_id").where(
-        F.col("sequence_nr").between(F.col("lowest"), F.col("reached"))
-    )
-    there = events_read.where(~F.col("is_unreadable")).select("persistence_id", "sequence_nr")
-    return (
-        rows.join(there, on=["persistence_id", "sequence_nr"], how="left_anti")
-        .groupBy("persistence_id", "tag", "sequence_nr")
-        .agg(F.min("ticks").alias("ticks"))
-    )
 
 
 def cause(has_payload: Column) -> Column:

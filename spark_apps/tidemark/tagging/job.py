@@ -14,8 +14,10 @@ from tidemark.journal import frames
 from tidemark.journal.messages_by_key import MESSAGE
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.claim import Claim
+from tidemark.ledger.purged import emptied_buckets
+from tidemark.numbering.rule import SERIES
 from tidemark.spark.local_rows import local_rows
-from tidemark.tagging import late_rows, numbering, read, rules, store, transform
+from tidemark.tagging import evidence, late_rows, numbering, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
@@ -99,10 +101,14 @@ class TagWriteJob:
         self._rules = tag_rules
         self._strategy = strategy
         self._planned = {piece.time_bucket for piece in claimed.pieces}
+        emptied = emptied_buckets(run.control, run.settings)
         self._buckets = local_rows(
             run.spark,
-            [(bucket, bucket in self._planned) for bucket in sorted(self._planned | done)],
-            "time_bucket bigint, is_planned boolean",
+            [
+                (bucket, bucket in self._planned, bucket in emptied)
+                for bucket in sorted(self._planned | done)
+            ],
+            "time_bucket bigint, is_planned boolean, is_emptied boolean",
         )
 
     def do(self) -> TagWriteResult:
@@ -112,22 +118,35 @@ class TagWriteJob:
             LockLost: the run must not write any more.
             TidemarkError: events were deleted before their rows were written.
         """
+        read_at = self._run.control.write_time()
         source = read.source(self._run, self._claimed.pieces, self._rules, self._strategy)
         kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
         try:
-            return self._write(source, kept)
+            return self._write(source, kept, read_at)
         finally:
             kept.unpersist()
 
-    def _write(self, source: read.MessagesToTag, kept: DataFrame) -> TagWriteResult:
+    def _write(self, source: read.MessagesToTag, kept: DataFrame, read_at: int) -> TagWriteResult:
         run = self._run
         seen = Observation("events")
         index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
-        ranking = read.ranked(run, source, index, counts_rows=True)
-        series = numbering.anchored(ranking.counted, source.known, ranking.anchors)
-        series = series.localCheckpoint(eager=False)
-        numbered = numbering.numbered(ranking.ranked, series)
-        marked = transform.mark_covered(numbered, self._buckets).localCheckpoint(eager=False)
+        begun = evidence.Begun(
+            source.progress,
+            source.complete,
+            rules.tags_of(self._rules),
+            self._planned,
+            run.settings.bucket_size,
+        )
+        numbered = evidence.numbered(
+            index,
+            frames.deleted(run.spark, run.settings),
+            begun,
+            lambda keys: frames.tag_view_keys_of(keys, run.settings),
+        )
+        events = numbering.numbered(
+            numbered.points, numbered.contradicted, numbered.reached, source.known
+        )
+        marked = transform.mark_covered(events, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
         counted = transform.counts_by_bucket(marked).collect()  # one row for each bucket
         result = TagWriteResult(
@@ -135,18 +154,22 @@ class TagWriteJob:
             source.why,
             {row.time_bucket: {name: row[name] for name in COUNTS} for row in counted},
             quarantined=int(seen.get["quarantined"]),
-            deleted_unseen=ranking.unseen,
+            deleted_unseen=self._deleted_unseen(source, numbered),
         )
         # A late row goes into a day outside this run, which nobody may purge or rebuild meanwhile.
         self._record_late([row.time_bucket for row in counted if row.late_tag_rows], marked)
-        self._hold(result, ranking.ranked, series)
+        self._hold(result, numbered)
         if result.quarantined:
             self._claimed.check()
             store.quarantine_unwritable(run, kept)
         self._write_rows(result, source, kept, marked, sum(row.tags for row in counted))
-        lost = None if ranking.lost is None else numbering.numbered(ranking.lost, series)
-        self._write_completeness(marked, source, lost)
+        self._write_completeness(marked, source, numbered.reached, read_at)
         return result
+
+    def _deleted_unseen(self, source: read.MessagesToTag, numbered: evidence.Numbered) -> int:
+        unseen = numbering.unseen(numbered.spans, source.seen)
+        [number] = unseen.agg(F.sum("unseen").alias("messages")).collect()
+        return number["messages"] or 0
 
     def _record_late(self, buckets: Sequence[int], marked: DataFrame) -> None:
         if not buckets:
@@ -158,16 +181,16 @@ class TagWriteJob:
             self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in rows]
         )
 
-    def _hold(self, result: TagWriteResult, ranked: DataFrame, series: DataFrame) -> None:
-        bad = series.where(F.col("contradiction").isNotNull())
+    def _hold(self, result: TagWriteResult, numbered: evidence.Numbered) -> None:
+        bad = numbered.contradicted
         result.contradicted_ids = bad.select("persistence_id").distinct().count()
         if not result.contradicted_ids:
             return
         result.contradictions = [
             f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
-            for row in bad.orderBy(*numbering.SERIES).limit(EXAMPLES).collect()
+            for row in bad.orderBy(*SERIES).limit(EXAMPLES).collect()
         ]
-        held = transform.held_buckets(ranked, series, self._buckets)
+        held = transform.held_buckets(numbered.entries, bad, numbered.reached, self._buckets)
         # At most one row for each time bucket that is planned or done.
         result.held_buckets = {row.time_bucket for row in held.collect()}
 
@@ -227,19 +250,21 @@ class TagWriteJob:
         return transform.with_payload(rows, late)
 
     def _write_completeness(
-        self, marked: DataFrame, source: read.MessagesToTag, lost: DataFrame | None
+        self, marked: DataFrame, source: read.MessagesToTag, reached: DataFrame, read_at: int
     ) -> None:
         run, settings = self._run, self._run.settings
         run.say("writing tag_write_progress and tag_scanning")
         self._claimed.check()
-        store.write_progress(transform.progress_rows(marked), settings)
+        store.write_progress(transform.progress_rows(marked), settings, write_time=read_at)
         covered = transform.covered_rows(marked).localCheckpoint(eager=False)
         self._claimed.check()
         scanning = frames.scanning(run.spark, settings)
-        store.write_scanning(transform.scanning_rows(covered, scanning), settings)
+        rows = transform.scanning_rows(covered, scanning)
+        store.write_scanning(rows, settings, write_time=read_at)
         self._claimed.check()
         store.write_tails(
-            transform.tail_rows(marked, covered, source.known, lost),
+            transform.tail_rows(marked, covered, source.known, reached),
             settings,
             rules.version(self._rules),
+            write_time=read_at,
         )

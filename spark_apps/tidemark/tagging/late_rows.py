@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
@@ -24,9 +23,7 @@ TABLE = "late_tag_rows"
 @shaped(marked=shapes.MARKED, returns=shapes.LATE_PARTITIONS)
 def partitions(marked: DataFrame) -> DataFrame:
     """Return the tag-view partitions outside of this run's time buckets that get late rows."""
-    is_written = F.coalesce(F.col("sequence_nr") <= F.col("progress_sequence_nr"), F.lit(False))
-    is_late = F.col("is_covered") & ~F.col("is_planned") & F.col("tag").isNotNull() & ~is_written
-    return marked.where(is_late).select("time_bucket", "tag").distinct()
+    return marked.where("is_late").select("time_bucket", "tag").distinct()
 
 
 def record(

@@ -1,230 +1,273 @@
-"""The numbering of events under their tags, as pure transformations.
+"""The numbering of what a run has read, as pure transformations; `tidemark.numbering` has the rule.
 
-The tag pid sequence nr of an event counts the events of its persistence id that carry the tag, in
-sequence nr order, from 1. Counting starts at an anchor of each persistence id and tag, see
-`anchored`; so the number of an event does not depend on which windows were processed, in which
-order or how often, nor on messages deleted from the front. Source: docs/real-systems.md, "What an
-actor writes" and "How an actor recovers".
+A run reads the messages behind the last complete event of a persistence id, and rows only where
+progress leaves a doubt. So the number of an event does not depend on which windows were processed,
+in which order or how often, nor on messages deleted from the front.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.journal.shapes import DELETED, EVENT, PROGRESS, TAG_ROWS
+from tidemark.journal.shapes import ID, PROGRESS, SPANS, TAG_ROWS, VIEW_PARTITIONS
+from tidemark.numbering import rule
+from tidemark.numbering import shapes as rule_shapes
+from tidemark.numbering.rule import SERIES
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
 
-SERIES = ["persistence_id", "tag"]
-"""The key of a series, which has one numbering."""
 EVENT_ORDER = ["sequence_nr", "ticks"]
+_ID = list(ID)
+WIDEST_HOLE = 1000
+"""The most time buckets from an event to the next one in which rows of lost events are looked for;
+in a longer time only those beside the two events."""
 
 
-@shaped(events=shapes.INDEX, returns=shapes.RANKED)
-def ranked(events: DataFrame) -> DataFrame:
-    """Return a row with its rank for each (event, tag), and one without a tag if there is none.
-
-    The only shuffle is by persistence id, before the events are multiplied by their tags;
-    everything that counts or compares within a persistence id afterwards needs no other.
+@shaped(events=shapes.INDEX, returns=shapes.ENTRIES)
+def entries(events: DataFrame) -> DataFrame:
+    """Return the events under each of their tags, and once without a tag if they have none.
 
     Further columns of the events are kept.
     """
-    kept = [name for name in events.columns if name not in ("tags", "cause")]
+    kept = [name for name in events.columns if name != "tags"]
+    return events.select(
+        *kept,
+        F.posexplode_outer("tags").alias("tag_position", "tag"),
+        F.lit(True).alias("is_present"),
+    )
+
+
+@shaped(progress=PROGRESS, known=shapes.KNOWN, returns=rule_shapes.REACHED)
+def positions(progress: DataFrame, known: DataFrame) -> DataFrame:
+    """Return what progress tells of the events read, which begin behind the complete ones."""
+    begun = F.greatest("progress_sequence_nr", F.coalesce("known_to", F.lit(0)))
+    return progress.join(known, on="persistence_id", how="left").select(
+        *SERIES, begun.alias("sequence_nr"), F.col("progress_number").alias("number")
+    )
+
+
+@shaped(rows=TAG_ROWS, progress=PROGRESS, known=shapes.KNOWN, returns=rule_shapes.NUMBERS)
+def rows_of_progress(rows: DataFrame, progress: DataFrame, known: DataFrame) -> DataFrame:
+    """Return the numbers of the events that progress names, as their rows have them."""
+    named = positions(
+        progress.withColumn("progress_number", F.col("progress_sequence_nr")), known
+    ).withColumnRenamed("number", "named_nr")
     return (
-        events.repartition("persistence_id")
-        .select(*kept, F.posexplode_outer("tags").alias("tag_position", "tag"))
-        .withColumn("rank", _rank())
+        rows.join(named.withColumnRenamed("sequence_nr", "at"), on=SERIES)
+        .where(F.col("sequence_nr") == F.col("named_nr"))
+        .select(
+            *SERIES,
+            F.col("at").alias("sequence_nr"),
+            F.lit(rule.LAST_TICKS).alias("ticks"),
+            F.col("tag_pid_sequence_nr").alias("number"),
+        )
     )
 
 
-@shaped(events=EVENT, returns=shapes.SPANS)
-def spans(events: DataFrame) -> DataFrame:
-    """Return the range of sequence nrs that was read of each persistence id.
+@shaped(numbered_points=shapes.NUMBERED_POINTS, known=shapes.KNOWN, returns=shapes.DOUBTS)
+def doubts(numbered_points: DataFrame, known: DataFrame) -> DataFrame:
+    """Return the series with new events that only rows can tell more of.
 
-    The events have the column tag_position if they are repeated for their tags, and those do not
-    count as events that have a true `is_unreadable`.
+    Those are contradicted, or have events behind a hole that no evidence has passed.
     """
-    is_event = F.lit(True)
-    if "tag_position" in events.columns:
-        is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
-    if "is_unreadable" in events.columns:
-        is_event &= ~F.col("is_unreadable")
-    return events.groupBy("persistence_id").agg(
-        F.min("sequence_nr").alias("lowest"),
-        F.max("sequence_nr").alias("highest"),
-        F.count(F.when(is_event, True)).alias("events"),
-    )
-
-
-@shaped(events=EVENT, spans_read=shapes.SPANS, deleted=DELETED, returns=DELETED)
-def torn(events: DataFrame, spans_read: DataFrame, deleted: DataFrame) -> DataFrame:
-    """Return the persistence ids of which a concurrent delete left only some messages in the read.
-
-    An actor writes to metadata up to where it deletes before it deletes (docs/real-systems.md,
-    "Deletes and tools"). So no message that is missing for that reason lies beyond the deleted_to
-    that metadata has after the read.
-
-    `deleted` must be read after the messages.
-    """
-    cut = (
-        spans_read.where(F.col("events") <= F.col("highest") - F.col("lowest"))
-        .join(deleted, on="persistence_id")
-        .where(F.col("lowest") <= F.col("deleted_to"))
-    )
-    behind = events.join(cut, on="persistence_id").where(
-        F.col("sequence_nr") <= F.col("deleted_to")
-    )
-    wanted = F.least("deleted_to", "highest") - F.col("lowest") + 1
-    return (
-        behind.groupBy("persistence_id", "deleted_to", wanted.alias("wanted"))
-        .agg(F.count_distinct("sequence_nr").alias("present"))
-        .where(F.col("present") < F.col("wanted"))
-        .select("persistence_id", "deleted_to")
-    )
-
-
-@shaped(events=EVENT, torn_ids=DELETED, returns=EVENT)
-def without_torn(events: DataFrame, torn_ids: DataFrame) -> DataFrame:
-    """Return the events as a read after those deletes would have found them.
-
-    All columns of the events are kept.
-    """
-    return (
-        events.join(F.broadcast(torn_ids), on="persistence_id", how="left")
-        .where(F.col("deleted_to").isNull() | (F.col("sequence_nr") > F.col("deleted_to")))
-        .select(*events.columns)
-    )
-
-
-@shaped(ranked_events=shapes.ANY_RANKED, returns=shapes.ANY_RANKED)
-def ranked_anew(ranked_events: DataFrame) -> DataFrame:
-    """Rank the remaining ranked events again."""
-    return ranked_events.withColumn("rank", _rank())
-
-
-@shaped(
-    ranked_events=shapes.ANY_RANKED,
-    known=shapes.KNOWN,
-    anchors=shapes.ANCHORS,
-    returns=shapes.ANCHORED,
-)
-def anchored(ranked_events: DataFrame, known: DataFrame, anchors: DataFrame) -> DataFrame:
-    """Return the shift from ranks to numbers for each persistence id and tag among the events read.
-
-    The first of these that applies gives `shift`, which is added to every rank:
-    1. `known`, if the events read follow it without a gap: the number that the last event before
-       them had when Tidemark wrote it; 0 for a tag that the id never had;
-    2. the events read begin with sequence nr 1: 0;
-    3. the anchor: its number at its event, whose messages before may be deleted;
-    4. nothing: 0, as Pekko numbers what is left of an id after its messages were deleted.
-
-    `known` is no anchor for an id whose next events were deleted before they were seen: those
-    events may have carried the tag.
-
-    A series is contradicted if its progress row disagrees with the messages: another number at its
-    event, or an event beyond the last. This shows only where 1 or 2 applies. A progress behind the
-    events read may lag, since Pekko writes it later than the rows.
-    """
-    highest = Window.partitionBy("persistence_id")
+    is_evidence = F.col("number").isNotNull()
+    is_entry = (F.col("kind") == rule.ENTRY) & F.col("is_present")
     series = (
-        ranked_events.withColumn("lowest", F.min("sequence_nr").over(highest))
-        .withColumn("highest", F.max("sequence_nr").over(highest))
-        .join(anchors, on=SERIES, how="left")
-        .where(F.col("tag").isNotNull())
+        numbered_points.where(F.col("tag").isNotNull())
         .groupBy(*SERIES)
         .agg(
-            F.first("lowest").alias("lowest"),
-            F.first("highest").alias("highest"),
-            F.first("progress_sequence_nr").alias("progress_sequence_nr"),
-            F.first("anchor_number").alias("anchor_number"),
-            F.count(F.when(F.col("sequence_nr") <= F.col("anchor_sequence_nr"), True)).alias(
-                "rank_at_anchor"
-            ),
+            F.max(F.when(is_evidence, F.col("sequence_nr"))).alias("told_to"),
+            F.max(F.when(is_evidence, F.col("missing"))).alias("told_missing"),
+            F.max(F.when(is_entry, F.col("missing"))).alias("missing"),
+            F.bool_or(F.coalesce(is_contradicted(), F.lit(False))).alias("is_contradicted"),
         )
         .join(known, on="persistence_id", how="left")
     )
-    before = F.when(follows_known(), known_number()).when(F.col("lowest") == 1, F.lit(0))
-    from_anchor = F.coalesce(F.col("anchor_number") - F.col("rank_at_anchor"), F.lit(0))
-    return series.select(
-        # New columns of the same names: where both frames are checkpoints and adaptive execution
-        # is off, Spark refuses to join this frame with the one that it was made from.
-        *[F.col(name).alias(name) for name in SERIES],
-        F.coalesce(before, from_anchor).cast("bigint").alias("shift"),
-        "progress_sequence_nr",
-        _contradiction(before + F.col("rank_at_anchor")).alias("contradiction"),
-    )
-
-
-@shaped(progress=PROGRESS, last_rows=shapes.PROGRESS_ROWS, returns=shapes.ANCHORS)
-def anchors(progress: DataFrame, last_rows: DataFrame | None) -> DataFrame:
-    """Return the latest known number of each persistence id and tag: of its progress or its row.
-
-    A row of a tag view gives a number and nothing else: it does not prove that the events before
-    it are written, nor can the actor recover from it. So the progress must still be written.
-
-    `last_rows` are those of the series that progress does not anchor.
-    """
-    at = F.col("progress_sequence_nr")
-    known = progress.select(
-        *SERIES, at.alias("anchor_sequence_nr"), F.col("progress_number").alias("anchor_number"), at
-    )
-    if last_rows is None:
-        return known
-    of_rows = last_rows.select(
+    complete = F.coalesce("known_to", F.lit(0))
+    is_behind_a_hole = F.col("missing") > F.greatest(F.coalesce("told_missing", F.lit(0)), complete)
+    in_doubt = is_behind_a_hole | (F.col("missing").isNotNull() & F.col("is_contradicted"))
+    return series.where(in_doubt).select(
         *SERIES,
-        F.col("sequence_nr").alias("anchor_sequence_nr"),
-        F.col("tag_pid_sequence_nr").alias("anchor_number"),
-        F.lit(None).cast("bigint").alias("progress_sequence_nr"),
+        F.when(F.col("is_contradicted"), complete)
+        .otherwise(F.coalesce("told_to", complete))
+        .alias("after_nr"),
+        "is_contradicted",
     )
-    latest = F.max(F.struct("anchor_sequence_nr", "anchor_number"))
+
+
+@shaped(entries_read=shapes.ENTRIES, in_doubt=shapes.DOUBTS, returns=VIEW_PARTITIONS)
+def row_keys(
+    entries_read: DataFrame, in_doubt: DataFrame, ruled_tags: Collection[str]
+) -> DataFrame:
+    """Return where the rows of events in messages are that tell more of the series.
+
+    Also of events that cannot be read any more, and of those without a tag, since the plugin's
+    migration to its release 1.0 left the tags of older events in their rows alone; but not under
+    `ruled_tags`, which rules give.
+    """
+    place = (
+        F.col("tag").alias("tag_name"),
+        F.col("time_bucket").alias("timebucket"),
+        "timestamp",
+        "persistence_id",
+    )
+    is_after = F.col("sequence_nr") > F.col("after_nr")
+    of_series = entries_read.join(in_doubt, on=SERIES).where(is_after).select(*place)
+    contradicted = in_doubt.where(F.col("is_contradicted") & ~F.col("tag").isin(*ruled_tags))
+    without_tag = entries_read.where(F.col("tag").isNull() & F.col("cause").isNull()).drop("tag")
+    of_untagged = without_tag.join(contradicted, on="persistence_id").select(*place)
+    of_unreadable = (
+        entries_read.where(F.col("cause").isNotNull())
+        .withColumn("tag", F.explode("unwritable_tags"))
+        .select(*place)
+    )
+    return of_series.unionByName(of_untagged).unionByName(of_unreadable).distinct()
+
+
+@shaped(
+    entries_read=shapes.ENTRIES,
+    in_doubt=shapes.DOUBTS,
+    known=shapes.KNOWN,
+    returns=VIEW_PARTITIONS,
+)
+def partitions_of_holes(
+    entries_read: DataFrame,
+    in_doubt: DataFrame,
+    known: DataFrame,
+    planned: Collection[int],
+    bucket_ms: int,
+) -> DataFrame:
+    """Return the partitions that rows of missing events can lie in.
+
+    An event was written between its neighbours. In front of all events only `planned`, the time
+    buckets (epoch ms) of this run, and the first event's are looked into: rows from before are of
+    events that progress had counted.
+    """
+    of_id = Window.partitionBy("persistence_id").orderBy(*EVENT_ORDER)
+    events = entries_read.groupBy("persistence_id", "sequence_nr", "ticks").agg(
+        F.first("time_bucket").alias("time_bucket")
+    )
+    before = F.lag("sequence_nr").over(of_id)
+    holes = (
+        events.withColumns({"before": before, "bucket_before": F.lag("time_bucket").over(of_id)})
+        .join(in_doubt, on="persistence_id")
+        .join(known, on="persistence_id", how="left")
+        .withColumn("before", F.coalesce("before", "known_to", F.lit(0)))
+        .where(F.col("sequence_nr") > F.col("before") + 1)
+        .where(F.col("sequence_nr") > F.col("after_nr") + 1)
+    )
+    first = F.least(F.coalesce("bucket_before", "time_bucket"), "time_bucket")
+    last = F.greatest(F.coalesce("bucket_before", "time_bucket"), "time_bucket")
+    of_run = F.filter(
+        F.array(*map(F.lit, sorted(planned))).cast("array<bigint>"),
+        lambda bucket: (
+            (bucket <= F.col("last_bucket"))
+            & (F.col("bucket_before").isNull() | (bucket >= F.col("first_bucket")))
+        ),
+    )
+    step = F.lit(bucket_ms)
+    every = F.when(
+        F.col("last_bucket") - F.col("first_bucket") <= WIDEST_HOLE * step,
+        F.sequence("first_bucket", "last_bucket", step),
+    ).otherwise(F.array("first_bucket", "last_bucket"))
     return (
-        known.unionByName(of_rows)
-        .groupBy(*SERIES)
-        .agg(latest.alias("latest"), F.max("progress_sequence_nr").alias("progress_sequence_nr"))
-        .select(*SERIES, "latest.*", "progress_sequence_nr")
+        holes.withColumns({"first_bucket": first, "last_bucket": last})
+        .select(
+            F.col("tag").alias("tag_name"), F.explode(F.concat(every, of_run)).alias("timebucket")
+        )
+        .distinct()
     )
 
 
 @shaped(
-    ranked_events=shapes.ANY_RANKED,
-    spans_read=shapes.SPANS,
+    entries_read=shapes.ENTRIES,
+    rows=TAG_ROWS,
+    reached=shapes.SEEN,
     known=shapes.KNOWN,
-    progress=PROGRESS,
-    returns=shapes.UNANCHORED,
+    returns=shapes.ENTRIES_OF_ROWS,
 )
-def unanchored(
-    ranked_events: DataFrame, spans_read: DataFrame, known: DataFrame, progress: DataFrame
+def entries_of_rows(
+    entries_read: DataFrame, rows: DataFrame, reached: DataFrame, known: DataFrame
 ) -> DataFrame:
-    """Return the series that neither `known` nor progress anchors: their rows must be read.
+    """Return what only rows tell: of lost events, and of those without a tag or unreadable.
 
-    Progress anchors nothing if there may have been events between it and the first event read.
+    Args:
+        entries_read: of the persistence ids.
+        rows: of the same ones.
+        reached: up to where there have been events of each.
+        known: up to where each is complete; earlier rows were counted.
     """
-    beheaded = spans_read.where(F.col("lowest") > 1).join(known, on="persistence_id", how="left")
-    at = F.col("progress_sequence_nr")
+    is_whole = F.col("tag").isNull()
+    event = ["persistence_id", "sequence_nr"]
+    present = entries_read.groupBy(*event).agg(
+        F.collect_set(F.when(is_whole, F.col("timestamp"))).alias("without_tag")
+    )
+    tagged = entries_read.where(~is_whole).select(*SERIES, "sequence_nr", "timestamp")
+    others = (
+        rows.join(tagged, on=tagged.columns, how="left_anti")
+        .join(present, on=event, how="left")
+        .join(reached, on="persistence_id", how="left")
+        .join(known, on="persistence_id", how="left")
+        .where(F.col("sequence_nr") > F.coalesce("known_to", F.lit(0)))
+    )
+    is_lost = F.col("without_tag").isNull() & (F.col("sequence_nr") <= F.col("seen_to"))
+    is_of_event = F.array_contains("without_tag", F.col("timestamp"))
     return (
-        ranked_events.where(F.col("tag").isNotNull())
-        .select(*SERIES)
-        .distinct()
-        .join(beheaded, on="persistence_id")
-        .where(~follows_known() | known_number().isNull())
-        .join(progress, on=SERIES, how="left")
-        .where(at.isNull() | (at < F.col("lowest") - 1))
-        .select(*SERIES, "highest")
+        others.where(is_lost | F.coalesce(is_of_event, F.lit(False)))
+        .select(
+            *SERIES,
+            "sequence_nr",
+            "timestamp",
+            "ticks",
+            F.col("without_tag").isNotNull().alias("is_present"),
+        )
+        .dropDuplicates([*SERIES, "sequence_nr", "timestamp"])
     )
 
 
-@shaped(tag_rows=TAG_ROWS, series=shapes.UNANCHORED, returns=shapes.PROGRESS_ROWS)
-def last_rows(tag_rows: DataFrame, series: DataFrame) -> DataFrame:
-    """Return the last row of each series in its tag view, among the events that were read.
+@shaped(numbered_points=shapes.NUMBERED_POINTS, spans_read=SPANS, returns=shapes.CONTRADICTIONS)
+def contradictions(numbered_points: DataFrame, spans_read: DataFrame) -> DataFrame:
+    """Return the series with new events whose progress no numbering of the events fits.
 
-    Rows are read after messages: rows beyond those belong to events that came meanwhile.
+    Nor does one fit a progress that the row of its event disagrees with, or one that names an event
+    behind the last one, if there is no row of that.
     """
-    series_rows = tag_rows.join(F.broadcast(series), on=SERIES)
-    return last_of_series(series_rows.where(F.col("sequence_nr") <= F.col("highest")))
+    is_progress, is_row = F.col("kind") == rule.PROGRESS, F.col("kind") == rule.ROW
+    is_new = (F.col("kind") == rule.ENTRY) & F.col("time_bucket").isNotNull()
+    place = F.struct("sequence_nr", "number")
+    expected = F.struct("sequence_nr", "number", "expected_number")
+    series = (
+        numbered_points.where(F.col("tag").isNotNull())
+        .groupBy(*SERIES)
+        .agg(
+            F.max(F.when(is_progress, expected)).alias("progress"),
+            F.collect_set(F.when(is_row, place)).alias("rows"),
+            F.max(F.when(is_new, F.col("expected_number"))).alias("counted"),
+        )
+        .where(F.col("progress").isNotNull() & F.col("counted").isNotNull())
+        .join(spans_read, on=_ID)
+    )
+    at, number = F.col("progress.sequence_nr"), F.col("progress.number")
+    has_row = F.exists("rows", lambda row: row["sequence_nr"] == at)
+    has_same_row = F.array_contains("rows", F.struct(at, number))
+    is_behind_the_last = (at > F.col("highest")) & ~has_row
+    is_wrong = number != F.col("progress.expected_number")
+    text = F.format_string(
+        "progress says tag pid sequence nr %s at sequence nr %s, messages up to %s count %s",
+        number,
+        at,
+        "highest",
+        F.when(is_wrong, F.col("progress.expected_number")).otherwise(F.col("counted")),
+    )
+    return series.where(is_wrong | is_behind_the_last | (has_row & ~has_same_row)).select(
+        *SERIES, text.alias("contradiction")
+    )
 
 
-@shaped(spans_read=shapes.SPANS, seen=shapes.SEEN, returns=shapes.UNSEEN)
+@shaped(spans_read=SPANS, seen=shapes.SEEN, returns=shapes.UNSEEN)
 def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
     """Count the messages of each persistence id that were deleted before they were tagged."""
     first = F.coalesce("seen_to", F.lit(0)) + 1
@@ -235,19 +278,35 @@ def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
     )
 
 
-@shaped(ranked_events=shapes.RANKED, series=shapes.ANCHORED, returns=shapes.NUMBERED)
-def numbered(ranked_events: DataFrame, series: DataFrame) -> DataFrame:
-    """Turn ranks into numbers, without the events of contradicted persistence ids.
+@shaped(
+    numbered_points=shapes.NUMBERED_POINTS,
+    contradicted=shapes.CONTRADICTIONS,
+    reached=rule_shapes.REACHED,
+    known=shapes.KNOWN,
+    returns=shapes.NUMBERED,
+)
+def numbered(
+    numbered_points: DataFrame, contradicted: DataFrame, reached: DataFrame, known: DataFrame
+) -> DataFrame:
+    """Return the events read with their numbers, without those of contradicted persistence ids.
 
     Such an id is left out as a whole: its scanning must not pass a series that is not written.
     """
-    held = series.where(F.col("contradiction").isNotNull()).select("persistence_id").distinct()
-    plain = series.select(*SERIES, "shift", "progress_sequence_nr")
+    progress = reached.select(*SERIES, F.col("sequence_nr").alias("progress_sequence_nr"))
+    seen = known.select("persistence_id", "read_to")
+    is_event = (F.col("kind") == rule.ENTRY) & F.col("time_bucket").isNotNull()
     return (
-        ranked_events.join(plain, on=SERIES, how="left")
-        .join(F.broadcast(held), on="persistence_id", how="left_anti")
-        .withColumn("tag_pid_sequence_nr", F.col("rank") + F.col("shift"))
-        .drop("rank", "shift")
+        numbered_points.where(is_event)
+        .join(contradicted.select(*_ID).distinct(), on=_ID, how="left_anti")
+        .join(progress, on=SERIES, how="left")
+        .join(seen, on=_ID, how="left")
+        .withColumns(
+            {
+                "tag_pid_sequence_nr": F.col("expected_number"),
+                "written_to": F.greatest("read_to", "progress_sequence_nr"),
+            }
+        )
+        .drop("kind", "number", "rank", "missing", "is_present", "expected_number", "read_to")
     )
 
 
@@ -267,39 +326,6 @@ def last_of_series(rows: DataFrame) -> DataFrame:
     )
 
 
-def _rank() -> Column:
-    by_series = Window.partitionBy(*SERIES).orderBy(*EVENT_ORDER)
-    return F.when(F.col("tag").isNotNull(), F.row_number().over(by_series).cast("bigint"))
-
-
-def follows_known() -> Column:
-    """Return whether the events read of an id follow its known events without a gap."""
-    return F.coalesce(F.col("lowest") == F.col("known_to") + 1, F.lit(False))
-
-
-def known_number() -> Column:
-    """Return the number that `known` has for the last event of a tag; null if it has none."""
-    named = F.element_at("numbers", F.col("tag"))
-    return F.coalesce(named, F.when(F.col("is_whole"), F.lit(0)))
-
-
-def _contradiction(counted: Column) -> Column:
-    """Describe the contradiction; null where `counted`, at the progress's event, is null or agrees.
-
-    The number of a progress before the events read is not counted but bounded: at most that of
-    the last event before them, and lower by at most one for each event between.
-    """
-    at = F.col("progress_sequence_nr")
-    number = F.col("anchor_number")
-    between = F.greatest(F.col("lowest") - 1 - at, F.lit(0))
-    disagrees = (number > counted) | (counted - number > between)
-    return F.when(
-        counted.isNotNull() & at.isNotNull() & (disagrees | (at > F.col("highest"))),
-        F.format_string(
-            "progress says tag pid sequence nr %s at sequence nr %s, messages up to %s count %s",
-            number,
-            at,
-            F.col("highest"),
-            counted,
-        ),
-    )
+def is_contradicted() -> Column:
+    """Return whether a row or a progress has another number than it should have."""
+    return F.col("number") != F.col("expected_number")

@@ -20,7 +20,7 @@ from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
 from tidemark.spark.read_once import shuffled_once
 from tidemark.spark.shapes import shaped
-from tidemark.tagging import completeness, events, numbering, plan, rules, shapes
+from tidemark.tagging import completeness, events, plan, rules, shapes
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
@@ -33,7 +33,8 @@ class MessagesToTag:
         strategy: how the events are found.
         why: the reason for the strategy, for people.
         progress: `journal.frames.write_progress`, in memory.
-        known: `completeness.known`, empty when all events are read.
+        known: `completeness.known`.
+        complete: those of `known` of which only later messages are read.
         messages: all messages, or the new ones in memory, with the whole payload.
         seen: how far each persistence id was seen before, as `numbering.unseen` takes it.
     """
@@ -42,32 +43,9 @@ class MessagesToTag:
     why: str
     progress: DataFrame
     known: DataFrame
+    complete: DataFrame
     messages: DataFrame
     seen: DataFrame
-
-
-@dataclass
-class Numbered:
-    """The ranked events and the anchors of their numbers.
-
-    Attributes:
-        ranked: `numbering.ranked`, in memory.
-        anchors: `numbering.anchors`.
-        lost: `events.lost` with their ranks, in memory; None if there are none.
-        unseen: messages that were deleted before anybody tagged them.
-    """
-
-    ranked: DataFrame
-    anchors: DataFrame
-    unseen: int = 0
-    lost: DataFrame | None = None
-
-    @property
-    def counted(self) -> DataFrame:
-        """All that has a rank."""
-        if self.lost is None:
-            return self.ranked
-        return self.ranked.unionByName(self.lost)
 
 
 def source(
@@ -79,7 +57,8 @@ def source(
     """Choose the strategy and read the messages."""
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
-    known = completeness.known(spark, settings, rules.version(tag_rules)).localCheckpoint()
+    version = rules.version(tag_rules)
+    known = completeness.known(spark, settings, version, progress).localCheckpoint()
     seen = _seen(run, progress, known)
     strategy, why = plan.choose(requested, _journal(run, known), pieces)
     run.say(f"finding the events by {strategy}: {why}")
@@ -90,21 +69,14 @@ def source(
     if strategy is Strategy.INDEX:
         beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
     new = increments.after(beginning, settings, *PAYLOAD_COLUMNS)
-    return MessagesToTag(strategy, why, progress, known, new, seen)
-
-
-def all_of(run: RunContext, tag_rules: Sequence[TagRule]) -> MessagesToTag:
-    """Return every message as a source that is numbered from the progress only."""
-    progress = frames.write_progress(run.spark, run.settings).localCheckpoint()
-    known = completeness.known(run.spark, run.settings, rules.version(tag_rules)).limit(0)
-    return _scan(run, "asked for", progress, known, _seen(run, progress, known))
+    return MessagesToTag(strategy, why, progress, known, known, new, seen)
 
 
 def _scan(
     run: RunContext, why: str, progress: DataFrame, known: DataFrame, seen: DataFrame
 ) -> MessagesToTag:
     messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
-    return MessagesToTag(Strategy.SCAN, why, progress, known.limit(0), messages, seen)
+    return MessagesToTag(Strategy.SCAN, why, progress, known, known.limit(0), messages, seen)
 
 
 @shaped(returns=shapes.TAGGED)
@@ -122,89 +94,6 @@ def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Colu
     if read_from.strategy is not Strategy.SCAN:
         return tagged
     return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
-
-
-@shaped(index=shapes.INDEX)
-def ranked(
-    run: RunContext, read_from: MessagesToTag, index: DataFrame, *, counts_rows: bool
-) -> Numbered:
-    """Rank the events and find the anchors of their numbers.
-
-    With `counts_rows`, `events.lost` take a rank, too. Who deletes such rows must not count them.
-
-    A series without another anchor is anchored by the last row of its tag view. Otherwise, once
-    the progress is lost, the events of an id whose first messages are deleted would be counted
-    from 1 again, beside the rows that exist.
-    """
-    # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
-    # run spends most of its time on planning.
-    is_unreadable = F.col("cause").isNotNull()
-    ranked_events = numbering.ranked(index.withColumn("is_unreadable", is_unreadable))
-    ranked_events = ranked_events.localCheckpoint()
-    incomplete = _incomplete(ranked_events, read_from)
-    if incomplete.isEmpty():
-        return Numbered(ranked_events, numbering.anchors(read_from.progress, None))
-    torn = numbering.torn(ranked_events, incomplete, frames.deleted(run.spark, run.settings))
-    torn = torn.localCheckpoint()
-    if not torn.isEmpty():
-        intact = numbering.without_torn(ranked_events, torn)
-        ranked_events = numbering.ranked_anew(intact).localCheckpoint()
-        incomplete = _incomplete(ranked_events, read_from)
-    lost = _lost(run, ranked_events, incomplete) if counts_rows else None
-    if lost is not None:
-        both = ranked_events.unionByName(lost, allowMissingColumns=True)
-        both = numbering.ranked_anew(both).localCheckpoint()
-        # An event of messages has a time bucket, and of a row that of its event is not known.
-        ranked_events = both.where(F.col("time_bucket").isNotNull())
-        lost = both.where(F.col("time_bucket").isNull())
-    unseen = numbering.unseen(incomplete, read_from.seen).agg(F.sum("unseen").alias("all"))
-    anchors = _anchors(run, ranked_events, incomplete, read_from)
-    return Numbered(ranked_events, anchors, unseen.collect()[0]["all"] or 0, lost)
-
-
-def _incomplete(ranked_events: DataFrame, read_from: MessagesToTag) -> DataFrame:
-    """Return `numbering.spans`, in memory, of the ids that are not gapless from sequence nr 1.
-
-    Added are `reached`, the highest sequence nr that was read or that the progress names, and
-    `is_damaged`, whether events are missing or unreadable up to there.
-    """
-    spans = numbering.spans(ranked_events)
-    named = read_from.progress.groupBy("persistence_id").agg(
-        F.max("progress_sequence_nr").alias("named")
-    )
-    is_damaged = F.col("events") <= F.col("reached") - F.col("lowest")
-    is_beheaded = (F.col("lowest") > 1) & ~(numbering.follows_known() & F.col("is_whole"))
-    return (
-        spans.join(read_from.known, on="persistence_id", how="left")
-        .join(named, on="persistence_id", how="left")
-        .withColumn("reached", F.greatest("highest", "named"))
-        .withColumn("is_damaged", is_damaged)
-        .where(F.col("is_damaged") | is_beheaded)
-        .select(*spans.columns, "reached", "is_damaged")
-        .localCheckpoint()
-    )
-
-
-def _lost(run: RunContext, ranked_events: DataFrame, incomplete: DataFrame) -> DataFrame | None:
-    """Return `events.lost`, in memory; None if there are none."""
-    damaged = incomplete.where("is_damaged").select("persistence_id", "lowest", "reached")
-    if damaged.isEmpty():
-        return None
-    rows = frames.tag_view_keys(run.spark, run.settings)
-    lost = events.lost(rows, ranked_events, damaged).localCheckpoint()
-    return None if lost.isEmpty() else lost
-
-
-def _anchors(
-    run: RunContext, ranked_events: DataFrame, spans: DataFrame, read_from: MessagesToTag
-) -> DataFrame:
-    progress = read_from.progress
-    open_series = numbering.unanchored(ranked_events, spans, read_from.known, progress)
-    open_series = open_series.localCheckpoint()
-    if open_series.isEmpty():
-        return numbering.anchors(progress, None)
-    rows = frames.tag_view_keys(run.spark, run.settings)
-    return numbering.anchors(progress, numbering.last_rows(rows, open_series))
 
 
 @shaped(returns=shapes.SEEN)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -150,6 +150,11 @@ def with_rule_tags(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     none = F.array().cast("array<string>")
     union = F.array_sort(F.array_union(F.coalesce(F.col("tags"), none), F.col("rule_tags")))
     return marked.withColumn("tags", union).drop("rule_tags")
+
+
+def tags_of(rules: Iterable[TagRule]) -> frozenset[str]:
+    """Return the tags that the rules give."""
+    return frozenset(rule.tag for rule in rules)
 
 
 def require_applied(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:

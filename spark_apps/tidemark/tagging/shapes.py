@@ -7,9 +7,11 @@ A series is a persistence id and a tag. Frames that begin with messages have the
 from __future__ import annotations
 
 from tidemark.journal.shapes import EVENT, ID, MESSAGE_KEYS, MESSAGES
+from tidemark.numbering.shapes import ENTRIES as POINTS_ENTRIES
+from tidemark.numbering.shapes import NUMBERED as RULE_NUMBERED
+from tidemark.numbering.shapes import SERIES as SERIES
 from tidemark.spark.shapes import Shape
 
-SERIES: Shape = {**ID, "tag": "string"}
 READ: Shape = {
     **MESSAGES,
     "ser_id": "int",
@@ -18,13 +20,13 @@ READ: Shape = {
     "event": "binary",
 }
 """Messages with the payload columns that decide an event's tags and whether it can be written."""
-INDEX: Shape = {**MESSAGES, "cause": "string"}
+INDEX: Shape = {**MESSAGES, "cause": "string", "unwritable_tags": "array<string>"}
 """Events to be tagged.
 
 `tags`: stored and from rules, sorted; null when there is none, or when the event cannot be written.
-`cause`: why a tagged event cannot be written, or null.
+`cause`: why a tagged event cannot be written, or null. `unwritable_tags`: its tags then, else null.
 """
-TAGGED: Shape = {**READ, "cause": "string"}
+TAGGED: Shape = {**READ, **INDEX}
 """INDEX with the payload columns of READ."""
 UNWRITABLE: Shape = {
     **MESSAGE_KEYS,
@@ -35,54 +37,30 @@ UNWRITABLE: Shape = {
     "event": "binary",
 }
 """Tagged events that cannot be written, as `ledger.quarantine.write` takes them."""
-ANY_RANKED: Shape = {**SERIES, "sequence_nr": "bigint", "ticks": "bigint"}
-"""What ranking and comparing within a series needs."""
-RANKED: Shape = {
+ENTRIES: Shape = {
+    **POINTS_ENTRIES,
     **MESSAGE_KEYS,
-    "ticks": "bigint",
     "time_bucket": "bigint",
-    "tag": "string",
+    "cause": "string",
+    "unwritable_tags": "array<string>",
     "tag_position": "int",
-    "rank": "bigint",
 }
-"""A row for each event and tag, and one without a tag for an event that has none.
+"""INDEX with a row for each event and tag, and one without a tag for an event that has none.
 
-`tag_position`: 0 for an event's first tag, null when untagged. `rank`: from 1, among the events
-read of that series; null when untagged.
+`tag_position`: 0 for an event's first tag, null when untagged.
 """
-SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint", "events": "bigint"}
-"""The range of sequence nrs that was read of each persistence id, and the number of events in it;
-fewer than from `lowest` to `highest` if some are missing."""
-DAMAGED: Shape = {**ID, "lowest": "bigint", "reached": "bigint"}
-"""Ids of which events were not found, or not readable, though others were: between the lowest that
-was read, and the highest that was read or that tag_write_progress names."""
-KNOWN: Shape = {
-    **ID,
-    "known_to": "bigint",
-    "numbers": "map<string,bigint>",
-    "is_whole": "boolean",
-}
-"""How far each persistence id is complete.
-
-`known_to`: 0 if nothing is complete. `numbers`: the tag pid sequence nr of the last complete event
-by tag. `is_whole`: `numbers` names every tag that the id had up to `known_to`.
-"""
-ANCHORS: Shape = {
-    **SERIES,
-    "anchor_sequence_nr": "bigint",
-    "anchor_number": "bigint",
-    "progress_sequence_nr": "bigint",
-}
-"""The latest known number of each series; `progress_sequence_nr` is null without progress."""
-ANCHORED: Shape = {
-    **SERIES,
-    "shift": "bigint",
-    "progress_sequence_nr": "bigint",
-    "contradiction": "string",
-}
-"""The shift from ranks to numbers; `contradiction` is text for reports, null when there is none."""
-UNANCHORED: Shape = {**SERIES, "highest": "bigint"}
-"""Series whose rows must be read; `highest` is the last sequence nr that was read of the id."""
+ENTRIES_OF_ROWS: Shape = {**POINTS_ENTRIES, "timestamp": "string"}
+"""ENTRIES that only rows tell of."""
+NUMBERED_POINTS: Shape = {**RULE_NUMBERED, "timestamp": "string", "time_bucket": "bigint"}
+"""The points of the rule, with the columns of ENTRIES; `time_bucket` is null where only a row tells
+of an event."""
+DOUBTS: Shape = {**SERIES, "after_nr": "bigint", "is_contradicted": "boolean"}
+"""Series whose rows must be read: those of events behind `after_nr`."""
+CONTRADICTIONS: Shape = {**SERIES, "contradiction": "string"}
+"""`contradiction`: text for reports."""
+KNOWN: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
+"""How far each persistence id is complete, and how far it has been read: events up to there are
+written if their time bucket was done by then, or when it is."""
 SEEN: Shape = {**ID, "seen_to": "bigint"}
 """The last sequence nr that a tail, tag_scanning or tag_write_progress names."""
 UNSEEN: Shape = {**ID, "unseen": "bigint"}
@@ -100,20 +78,28 @@ NUMBERED: Shape = {
     "time_bucket": "bigint",
     "tag_position": "int",
     "progress_sequence_nr": "bigint",
+    "written_to": "bigint",
 }
-"""RANKED with numbers for ranks; `tag_pid_sequence_nr` is null when untagged."""
-BUCKETS: Shape = {"time_bucket": "bigint", "is_planned": "boolean"}
-"""The time buckets of this run (`is_planned`), and those done before; unique."""
+"""ENTRIES with numbers; `tag_pid_sequence_nr` is null when untagged.
+
+`progress_sequence_nr`: where progress stands, null without it. `written_to`: the last event that
+this run need not look after, by progress or because an earlier run has read it.
+"""
+BUCKETS: Shape = {"time_bucket": "bigint", "is_planned": "boolean", "is_emptied": "boolean"}
+"""The time buckets of this run (`is_planned`), and those done before, of which purge has emptied
+some; unique."""
 MARKED: Shape = {
     **NUMBERED,
     "is_covered": "boolean",
     "is_planned": "boolean",
+    "is_late": "boolean",
     "is_open": "boolean",
 }
 """NUMBERED with marks.
 
-`is_covered`: the time bucket is one of BUCKETS. `is_planned`: it belongs to this run. `is_open`: a
-tagged event that is neither covered nor behind its progress.
+`is_covered`: the time bucket is one of BUCKETS. `is_planned`: it belongs to this run. `is_late`: a
+tagged event of a time bucket that was done before the event was first seen. `is_open`: one that is
+neither covered nor behind its progress.
 """
 TO_PLACE: Shape = {
     **MESSAGE_KEYS,
@@ -152,8 +138,9 @@ a tag. The time buckets are those of any of its events.
 """
 COVERED: Shape = EVENT
 """The highest covered event of each persistence id, tagged or not, before its first open one."""
-TAILS: Shape = {**EVENT, "numbers": "map<string,bigint>", "is_whole": "boolean"}
-"""Where the next run begins; `sequence_nr` is that of the last complete event, or 0."""
+TAILS: Shape = {**EVENT, "read_to": "bigint", "series": "int"}
+"""Where the next run begins: `sequence_nr` is that of the last complete event, or 0. `series`: the
+number of tags of which the id has progress."""
 BUCKET_COUNTS: Shape = {
     "time_bucket": "bigint",
     "events_read": "bigint",

@@ -46,25 +46,32 @@ def write_tag_views(
     _write(rows, settings, settings.events_by_tag_table, write_time, time_to_live=ttl)
 
 
-def write_progress(rows: DataFrame, settings: Settings, *, write_time: int | None = None) -> None:
-    """Write the rows of `transform.progress_rows`, the second write."""
+def write_progress(rows: DataFrame, settings: Settings, *, write_time: int) -> None:
+    """Write the rows of `transform.progress_rows`, the second write.
+
+    With the `write_time` (microseconds) at which the progress was read, or that of a later delete:
+    an actor that has come back since then has written its own progress, which must win.
+    """
     _write(rows, settings, tables.TAG_WRITE_PROGRESS, write_time)
 
 
-def write_scanning(rows: DataFrame, settings: Settings, *, write_time: int | None = None) -> None:
-    """Write the rows of `transform.scanning_rows`, the third write."""
+def write_scanning(rows: DataFrame, settings: Settings, *, write_time: int) -> None:
+    """Write the rows of `transform.scanning_rows`, the third write; as `write_progress` does."""
     _write(rows, settings, tables.TAG_SCANNING, write_time)
 
 
-def write_tails(rows: DataFrame, settings: Settings, rules_version: str) -> None:
+def write_tails(
+    rows: DataFrame, settings: Settings, rules_version: str, *, write_time: int
+) -> None:
     """Write the rows of `transform.tail_rows`, the last write."""
     ours = rows.withColumns(
         {
             "journal_keyspace": F.lit(settings.journal_keyspace),
             "rules_version": F.lit(rules_version),
+            "write_time": F.lit(write_time),
         }
     )
-    connector.write(ours, settings.keyspace, completeness.TABLE)
+    connector.write(ours, settings.keyspace, completeness.TABLE, write_time="write_time")
 
 
 def _write(

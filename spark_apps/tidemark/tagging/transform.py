@@ -16,31 +16,39 @@ from pyspark.sql import functions as F
 from tidemark.journal.messages_by_key import MESSAGE
 from tidemark.journal.shapes import EVENT, MESSAGE_KEYS, SCANNING, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.numbering import shapes as rule_shapes
+from tidemark.numbering.rule import SERIES
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
-from tidemark.tagging.numbering import SERIES, follows_known, last_of_series
+from tidemark.tagging.numbering import last_of_series
 
 
 @shaped(numbered_events=shapes.NUMBERED, buckets=shapes.BUCKETS, returns=shapes.MARKED)
 def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Mark the events whose time bucket is covered or planned, and those that are open."""
-    marked = numbered_events.join(F.broadcast(buckets), on="time_bucket", how="left").withColumn(
-        "is_covered", F.col("is_planned").isNotNull()
-    )
-    is_open = F.col("tag").isNotNull() & ~F.col("is_covered") & ~_is_written()
+    """Mark the events whose time bucket is covered or planned, and those that are late or open.
+
+    A late event became visible after its time bucket was done; in a time bucket that purge has
+    emptied it stays without a row, like the others there.
+    """
+    marked = numbered_events.join(F.broadcast(buckets), on="time_bucket", how="left")
+    is_covered, is_tagged = F.col("is_planned").isNotNull(), F.col("tag").isNotNull()
+    is_planned = F.coalesce(F.col("is_planned"), F.lit(False))
+    is_written = F.coalesce(F.col("sequence_nr") <= F.col("written_to"), F.lit(False))
+    is_emptied = F.coalesce(F.col("is_emptied"), F.lit(False))
     return marked.withColumns(
-        {"is_planned": F.coalesce(F.col("is_planned"), F.lit(False)), "is_open": is_open}
-    )
+        {
+            "is_covered": is_covered,
+            "is_planned": is_planned,
+            "is_late": is_tagged & is_covered & ~is_planned & ~is_written & ~is_emptied,
+            "is_open": is_tagged & ~is_covered & ~_is_reached(),
+        }
+    ).drop("is_emptied")
 
 
 @shaped(marked=shapes.MARKED, returns=shapes.MARKED)
 def to_write(marked: DataFrame) -> DataFrame:
-    """Return the (event, tag) rows to write: rows of planned buckets, late rows of covered ones.
-
-    A late event became visible after its bucket was done: it lies beyond the progress.
-    """
-    is_late = F.col("is_covered") & ~_is_written()
-    return marked.where(F.col("tag").isNotNull() & (F.col("is_planned") | is_late))
+    """Return the (event, tag) rows to write: rows of planned buckets, and late rows."""
+    return marked.where(F.col("tag").isNotNull() & (F.col("is_planned") | F.col("is_late")))
 
 
 @shaped(rows=MESSAGE_KEYS, events=WHOLE_MESSAGES, returns=MESSAGE_KEYS)
@@ -76,7 +84,7 @@ def progress_rows(marked: DataFrame) -> DataFrame:
     Each is of the last event before the first open one of that id and tag.
     """
     tagged = marked.where(F.col("tag").isNotNull())
-    return last_of_series(_before_first_open(tagged, SERIES).where(~_is_written()))
+    return last_of_series(_before_first_open(tagged, SERIES).where(~_is_reached()))
 
 
 @shaped(events=shapes.INDEX, returns=shapes.WHOLE_SERIES)
@@ -139,56 +147,50 @@ def scanning_rows(covered: DataFrame, scanning: DataFrame) -> DataFrame:
     marked=shapes.MARKED,
     covered=shapes.COVERED,
     known=shapes.KNOWN,
-    lost=shapes.NUMBERED,
+    progress=rule_shapes.REACHED,
     returns=shapes.TAILS,
 )
 def tail_rows(
-    marked: DataFrame, covered: DataFrame, known: DataFrame, lost: DataFrame | None
+    marked: DataFrame, covered: DataFrame, known: DataFrame, progress: DataFrame
 ) -> DataFrame:
-    """Return where the next run can begin to read and to count each persistence id.
-
-    `lost` are events that have a number, and nothing but their rows.
+    """Return where the next run can begin to read each persistence id.
 
     Ids of which nothing is complete have a row, too: a later run looks at them even if
     all_persistence_ids does not list them.
+
+    Args:
+        marked: all events that were read of the ids.
+        covered: how far they are complete.
+        known: how far they were before this run.
+        progress: of the same ids, before this run.
     """
-    number = ("persistence_id", "tag", F.col("sequence_nr").alias("at"), "tag_pid_sequence_nr")
-    tagged = marked.where(F.col("tag").isNotNull()).select(*number)
-    if lost is not None:
-        tagged = tagged.unionByName(lost.select(*number))
-    moved = (
-        tagged.join(covered, on="persistence_id")
-        .where(F.col("at") <= F.col("sequence_nr"))
-        .groupBy(*SERIES)
-        .agg(F.max("tag_pid_sequence_nr").alias("number"))
-        .groupBy("persistence_id")
-        .agg(F.map_from_entries(F.collect_list(F.struct("tag", "number"))).alias("moved"))
-    )
-    nothing = F.create_map().cast("map<string,bigint>")
-    before = F.when(follows_known(), F.coalesce(F.col("numbers"), nothing)).otherwise(nothing)
-    now = F.coalesce(F.col("moved"), nothing)
-    kept = F.map_filter(before, lambda tag, number: ~F.array_contains(F.map_keys(now), tag))
-    from_whole = F.coalesce(follows_known() & F.col("is_whole"), F.lit(False))
+    written = progress_rows(marked).select(*SERIES).unionByName(progress.select(*SERIES))
+    tags = written.distinct().groupBy("persistence_id").agg(F.count("*").alias("series"))
     return (
         marked.groupBy("persistence_id")
-        .agg(F.min("sequence_nr").alias("lowest"))
-        .join(covered, on="persistence_id", how="left")
-        .join(moved, on="persistence_id", how="left")
+        .agg(F.max("sequence_nr").alias("highest"))
         .join(known, on="persistence_id", how="left")
-        .where(F.col("sequence_nr").isNotNull() | F.col("known_to").isNull())
+        .join(covered, on="persistence_id", how="left")
+        .join(tags, on="persistence_id", how="left")
         .select(
             "persistence_id",
-            F.coalesce("sequence_nr", F.lit(0)).cast("bigint").alias("sequence_nr"),
-            F.map_concat(kept, now).alias("numbers"),
-            (from_whole | (F.col("lowest") == 1)).alias("is_whole"),
+            F.coalesce("sequence_nr", "known_to", F.lit(0)).cast("bigint").alias("sequence_nr"),
+            F.greatest("highest", "read_to").alias("read_to"),
+            F.coalesce("series", F.lit(0)).cast("int").alias("series"),
         )
     )
 
 
 @shaped(
-    ranked_events=shapes.RANKED, series=shapes.ANCHORED, buckets=shapes.BUCKETS, returns=shapes.HELD
+    entries=shapes.ENTRIES,
+    contradicted=shapes.CONTRADICTIONS,
+    reached=rule_shapes.REACHED,
+    buckets=shapes.BUCKETS,
+    returns=shapes.HELD,
 )
-def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame) -> DataFrame:
+def held_buckets(
+    entries: DataFrame, contradicted: DataFrame, reached: DataFrame, buckets: DataFrame
+) -> DataFrame:
     """Return the time buckets to hold until the contradiction is repaired.
 
     A bucket of this run is held if it has any event of a contradicted id. A bucket that was done
@@ -196,13 +198,13 @@ def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame
     the progress wrongly reaches look like written ones, so the bucket of the id's newest event is
     always held; otherwise the next run would have nothing to do and succeed.
     """
-    bad = series.where(F.col("contradiction").isNotNull()).select("persistence_id").distinct()
-    reached = series.select(*SERIES, F.col("progress_sequence_nr").alias("reached"))
+    ids = contradicted.select("persistence_id").distinct()
+    progress = reached.select(*SERIES, F.col("sequence_nr").alias("reached"))
     covered = (
-        ranked_events.select(*SERIES, "sequence_nr", "time_bucket")
-        .join(F.broadcast(bad), on="persistence_id", how="left_semi")
+        entries.select(*SERIES, "sequence_nr", "time_bucket")
+        .join(ids, on="persistence_id", how="left_semi")
         .join(F.broadcast(buckets), on="time_bucket")
-        .join(reached, on=SERIES, how="left")
+        .join(progress, on=SERIES, how="left")
     )
     newest = F.max("sequence_nr").over(Window.partitionBy("persistence_id"))
     is_beyond = F.col("sequence_nr") > F.coalesce("reached", F.lit(0))
@@ -218,7 +220,7 @@ def held_buckets(ranked_events: DataFrame, series: DataFrame, buckets: DataFrame
 @shaped(marked=shapes.MARKED, returns=shapes.BUCKET_COUNTS)
 def counts_by_bucket(marked: DataFrame) -> DataFrame:
     """Count the events to read and the rows to write in each covered bucket that has any."""
-    has_row = F.col("tag").isNotNull() & (F.col("is_planned") | ~_is_written())
+    has_row = F.col("tag").isNotNull() & (F.col("is_planned") | F.col("is_late"))
     is_event = F.coalesce(F.col("tag_position"), F.lit(0)) == 0
     return (
         marked.where(F.col("is_covered"))
@@ -233,7 +235,7 @@ def counts_by_bucket(marked: DataFrame) -> DataFrame:
     )
 
 
-def _is_written() -> Column:
+def _is_reached() -> Column:
     return F.coalesce(F.col("sequence_nr") <= F.col("progress_sequence_nr"), F.lit(False))
 
 

@@ -207,6 +207,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         scanning,
         deleted=once(frames.deleted(spark, settings)),
         listed=journal_keys.listed(spark, settings, run.control),
+        ruled_tags=rules.tags_of(asked.tag_rules),
     )
     doubts = Doubts.of(keys, settings.target_partition_size, once)
     found = compared_findings(run, keys, doubts, bounds, passed)

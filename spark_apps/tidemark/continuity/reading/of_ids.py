@@ -97,6 +97,7 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
         scanning,
         deleted=once(source.deleted()),
         listed=source.listed(),
+        ruled_tags=rules.tags_of(tag_rules),
     )
     passed = plan.passed(plan.ledger(run), [], owed.buckets)
     late = [bucket for bucket in buckets if bucket in passed]

@@ -7,7 +7,7 @@ repair changes. So each fact is told once, and what is left after a repair has b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -18,12 +18,19 @@ from tidemark.continuity.findings.all_findings import JournalKeys, number_findin
 from tidemark.continuity.shapes import ABSENT, EVIDENCE, FINDINGS
 from tidemark.continuity.tag_views import kinds, mended, progress, rows
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.expected import REMOVED, expected_rows
+from tidemark.continuity.tag_views.expected import (
+    REMOVED,
+    expected_rows,
+    points,
+    reached,
+    sequence_ends,
+)
 from tidemark.continuity.tag_views.keys import Keep, KeptRows, Keys
 from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.journal import frames
 from tidemark.journal.series import SERIES
 from tidemark.journal.shapes import DELETED
+from tidemark.numbering import rule
 from tidemark.partitioning import columns
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import ddl, shaped
@@ -86,7 +93,7 @@ def compare(
 
 def _nothing(read: Keys) -> Compared:
     """Return the result of comparing no persistence id."""
-    keys = Keys(**{field.name: getattr(read, field.name).limit(0) for field in fields(Keys)})
+    keys = read.each(lambda frame: frame.limit(0))
     spark, shapes = read.index.sparkSession, ({**FINDINGS, **EVIDENCE}, ABSENT)
     findings, absent = (local_rows(spark, [], ddl(shape)) for shape in shapes)
     return Compared(keys, findings, KeptRows(keys.rows, keys.rows), absent)
@@ -116,19 +123,22 @@ def _differences(
     keys: Keys, kept: KeptRows, bounds: Bounds, keep: Keep, *, of_ids: bool
 ) -> DataFrame:
     gone, lost = kept.of_deleted_events, kept.of_lost_events
-    expected = keep(
-        bounds.mark_settled(
-            bounds.mark_required(
-                expected_rows(keys.index, keys.rows, keys.progress, gone, lost), keys.deleted
-            ),
-            keys.scanning,
-        )
-    )
+    placed = keep(points(keys.index, keys.rows, keys.progress, gone, lost))
+    numbered = keep(rule.numbered(placed, rule.known_shifts(placed)))
+    required = bounds.mark_required(expected_rows(numbered), keys.deleted)
+    expected = keep(bounds.mark_settled(required, keys.scanning))
     of_rows = keep(rows.row_findings(expected, keys.rows, keys.deleted, bounds))
     parts = [
         of_rows,
         rows.unwritable_findings(keys.index, lost, keys.deleted, bounds),
-        progress.progress_findings(expected, keys.progress, gone, keys.deleted, bounds),
+        progress.progress_findings(
+            expected,
+            keys.progress.join(reached(numbered), on=[*SERIES], how="left"),
+            gone,
+            keys.deleted,
+            sequence_ends(keys.index),
+            bounds,
+        ),
         progress.skipped_findings(of_rows, keys.progress, keys.scanning),
     ]
     if of_ids:

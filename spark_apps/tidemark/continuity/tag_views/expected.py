@@ -1,26 +1,16 @@
 """The rows that the tag views should hold, as pure transformations.
 
-Numbering. The tag pid sequence nr of an event is base + rank: rank counts the remaining events of
-its persistence id that carry the tag, in sequence nr order, from 1. The base is 0 while the id's
-first event is in messages. After that the numbers are only known from what was written before:
-the base is the number that most existing rows of remaining events agree on, else the one that
-tag_write_progress tells; and never lower than the highest number of a deleted event's row, so that
-no number is given twice. Source: docs/real-systems.md, "What an actor writes" and "How an actor
-recovers".
-
-An event that is lost from messages, and still has its row, counts as if it were there: readers must
-find every number, and the row may be the only copy of the event.
-
-The base does not change when the rows that it disagrees with are put right, so what repair makes
-is what check expects.
+`tidemark.numbering` numbers them, from all that there is. An event that is lost from messages, or
+whose tags or payload are, and still has its row, counts as if it were there: readers must find
+every number, and the row may be the only copy of what it holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.continuity.tag_views import shapes
@@ -35,9 +25,12 @@ from tidemark.journal.shapes import (
     TAG_ROWS,
     WRITE_PROGRESS,
 )
+from tidemark.numbering import rule
+from tidemark.numbering import shapes as numbering_shapes
 from tidemark.spark.shapes import shaped
 
 TAGGED_EVENT = [*SERIES, "sequence_nr", "timestamp"]
+_EVENT = ["persistence_id", "sequence_nr"]
 REMOVED = 2**63 - 1
 """deleted_to of a persistence id that was removed for good; no sequence nr is as high."""
 
@@ -48,57 +41,83 @@ REMOVED = 2**63 - 1
     progress=WRITE_PROGRESS,
     gone=TAG_ROWS,
     lost=TAG_ROWS,
-    returns=shapes.RANKED,
+    returns=shapes.POINTS,
 )
-def expected_rows(
+def points(
     index: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame, lost: DataFrame
 ) -> DataFrame:
-    """Return one row for each (event, tag) of messages, and of `rows_of_lost_events`."""
-    order = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
+    """Return the points of the rule: events, rows and progress.
+
+    Args:
+        index: messages.
+        rows: all rows; what is no row of an event counts for nothing.
+        progress: of the same persistence ids.
+        gone: `rows_of_deleted_events`.
+        lost: `rows_of_lost_events`.
+    """
     event = (
         *("persistence_id", "sequence_nr", "timestamp", "ticks"),
         F.col("time_bucket").alias("expected_time_bucket"),
     )
-    tagged = _tagged(index, event)
+    of_rows = gone.select(*event, "tag", F.lit(None).cast("boolean").alias("is_lost"))
+    of_rows = of_rows.unionByName(lost.select(*event, "tag", F.lit(True).alias("is_lost")))
+    there = index.select(*_EVENT, F.lit(True).alias("is_present")).distinct()
     only_rows = (
-        lost.select(*event, "tag", F.lit(True).alias("is_lost"), "tag_pid_sequence_nr")
-        .groupBy(*TAGGED_EVENT, "ticks", "expected_time_bucket", "is_lost")
-        .agg(F.max("tag_pid_sequence_nr").alias("own_number"))
+        of_rows.dropDuplicates(TAGGED_EVENT)
+        .join(there, on=_EVENT, how="left")
+        .withColumn("is_present", F.coalesce("is_present", F.lit(False)))
     )
-    ends = sequence_ends(index)
-    ranked = tagged.unionByName(only_rows, allowMissingColumns=True).withColumn(
-        "rank", F.row_number().over(order).cast("bigint")
+    tagged = _tagged(index, event).withColumn("is_present", F.lit(True))
+    entries = tagged.unionByName(only_rows, allowMissingColumns=True)
+    of_entries = rows.join(
+        entries.where(F.col("tag").isNotNull()).select(*TAGGED_EVENT),
+        on=TAGGED_EVENT,
+        how="left_semi",
     )
-    headless = ends.where(F.col("lowest_sequence_nr") > 1)
-    bases = _bases(
-        ranked.join(headless, on="persistence_id", how="left_semi"), rows, progress, gone
+    return rule.points(
+        entries,
+        of_entries.withColumnRenamed("tag_pid_sequence_nr", "number"),
+        progress.select(
+            *SERIES,
+            F.col("progress_sequence_nr").alias("sequence_nr"),
+            F.col("progress_number").alias("number"),
+        ),
     )
-    is_of_tail = F.col("sequence_nr") > F.coalesce("highest_sequence_nr", F.lit(0))
-    counted = F.coalesce("base", F.lit(0)) + F.col("rank")
-    return (
-        ranked.join(bases, on=[*SERIES], how="left")
-        .join(ends, on="persistence_id", how="left")
-        .select(
-            *TAGGED_EVENT,
-            "ticks",
-            "expected_time_bucket",
-            # Behind the last event nothing is counted: there the rows tell the numbers.
-            F.when(is_of_tail, F.col("own_number")).otherwise(counted).alias("expected_number"),
-            "is_lost",
-            F.coalesce("is_pending", F.lit(False)).alias("is_pending"),
-        )
+
+
+@shaped(numbered=numbering_shapes.NUMBERED, returns=shapes.RANKED)
+def expected_rows(numbered: DataFrame) -> DataFrame:
+    """Return one row for each (event, tag) of messages, and of `rows_of_lost_events`."""
+    is_expected = (F.col("kind") == rule.ENTRY) & F.col("is_lost").isNotNull()
+    return numbered.where(is_expected & F.col("tag").isNotNull()).select(
+        *TAGGED_EVENT,
+        "ticks",
+        "expected_time_bucket",
+        "expected_number",
+        "is_lost",
+        F.coalesce("is_pending", F.lit(False)).alias("is_pending"),
+    )
+
+
+@shaped(numbered=numbering_shapes.NUMBERED, returns=shapes.REACHED)
+def reached(numbered: DataFrame) -> DataFrame:
+    """Return the number that each progress should have at the event that it names."""
+    return numbered.where(F.col("kind") == rule.PROGRESS).select(
+        *SERIES,
+        F.col("is_present").alias("is_event_there"),
+        F.col("expected_number").alias("reached_number"),
     )
 
 
 def _tagged(index: DataFrame, event: Sequence[str | Column]) -> DataFrame:
-    """Return a row for each tag of each event, those of `pending_tags` as well."""
+    """Return a row for each tag of each event, those of `pending_tags` as well, or without one."""
     is_lost = F.lit(False).alias("is_lost")
     if "pending_tags" not in index.columns:
         is_pending = F.lit(False).alias("is_pending")
-        return index.select(*event, F.explode("tags").alias("tag"), is_lost, is_pending)
+        return index.select(*event, F.explode_outer("tags").alias("tag"), is_lost, is_pending)
     none = F.array().cast("array<string>")
     pending = F.coalesce("pending_tags", none)
-    both = F.explode(F.concat(F.coalesce("tags", none), pending))
+    both = F.explode_outer(F.concat(F.coalesce("tags", none), pending))
     exploded = index.withColumns({"tag": both, "pending": pending})
     return exploded.select(
         *event, "tag", is_lost, F.array_contains("pending", F.col("tag")).alias("is_pending")
@@ -161,6 +180,7 @@ def rows_of_lost_events(
     progress: DataFrame,
     scanning: DataFrame,
     deleted: DataFrame,
+    ruled_tags: Collection[str] = (),
 ) -> DataFrame:
     """Return the tag-view rows whose events, or what they held, have been lost from messages.
 
@@ -170,16 +190,32 @@ def rows_of_lost_events(
     """
     parts = [
         _rows_in_holes(rows, index, deleted),
+        _rows_of_untagged_events(rows, index, ruled_tags),
         _rows_of_lost_tails(rows, index, progress, scanning, deleted),
         _rows_of_unreadable_events(rows, index),
     ]
     return reduce(DataFrame.unionByName, parts)
 
 
+def _rows_of_untagged_events(
+    rows: DataFrame, index: DataFrame, ruled_tags: Collection[str]
+) -> DataFrame:
+    """Return the rows of events that carry no tag at all, under tags that no rule gives.
+
+    The plugin's migration to its release 1.0 left the tags of older events in their rows alone.
+    """
+    has_none = F.coalesce(F.size("tags") < 1, F.lit(True)) & F.col("cause").isNull()
+    if "pending_tags" in index.columns:
+        has_none &= F.coalesce(F.size("pending_tags") < 1, F.lit(True))
+    untagged = index.where(has_none & F.col("has_payload")).select(*_EVENT, "timestamp")
+    of_writers = rows.where(~F.col("tag").isin(*ruled_tags)) if ruled_tags else rows
+    return of_writers.join(untagged, on=untagged.columns, how="left_semi").select(*rows.columns)
+
+
 def _rows_of_unreadable_events(rows: DataFrame, index: DataFrame) -> DataFrame:
-    event = ["persistence_id", "sequence_nr", "timestamp"]
-    unreadable = index.where(~F.col("has_payload") | F.col("cause").isNotNull()).select(event)
-    return rows.join(unreadable, on=event, how="left_semi").select(*rows.columns)
+    is_unreadable = ~F.col("has_payload") | F.col("cause").isNotNull()
+    unreadable = index.where(is_unreadable).select(*_EVENT, "timestamp")
+    return rows.join(unreadable, on=unreadable.columns, how="left_semi").select(*rows.columns)
 
 
 def _rows_of_lost_tails(
@@ -220,49 +256,6 @@ def _rows_in_holes(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> Dat
         .where(
             (F.col("sequence_nr") > F.col("before_first")) & (F.col("sequence_nr") < F.col("last"))
         )
-        .join(
-            index.select("persistence_id", "sequence_nr"),
-            on=["persistence_id", "sequence_nr"],
-            how="left_anti",
-        )
+        .join(index.select(*_EVENT), on=_EVENT, how="left_anti")
         .select(*rows.columns)
-    )
-
-
-def _bases(ranked: DataFrame, rows: DataFrame, progress: DataFrame, gone: DataFrame) -> DataFrame:
-    """Return the base of each series whose front was deleted."""
-    by_rows = _base_that_most_rows_agree_on(ranked, rows)
-    by_progress = _base_that_progress_tells(ranked, progress)
-    highest_gone = gone.groupBy(*SERIES).agg(F.max("tag_pid_sequence_nr").alias("gone_number"))
-    known = F.coalesce("agreed_base", "progress_base", F.lit(0))
-    return (
-        ranked.select(*SERIES)
-        .distinct()
-        .join(by_rows, on=[*SERIES], how="left")
-        .join(by_progress, on=[*SERIES], how="left")
-        .join(highest_gone, on=[*SERIES], how="left")
-        .select(*SERIES, F.greatest(known, "gone_number", F.lit(0)).alias("base"))
-    )
-
-
-def _base_that_most_rows_agree_on(ranked: DataFrame, rows: DataFrame) -> DataFrame:
-    """Return the base that most rows agree on; of two with as many rows, the smaller."""
-    base = F.col("tag_pid_sequence_nr") - F.col("rank")
-    most = F.min(F.struct((-F.col("count")).alias("votes"), "agreed_base"))
-    return (
-        ranked.join(rows.select(*TAGGED_EVENT, "tag_pid_sequence_nr"), on=TAGGED_EVENT, how="inner")
-        .groupBy(*SERIES, base.alias("agreed_base"))
-        .count()
-        .groupBy(*SERIES)
-        .agg(most["agreed_base"].alias("agreed_base"))
-    )
-
-
-def _base_that_progress_tells(ranked: DataFrame, progress: DataFrame) -> DataFrame:
-    is_behind = F.col("sequence_nr") <= F.col("progress_sequence_nr")
-    rank_there = F.coalesce(F.max(F.when(is_behind, F.col("rank"))), F.lit(0))
-    return (
-        ranked.join(progress, on=[*SERIES], how="inner")
-        .groupBy(*SERIES)
-        .agg((F.first("progress_number") - rank_there).alias("progress_base"))
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from pyspark.sql import DataFrame
 
@@ -12,7 +12,7 @@ from tidemark.continuity.tag_views.expected import (
     rows_of_deleted_events,
     rows_of_lost_events,
 )
-from tidemark.tagging import numbering
+from tidemark.journal import torn as torn_reads
 
 Keep = Callable[[DataFrame], DataFrame]
 
@@ -39,6 +39,7 @@ class Keys:
         scanning: `scanning`.
         deleted: `deleted`, read last, and `expected.removed_ids`.
         listed: the persistence ids of all_persistence_ids.
+        ruled_tags: tags that rules give: only events that a rule gives one carry it.
     """
 
     index: DataFrame
@@ -47,6 +48,13 @@ class Keys:
     scanning: DataFrame
     deleted: DataFrame
     listed: DataFrame
+    ruled_tags: frozenset[str] = frozenset()
+
+    def each(self, change: Callable[[DataFrame], DataFrame]) -> Keys:
+        """Return them with each frame changed."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        frames = {name: frame for name, frame in held.items() if isinstance(frame, DataFrame)}
+        return Keys(**held | {name: change(frame) for name, frame in frames.items()})
 
     def settled(self, keep: Keep) -> Keys:
         """Return them as reads after all deletes that went on meanwhile would have found them.
@@ -57,9 +65,9 @@ class Keys:
         known = [self.index, self.deleted]
         removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
         deleted = self.deleted.unionByName(removed)
-        torn = keep(numbering.torn(self.index, numbering.spans(self.index), deleted))
+        torn = keep(torn_reads.torn(self.index, torn_reads.spans(self.index), deleted))
         is_torn = not torn.isEmpty()
-        index = keep(numbering.without_torn(self.index, torn)) if is_torn else self.index
+        index = keep(torn_reads.without_torn(self.index, torn)) if is_torn else self.index
         return replace(self, index=index, deleted=deleted)
 
 
@@ -79,6 +87,11 @@ class KeptRows:
     def of(cls, keys: Keys, keep: Keep) -> KeptRows:
         """Find them, and keep the frames in memory."""
         lost = rows_of_lost_events(
-            keys.rows, keys.index, keys.progress, keys.scanning, keys.deleted
+            keys.rows,
+            keys.index,
+            keys.progress,
+            keys.scanning,
+            keys.deleted,
+            keys.ruled_tags,
         )
         return cls(keep(rows_of_deleted_events(keys.rows, keys.index, keys.deleted)), keep(lost))

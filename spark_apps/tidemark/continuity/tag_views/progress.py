@@ -22,24 +22,32 @@ from tidemark.spark.shapes import shaped
 
 @shaped(
     expected=shapes.SETTLED,
-    progress=WRITE_PROGRESS,
+    progress={**WRITE_PROGRESS, **shapes.REACHED},
     gone=TAG_ROWS,
     deleted=DELETED,
+    ends=shapes.SEQUENCE_ENDS,
     returns=kinds.COLUMNS,
 )
 def progress_findings(
-    expected: DataFrame, progress: DataFrame, gone: DataFrame, deleted: DataFrame, bounds: Bounds
+    expected: DataFrame,
+    progress: DataFrame,
+    gone: DataFrame,
+    deleted: DataFrame,
+    ends: DataFrame,
+    bounds: Bounds,
 ) -> DataFrame:
     """Find progress that is missing, behind, ahead or wrong.
 
     Progress must name an event that carries the tag, with that event's number and timeuuid, and not
-    one before the last settled event. Once all events of a tag are deleted, progress is compared
-    with their rows: the next event must get a higher number.
+    one before the last settled event. Where the event is lost, only the number can be wrong. Once
+    all events of a tag are deleted, progress is compared with their rows: the next event must get a
+    higher number.
     """
     highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
     compared = (
         _series(expected, progress, bounds)
         .join(progress, on=[*SERIES], how="full")
+        .join(ends, on="persistence_id", how="left")
         .join(gone.groupBy(*SERIES).agg(highest_gone.alias("gone")), on=[*SERIES], how="full")
         .join(deleted, on="persistence_id", how="left")
     )
@@ -164,6 +172,11 @@ def _kind_if_events_remain() -> Column:
         & (F.col("here.expected_number") == F.col("progress_number"))
         & (F.col("here.timestamp") == F.col("progress_offset"))
     )
+    is_of_lost_event = (
+        ~F.col("is_event_there")
+        & (F.col("progress_sequence_nr") < F.col("highest_sequence_nr"))
+        & (F.col("progress_number") == F.col("reached_number"))
+    )
     is_ahead = (F.col("progress_sequence_nr") > F.col("last.sequence_nr")) | (
         F.col("progress_number") > F.col("last.expected_number")
     )
@@ -174,9 +187,9 @@ def _kind_if_events_remain() -> Column:
             F.col("progress_sequence_nr").isNull(),
             F.when(F.col("settled").isNotNull(), checks.PROGRESS_MISSING),
         )
-        .when(is_ahead, checks.PROGRESS_AHEAD)
+        .when(is_ahead & ~is_of_lost_event, checks.PROGRESS_AHEAD)
         .when(F.col("progress_sequence_nr") < F.col("settled.sequence_nr"), checks.PROGRESS_BEHIND)
-        .when(F.col("here").isNull() | is_exact, F.lit(None))
+        .when(F.col("here").isNull() | is_exact | is_of_lost_event, F.lit(None))
         .otherwise(checks.PROGRESS_WRONG)
     )
 

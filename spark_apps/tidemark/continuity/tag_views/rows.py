@@ -9,9 +9,8 @@ from tidemark.continuity.findings import checks
 from tidemark.continuity.tag_views import kinds, shapes
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.expected import TAGGED_EVENT
-from tidemark.journal.shapes import DELETED, TAG_ROWS
+from tidemark.journal.shapes import DELETED, MESSAGES, TAG_ROWS
 from tidemark.spark.shapes import shaped
-from tidemark.tagging.shapes import INDEX
 
 
 @shaped(expected=shapes.REQUIRED, rows=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
@@ -68,7 +67,9 @@ def row_findings(
     return _classified(exploded)
 
 
-@shaped(index=INDEX, written=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS)
+@shaped(
+    index={**MESSAGES, "cause": "string"}, written=TAG_ROWS, deleted=DELETED, returns=kinds.COLUMNS
+)
 def unwritable_findings(
     index: DataFrame, written: DataFrame, deleted: DataFrame, bounds: Bounds
 ) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemark.journal.shapes import ID, MESSAGE_KEYS
+from tidemark.numbering.shapes import POINTS as POINTS_OF_RULE
 from tidemark.spark.shapes import Shape
 
 SERIES: Shape = {**ID, "tag": "string"}
@@ -27,5 +28,10 @@ REQUIRED: Shape = {
 """RANKED, whether nothing has removed the row, and whether it must be there."""
 SETTLED: Shape = {**REQUIRED, "is_settled": "boolean"}
 """REQUIRED, and whether progress must have reached the event."""
+POINTS: Shape = {**POINTS_OF_RULE, "timestamp": "string", "expected_time_bucket": "bigint"}
+"""The points of the rule; the event's timeuuid and the time bucket of its row, null of others."""
+REACHED: Shape = {**SERIES, "is_event_there": "boolean", "reached_number": "bigint"}
+"""What each progress should be: `is_event_there`: messages has the event that it names.
+`reached_number`: the number of the last event up to there."""
 SEQUENCE_ENDS: Shape = {**ID, "lowest_sequence_nr": "bigint", "highest_sequence_nr": "bigint"}
 """The ends of each persistence id in messages."""

@@ -11,7 +11,7 @@ An id that differs need not have findings: the comparison judges it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -74,10 +74,7 @@ class Doubts:
     def keys_that_differ(self, keys: Keys, keep: Keep) -> Keys:
         """Return the keys of the ids of which a comparison may find, keep or excuse anything."""
         ids = self.sums.where("differs")
-        frames = {field.name: getattr(keys, field.name) for field in fields(Keys)}
-        return Keys(
-            **{name: keep(_among(frame, ids, self.differing)) for name, frame in frames.items()}
-        )
+        return keys.each(lambda frame: keep(_among(frame, ids, self.differing)))
 
     def events_out_of_order(self, index: DataFrame) -> DataFrame:
         """Return the events of the ids with an event older than the one before it."""

@@ -28,6 +28,7 @@ class Comparison:
         found: of shape WEIGHED and EVIDENCE, in memory: all findings, the settled ones too.
         by_kind: how many open findings of each kind, in the order of `kinds.KINDS`, without zeros.
         left: how many of them repair leaves as they are.
+        read_at: the write time (microseconds) from before the first read.
         read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
             rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
             settled_findings: what would be a finding, had nobody settled it.
@@ -36,6 +37,7 @@ class Comparison:
     found: DataFrame
     by_kind: dict[str, int]
     left: int
+    read_at: int
     read: dict[str, int]
 
     @property
@@ -51,6 +53,7 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         InvalidInput: the directory of the tag rules does not exist.
         DefinitionError: a tag rule cannot be used.
     """
+    read_at = run.control.write_time()
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")
     keys, read = read_keys(run, scope)
@@ -75,4 +78,4 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
         "settled_findings": total - sum(by_kind.values()),
     }
-    return Comparison(found, by_kind, sum(row["left"] for row in counted), read)
+    return Comparison(found, by_kind, sum(row["left"] for row in counted), read_at, read)

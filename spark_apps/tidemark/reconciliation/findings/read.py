@@ -54,7 +54,8 @@ def read_keys(run: RunContext, scope: Scope) -> tuple[Keys, dict[str, int]]:
     index, message_count = at_once(_with_tags(events.index_of(messages, tag_rules), scope.tags))
     deleted, _ = at_once(of_ids(frames.deleted(spark, settings)))
     listed, _ = at_once(of_ids(journal_keys.listed(spark, settings, run.control)))
-    keys = Keys(index, rows, progress, scanning, deleted, listed)
+    ruled_tags = rules.tags_of(tag_rules)
+    keys = Keys(index, rows, progress, scanning, deleted, listed, ruled_tags)
     return keys, {"messages_checked": message_count, "tag_rows_checked": row_count}
 
 

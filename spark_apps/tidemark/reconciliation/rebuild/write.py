@@ -15,10 +15,11 @@ from tidemark.context import RunContext
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
+from tidemark.numbering import rule
 from tidemark.partitioning import keys
 from tidemark.spark.read_once import kept_once, shuffled_once
 from tidemark.spark.shapes import shaped
-from tidemark.tagging import events, numbering, rules, store, transform
+from tidemark.tagging import events, rules, store, transform
 from tidemark.tagging.rules import TagRule
 from tidemark.window import to_millis
 
@@ -97,8 +98,7 @@ def _write(
         ensure_locked()
         store.quarantine_unwritable(run, kept)
     run.say("numbering, writing the tag views")
-    rows = numbering.ranked(kept).where(F.col("tag").isNotNull() & F.col(PURGED).isNull())
-    rows = rows.withColumn("tag_pid_sequence_nr", F.col("rank"))
+    rows = rule.ranked(kept).where(F.col(PURGED).isNull())
     # Columns that no event has would cost as much as the others, to leave them unset.
     absent = [name for name in PAYLOAD_COLUMNS if not totals[name]]
     span = (totals.last or 0) - (totals.first or 0)
@@ -170,16 +170,13 @@ def _write_scanning(
     run: RunContext, series: DataFrame, version: str, stamp: int, ensure_locked: EnsureLocked
 ) -> None:
     # Not from the progress: what has no tag is complete as well.
-    number = F.struct("tag", "tag_pid_sequence_nr")
     tails = series.groupBy("persistence_id").agg(
         F.max("sequence_nr").alias("sequence_nr"),
-        F.map_from_entries(F.collect_list(F.when(F.col("tag").isNotNull(), number))).alias(
-            "numbers"
-        ),
-        F.lit(True).alias("is_whole"),
+        F.max("sequence_nr").alias("read_to"),
+        F.count("tag").cast("int").alias("series"),
     )
     ensure_locked()
     rows = tails.select("persistence_id", "sequence_nr")
     store.write_scanning(rows, run.settings, write_time=stamp)
     ensure_locked()
-    store.write_tails(tails, run.settings, version)
+    store.write_tails(tails, run.settings, version, write_time=stamp)

@@ -153,9 +153,13 @@ def _put_right(
             view_rows(part, _messages(run, comparison, part)), settings, counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
-        "progress_rows_written": lambda part: store.write_progress(progress_rows(part), settings),
+        "progress_rows_written": lambda part: store.write_progress(
+            progress_rows(part), settings, write_time=comparison.read_at
+        ),
         "progress_rows_deleted": lambda part: repair_store.delete_progress(part, settings),
-        "scanning_rows_written": lambda part: store.write_scanning(scanning_rows(part), settings),
+        "scanning_rows_written": lambda part: store.write_scanning(
+            scanning_rows(part), settings, write_time=comparison.read_at
+        ),
     }
     ensure_locked()
     _forget(run, comparison.findings)

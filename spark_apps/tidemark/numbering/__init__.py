@@ -1,0 +1,1 @@
+"""The rule that gives tagged events their numbers, for all that writes or checks them."""

@@ -1,0 +1,240 @@
+"""The numbers of events under their tags, from what messages, rows and progress tell.
+
+The tag pid sequence nr of an event counts the events of its persistence id that carry the tag, from
+1 (docs/real-systems.md, "What an actor writes" and "How an actor recovers"). Where events are
+missing, nobody can count them:
+
+    sequence nr   1  2  3 | 4  5 | 6  7  8 | 9 | 10 11      | a hole: no message, and no row
+    messages      .  .  . | -  - | x  o  x | - |  x  x      x carries the tag, o does not
+    rank                         | 1     2 |   |  3  4      the entries of the series, from 1
+    missing                      |  5  5  5 | 6 |  6  6      the events in no table, up to here
+    number = rank + shift, and from one place to a later one, the shift grows by what is missing
+    between them at most, and never falls. So it is 0 before the first hole, and constant in a run.
+
+1. A row tells the shift at its event, progress the one at the event that it names.
+2. In a run, progress decides if the row of its event agrees; else most rows do, of two shifts with
+   as many rows the smaller; and progress alone if there is no row.
+3. Of runs that contradict each other, those count that most rows agree with, as above.
+4. Without evidence the shift stays as low as it can, which is where Pekko's recovery numbers on.
+
+A row or a progress with another number is contradicted: no numbering would be right for it. Numbers
+do not change when others are put right, so what a repair makes is what a check expects.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.journal.shapes import EVENT
+from tidemark.numbering import shapes
+from tidemark.spark.shapes import shaped
+
+SERIES = ["persistence_id", "tag"]
+"""The key of a series, which has one numbering."""
+ENTRY, ROW, PROGRESS = 0, 1, 2
+_CONFIRMED = 10**12
+"""The weight of a progress and a row that agree, above that of any number of rows."""
+LAST_TICKS = 2**63 - 1
+_FOLLOWS = (
+    "{later}.shift BETWEEN {earlier}.shift AND"
+    " {earlier}.shift + {later}.missing - {earlier}.missing"
+)
+_IS_CONSISTENT = f"""
+aggregate(
+    runs,
+    struct(0L AS missing, 0L AS shift, TRUE AS holds),
+    (before, run) -> struct(
+        run.missing AS missing,
+        run.shift AS shift,
+        before.holds AND {_FOLLOWS.format(earlier="before", later="run")} AS holds
+    )
+).holds"""
+_ALL = "transform(runs, run -> struct(run.missing AS missing, run.shift AS shift))"
+_BEST = (
+    "array_max(transform(steps,"
+    " (step, i) -> IF({condition}, struct(step.total, -i AS place), NULL)))"
+)
+_STEPS = f"""
+aggregate(
+    runs,
+    CAST(array() AS array<struct<missing:bigint,shift:bigint,total:bigint,before:int>>),
+    (steps, run) -> concat(steps, transform(
+        array({_BEST.format(condition=_FOLLOWS.format(earlier="step", later="run"))}),
+        best -> struct(
+            run.missing AS missing,
+            run.shift AS shift,
+            run.weight + coalesce(best.total, 0L) AS total,
+            coalesce(-best.place, -1) AS before
+        )
+    ))
+)"""
+"""The runs that agree with most rows among those before each, as a chain: `before` is the place of
+the run before it."""
+_CHAIN = """
+aggregate(
+    reverse(sequence(0, size(steps) - 1)),
+    struct(
+        -last.place AS place, CAST(array() AS array<struct<missing:bigint,shift:bigint>>) AS chain
+    ),
+    (to_here, i) -> IF(
+        i = to_here.place,
+        struct(
+            steps[i].before AS place,
+            concat(
+                array(struct(steps[i].missing AS missing, steps[i].shift AS shift)), to_here.chain
+            ) AS chain
+        ),
+        to_here
+    )
+).chain"""
+
+
+@shaped(
+    entries=shapes.ENTRIES,
+    rows=shapes.NUMBERS,
+    progress=shapes.REACHED,
+    returns=shapes.POINTS,
+)
+def points(entries: DataFrame, rows: DataFrame | None, progress: DataFrame | None) -> DataFrame:
+    """Return everything that tells of a series in one frame, ranked.
+
+    Further columns of the entries are kept.
+
+    Args:
+        entries: all events that are read of a persistence id, in messages or by their rows.
+        rows: rows of the entries; those of other events would be evidence of nothing.
+        progress: what progress tells. Where only the events behind some sequence nr are read, and
+            progress names an earlier one, at that sequence nr.
+    """
+    parts = [entries.withColumn("kind", F.lit(ENTRY))]
+    if rows is not None:
+        parts.append(rows.select(*shapes.NUMBERS, F.lit(ROW).alias("kind")))
+    if progress is not None:
+        last = F.lit(LAST_TICKS).alias("ticks")
+        parts.append(progress.select(*shapes.REACHED, last, F.lit(PROGRESS).alias("kind")))
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    if len(parts) == 1:
+        together = together.withColumn("number", F.lit(None).cast("bigint"))
+    order = ["sequence_nr", "ticks", "kind"]
+    of_id = Window.partitionBy("persistence_id").orderBy(*order)
+    of_series = Window.partitionBy(*SERIES).orderBy(*order)
+    to_here = (Window.unboundedPreceding, Window.currentRow)
+    is_event = (F.col("kind") == ENTRY) & F.col("is_present")
+    is_lost = (F.col("kind") == ENTRY) & ~F.col("is_present")
+    event_before = F.max(F.when(is_event, F.col("sequence_nr"))).over(
+        of_id.rowsBetween(Window.unboundedPreceding, -1)
+    )
+    lost_before = F.max(F.when(is_lost, F.col("sequence_nr"))).over(
+        of_series.rowsBetween(Window.unboundedPreceding, -1)
+    )
+    is_next = F.coalesce(F.col("sequence_nr") > F.col("event_before"), F.lit(True))
+    is_next_lost = F.coalesce(F.col("sequence_nr") > F.col("lost_before"), F.lit(True))
+    is_tagged = (F.col("kind") == ENTRY) & F.col("tag").isNotNull()
+    return (
+        together.repartition("persistence_id")
+        .withColumn("event_before", event_before)
+        .withColumn(
+            "events", F.count(F.when(is_event & is_next, 1)).over(of_id.rowsBetween(*to_here))
+        )
+        .withColumn("lost_before", lost_before)
+        .withColumn(
+            "is_present",
+            F.coalesce("is_present", F.col("event_before") == F.col("sequence_nr"), F.lit(False)),
+        )
+        .withColumns(
+            {
+                "rank": F.count(F.when(is_tagged, 1)).over(of_series.rowsBetween(*to_here)),
+                "lost": F.count(F.when(is_lost & is_next_lost, 1)).over(
+                    of_series.rowsBetween(*to_here)
+                ),
+            }
+        )
+        .withColumn(
+            "missing", F.greatest(F.col("sequence_nr") - F.col("events") - F.col("lost"), F.lit(0))
+        )
+        .drop("event_before", "events", "lost_before", "lost")
+    )
+
+
+@shaped(events=EVENT, returns=shapes.RANKED)
+def ranked(events: DataFrame) -> DataFrame:
+    """Return the events under each of their tags, with the numbers of series that begin anew.
+
+    Further columns of the events are kept.
+    """
+    kept = [name for name in events.columns if name != "tags"]
+    of_series = Window.partitionBy(*SERIES).orderBy("sequence_nr", "ticks")
+    return (
+        events.repartition("persistence_id")
+        .select(*kept, F.explode("tags").alias("tag"))
+        .withColumn("tag_pid_sequence_nr", F.row_number().over(of_series).cast("bigint"))
+    )
+
+
+@shaped(placed=shapes.POINTS, returns=shapes.KNOWN)
+def known_shifts(placed: DataFrame) -> DataFrame:
+    """Return what rows and progress tell of each series, without what is contradicted."""
+    shift = F.col("number") - F.col("rank")
+    is_row, is_progress = F.col("kind") == ROW, F.col("kind") == PROGRESS
+    claims = (
+        placed.where(F.col("number").isNotNull() & shift.between(F.lit(0), F.col("missing")))
+        .groupBy(*SERIES, "missing", shift.alias("shift"), "sequence_nr")
+        .agg(F.count_if(is_row).alias("rows"), F.bool_or(is_progress).alias("is_reached"))
+        .groupBy(*SERIES, "missing", "shift")
+        .agg(
+            F.bool_or(F.col("is_reached") & (F.col("rows") > 0)).alias("is_confirmed"),
+            F.sum("rows").alias("rows"),
+        )
+    )
+    weight = F.greatest(2 * F.col("rows"), F.lit(1)) + F.when(
+        F.col("is_confirmed"), F.lit(_CONFIRMED)
+    ).otherwise(0)
+    runs = (
+        claims.groupBy(*SERIES, "missing")
+        .agg(F.min(F.struct((-weight).alias("opposed"), "shift")).alias("best"))
+        .groupBy(*SERIES)
+        .agg(
+            F.sort_array(
+                F.collect_list(
+                    F.struct("missing", "best.shift", (-F.col("best.opposed")).alias("weight"))
+                )
+            ).alias("runs")
+        )
+    )
+    return (
+        runs.withColumn("is_consistent", F.expr(_IS_CONSISTENT))
+        .withColumn("steps", F.expr(f"IF(is_consistent, NULL, {_STEPS})"))
+        .withColumn("last", F.expr(_BEST.format(condition="TRUE")))
+        .select(*SERIES, F.expr(f"IF(is_consistent, {_ALL}, {_CHAIN})").alias("known"))
+    )
+
+
+@shaped(placed=shapes.POINTS, known=shapes.KNOWN, returns=shapes.NUMBERED)
+def numbered(placed: DataFrame, known: DataFrame | None) -> DataFrame:
+    """Return the number of each entry, and the one that rows and progress should have.
+
+    `known` is None where there is no evidence: numbers are ranks.
+    """
+    if known is None:
+        number = F.col("rank")
+        return placed.withColumn("expected_number", F.when(F.col("tag").isNotNull(), number))
+    lowest = F.array_max(
+        F.transform(
+            "known",
+            lambda run: run["shift"] - F.greatest(run["missing"] - F.col("missing"), F.lit(0)),
+        )
+    )
+    number = F.col("rank") + F.greatest(F.coalesce(lowest, F.lit(0)), F.lit(0))
+    return (
+        placed.join(known, on=SERIES, how="left")
+        .withColumn("expected_number", F.when(F.col("tag").isNotNull(), number))
+        .drop("known")
+    )
+
+
+def is_contradicted() -> Column:
+    """Return whether a row or a progress has another number than it should have."""
+    return F.col("number") != F.col("expected_number")
