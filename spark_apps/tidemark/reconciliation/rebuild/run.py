@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope
 from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import truncate
 from tidemark.reconciliation.delete import run as delete
-from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.rebuild import window as rebuild_window
 from tidemark.reconciliation.rebuild.write import write_series

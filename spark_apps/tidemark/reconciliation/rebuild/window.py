@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope, require_known
 from tidemark.errors import JournalDamaged
 from tidemark.journal import tag_views
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
-from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.tagging import numbering, read, rules, store, transform
 from tidemark.window import to_millis
