@@ -10,9 +10,9 @@ from tidemark.application import cli
 from tidemark.application.cli import Job
 from tidemark.continuity.layers import Layers
 from tidemark.continuity.plan import APPLICATION, ValidationScope
-from tidemark.continuity.reading.id_scope import IdScope
 from tidemark.continuity.run import run_window
 from tidemark.continuity.run_ids import run_ids
+from tidemark.continuity.scope import Scope
 from tidemark.inspection.layers import LAYERS, LayerName
 from tidemark.window import Window
 
@@ -55,7 +55,7 @@ def main(
             what = "persistence ids are judged by themselves; leave it out"
             raise typer.BadParameter(what, param_hint="--force" if force else "--layer")
         return Job(
-            lambda run: run_ids(run, IdScope.of(persistence_id, slices), dry_run=dry_run),
+            lambda run: run_ids(run, Scope.of_ids(persistence_id, slices), dry_run=dry_run),
             dry_run=dry_run,
         )
     return Job(

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.pekko_journals import HOUR_MS, write_as_pekko
 from tests.integration.support import Journal, pekko_sample
 from tests.integration.test_tag_write import START, message, window
+from tidemark.cassandra import connector
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -236,23 +237,78 @@ def test_scope_limits_what_is_checked_and_repaired(written: Journal) -> None:
     assert findings(written, "left") == {("scanning_ahead", "row lost", "", 50, 0)}
 
 
-def test_repair_takes_its_orders_from_findings(written: Journal) -> None:
+def test_repair_takes_its_orders_from_findings(
+    written: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ids of findings are read by key, and payloads only of events whose rows are written.
+
+    A row under a tag that its event does not carry is found where a finding names its place.
+    """
     lose(written, "row lost")
     double(written, "row doubled")
+    invent(written, "rows invented")
     assert written.run("reconcile", "check").status == 3
     # What was put right since is found no more; what was damaged since, nobody has found.
     delete_row(written, view_row(written, "row doubled", "red", 12))
     progress_wrong(written, "progress wrong")
+    scanned, with_payloads = reads_of(monkeypatch)
 
     repair = written.run("reconcile", "repair", "--found", "--apply")
 
     assert repair.status == 0, repair.stderr
     counts = repair.report["counts"]
-    assert {name: number for name, number in counts.items() if number} == {"tag_rows_written": 1}
+    assert {name: number for name, number in counts.items() if number} == {
+        "tag_rows_written": 1,
+        "tag_rows_deleted": 2,
+    }
+    assert scanned <= {"finding"}
+    assert with_payloads == ["messages by sequence nr"]
     assert written.own_rows("finding") == []
     again = written.run("reconcile", "repair", "--found", "--apply")
     assert again.report["state"] == "nothing-to-do"
     assert written.run("reconcile", "check").report["counts"]["progress_wrong"] == 1
+
+
+@pytest.mark.long
+def test_an_id_whose_first_partitions_are_empty_is_read_up_to_where_other_tables_name_events(
+    journal: Journal,
+) -> None:
+    journal.environment = {**journal.environment, "TIDEMARK_TARGET_PARTITION_SIZE": "1"}
+    events = [message("p", nr, nr * 0.1, {"red"}, partition_nr=nr - 1) for nr in range(1, 15)]
+    write_as_pekko(journal, events)
+    for nr in range(1, 13):
+        journal.control.execute(
+            f"DELETE FROM {journal.keyspace}.messages WHERE persistence_id = 'p'"
+            " AND partition_nr = ?",
+            (nr - 1,),
+        )
+
+    check = journal.run("reconcile", "check", "--persistence-id", "p", "--run-id", "front")
+
+    assert check.status == 3, check.stderr
+    assert check.report["counts"]["messages_checked"] == 2
+    assert {name for name, *_ in findings(journal, "front")} == {"sequence_nr_missing_head"}
+
+
+def reads_of(monkeypatch: pytest.MonkeyPatch) -> tuple[set[str], list[str]]:
+    """Record the tables that are scanned, and the reads of payloads of messages."""
+    scan, by_key = connector.read, connector.read_partitions
+    scanned: set[str] = set()
+    with_payloads: list[str] = []
+
+    def scans(spark: Any, keyspace: str, name: str, *columns: str, **options: Any) -> Any:
+        scanned.add(name)
+        return scan(spark, keyspace, name, *columns, **options)
+
+    def reads(keys: Any, keyspace: str, name: str, *columns: str, **options: Any) -> Any:
+        if "event" in columns:
+            by = " by sequence nr" if "sequence_nr" in keys.columns else ""
+            with_payloads.append(f"{name}{by}")
+        return by_key(keys, keyspace, name, *columns, **options)
+
+    monkeypatch.setattr(connector, "read", scans)
+    monkeypatch.setattr(connector, "read_partitions", reads)
+    return scanned, with_payloads
 
 
 @pytest.mark.long

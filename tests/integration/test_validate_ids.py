@@ -159,7 +159,7 @@ def test_progress_without_an_offset_does_not_break_the_look(days: Journal) -> No
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (["--persistence-id", "three"], "the journal knows no persistence id three"),
+        (["--persistence-id", "three"], "no such persistence id in messages: three"),
         (["--persistence-id", "one", "--slices", "0-127"], "persistence ids and slices together"),
         (["--slices", "0-126"], "is not a range of whole blocks of 32 slices"),
     ],

@@ -30,8 +30,8 @@ def series(draw: st.DrawFn) -> Series:
         off = draw(st.sampled_from([-2, -1, 1, 3])) if change == "foreign" else 0
         if change != "purged" and number + off > 0:
             rows.append((nr, number + off))
-    progress = None
-    if numbers and draw(st.booleans()):
+    progress, has_progress = None, draw(st.booleans())
+    if numbers and has_progress:
         nr = draw(st.sampled_from(sorted(numbers)))
         progress = (nr, max(1, numbers[nr] + draw(st.sampled_from([0, 0, 0, -1, 1, 4]))))
     return Series(events, rows, progress)

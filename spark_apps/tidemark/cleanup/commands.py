@@ -193,8 +193,8 @@ def tagged_events(persistence_id: cli.PersistenceIds = None, apply: cli.Apply = 
     """
 
     def work(run: RunContext) -> Outcome:
+        from tidemark.continuity.scope import Scope
         from tidemark.reconciliation.delete import run as delete
-        from tidemark.reconciliation.findings.scope import Scope
         from tidemark.reconciliation.operation import run_operation as reconcile
 
         return reconcile(run, delete.operation(Scope(named(persistence_id))), apply=apply)

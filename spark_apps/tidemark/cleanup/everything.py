@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope
 from tidemark.journal import frames, snapshots
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete.run import delete_doomed
-from tidemark.reconciliation.findings.scope import Scope
 from tidemark.retention.messages import by_hand
 from tidemark.retention.messages.by_hand import STOPPED, Histories
 from tidemark.retention.messages.deletes import EventDeletes, Needed, locks_of, plan_deletes

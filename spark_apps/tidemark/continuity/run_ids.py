@@ -9,14 +9,12 @@ from tidemark.context import Outcome, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.checks import CHECKS, SEQUENCE_NR_LOST_TAIL
-from tidemark.continuity.reading.id_scope import IdScope
 from tidemark.continuity.reading.of_ids import Judged, inspect
-from tidemark.errors import InvalidInput
-from tidemark.journal.ids_by_key import unknown_ids, without_snapshots
-from tidemark.journal.snapshots import has_snapshots
+from tidemark.continuity.reading.source import of_ids
+from tidemark.continuity.scope import Scope, require_known
 
 
-def run_ids(run: RunContext, scope: IdScope, *, dry_run: bool) -> Outcome:
+def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
     """Check all events and rows of some persistence ids, in the time buckets that can be judged.
 
     Their findings replace the earlier ones of the same persistence ids; the ledger stays as it is,
@@ -29,7 +27,7 @@ def run_ids(run: RunContext, scope: IdScope, *, dry_run: bool) -> Outcome:
         BucketSizeMismatch: the existing tag views have another bucket size.
     """
     preflight.check_journal(run)
-    _require_known(run, scope)
+    require_known(run, scope)
     lines = [f"looks at {scope}, in every time bucket; none is marked as passed"]
     if dry_run:
         return Outcome(RunState.PLANNED, lines=lines, details=scope.details())
@@ -45,7 +43,7 @@ def run_ids(run: RunContext, scope: IdScope, *, dry_run: bool) -> Outcome:
         run,
         everything,
         CHECKS,
-        F.col("check_name").isin(*made) & scope.holds(F.col("persistence_id")),
+        lambda stored: of_ids(run, stored.where(F.col("check_name").isin(*made)), scope),
         # A lost tail without a time is found in another time bucket by each run.
         is_judged=lambda row: (
             row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL
@@ -62,17 +60,3 @@ def run_ids(run: RunContext, scope: IdScope, *, dry_run: bool) -> Outcome:
         error=error,
         details=scope.details(),
     )
-
-
-def _require_known(run: RunContext, scope: IdScope) -> None:
-    unknown = unknown_ids(run.control, run.settings, scope.persistence_ids)
-    if unknown and has_snapshots(run.control, run.settings):
-        unknown = without_snapshots(run.control, run.settings, unknown)
-    if unknown:
-        shown = ", ".join(unknown[:10])
-        more = f" and {len(unknown) - 10:,} more" if len(unknown) > 10 else ""
-        raise InvalidInput(
-            f"the journal knows no persistence id {shown}{more}",
-            where=run.settings.journal_keyspace,
-            do="nothing was looked at; `reconcile.py tags` shows what there is",
-        )

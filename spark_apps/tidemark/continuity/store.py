@@ -147,7 +147,7 @@ def replace(
     run: RunContext,
     findings: DataFrame,
     checks: Sequence[Check],
-    is_replaced: Column,
+    replaced: Callable[[DataFrame], DataFrame],
     *,
     key: Sequence[str] = BY_KEY,
     is_judged: Callable[[Row], bool] = lambda _: True,
@@ -158,7 +158,8 @@ def replace(
         run: the context of the run.
         findings: `finding.weighed`, all of what was looked at.
         checks: all checks.
-        is_replaced: whether a stored finding is one that this look would have found again.
+        replaced: function that returns those of the stored findings that this examination would
+            have found again.
         key: what is deleted by, BY_CHECK or BY_KEY.
         is_judged: the same of a key, where a column cannot say it.
     """
@@ -168,7 +169,7 @@ def replace(
     write_time = max(clock.now_micros(), (newest["write_time"] or 0) + 1)
     if not findings.isEmpty():
         write_findings(findings, checks, run.settings, run.run_id, write_time)
-    rows = before.where(is_replaced).select(*key).distinct().toLocalIterator()
+    rows = replaced(before).select(*key).distinct().toLocalIterator()
     older = (row.asDict() for row in rows)
     delete_older(run.control, run.settings, filter(is_judged, older), write_time, columns=key)
 

@@ -17,6 +17,9 @@ from tidemark.spark.shapes import shaped
 
 _PARTITIONS = 4
 """Partitions of one persistence id that one round of direct joins reads."""
+_MOST_PARTITIONS = 1000
+"""Partitions that are read at once because other tables name events in them: a number there may be
+damaged."""
 TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
 """The primary key columns of the tag views, by the names that the table gives them."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
@@ -252,8 +255,7 @@ def messages_of_ids(
         ids: unique persistence ids.
         settings: where the journal is.
         payload: further columns to read.
-        deleted_to: the rows of `deleted`, for these ids at least; by default the whole table is
-            read.
+        deleted_to: the rows of `deleted` of these ids; by default they are read.
 
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
@@ -263,27 +265,48 @@ def messages_of_ids(
     )
 
 
-@shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.PLACED_MESSAGES)
+@shaped(
+    ids=shapes.ID,
+    deleted_to=shapes.DELETED,
+    known_to=shapes.KNOWN_IDS,
+    returns=shapes.PLACED_MESSAGES,
+)
 def placed_messages_of_ids(
     ids: DataFrame,
     settings: Settings,
     *payload: str,
     deleted_to: DataFrame | None = None,
+    known_to: DataFrame | None = None,
     with_has_payload: bool = False,
 ) -> DataFrame:
     """Read what `messages_of_ids` reads, with the partition of each message.
 
-    `with_has_payload` is as in `message_index`.
+    Args:
+        ids: unique persistence ids.
+        settings: where the journal is.
+        payload: further columns to read.
+        deleted_to: as in `messages_of_ids`.
+        known_to: sequence nrs up to which events have existed: there, up to so many partitions,
+            empty ones do not end the read. Without it they do.
+        with_has_payload: as in `message_index`.
     """
-    deletions = deleted(ids.sparkSession, settings) if deleted_to is None else deleted_to
-    first_left = F.coalesce(F.col("deleted_to"), F.lit(0)) + 1
-    first = columns.partition_nr(first_left, settings.target_partition_size)
-    frontier = ids.join(F.broadcast(deletions), on="persistence_id", how="left")
-    frontier = frontier.select("persistence_id", first.alias("first_partition"))
-    frontier = frontier.localCheckpoint()
+    deletions = deleted_of_ids(ids, settings) if deleted_to is None else deleted_to
+    size = settings.target_partition_size
+    frontier = ids.join(deletions, on="persistence_id", how="left").withColumn(
+        "first_partition", columns.partition_nr(F.coalesce("deleted_to", F.lit(0)) + 1, size)
+    )
+    last_partition = F.col("first_partition") + (_PARTITIONS - 1)
+    if known_to is not None:
+        known_partition = columns.partition_nr(F.greatest("known_to", F.lit(1)), size)
+        known_end = F.least(known_partition, F.col("first_partition") + _MOST_PARTITIONS)
+        last_partition = F.greatest(last_partition, known_end + EMPTY_AT_END)
+        frontier = frontier.join(known_to, on="persistence_id", how="left")
+    frontier = frontier.select(
+        "persistence_id", "first_partition", last_partition.alias("last_partition")
+    ).localCheckpoint()
     rounds = []
     while not frontier.isEmpty():
-        numbers = F.sequence("first_partition", F.col("first_partition") + (_PARTITIONS - 1))
+        numbers = F.sequence("first_partition", "last_partition")
         partition_keys = frontier.select("persistence_id", F.explode(numbers).alias("partition_nr"))
         # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
         read = messages_of(
@@ -293,9 +316,11 @@ def placed_messages_of_ids(
         goes_on = rounds[-1].groupBy("persistence_id").agg(F.max("partition_nr").alias("last"))
         frontier = (
             frontier.join(goes_on, on="persistence_id")
-            .where(F.col("last") >= F.col("first_partition") + (_PARTITIONS - EMPTY_AT_END))
+            .where(F.col("last") > F.col("last_partition") - EMPTY_AT_END)
             .select(
-                "persistence_id", (F.col("first_partition") + _PARTITIONS).alias("first_partition")
+                "persistence_id",
+                (F.col("last_partition") + 1).alias("first_partition"),
+                (F.col("last_partition") + _PARTITIONS).alias("last_partition"),
             )
         )
     return reduce(DataFrame.unionByName, rounds)

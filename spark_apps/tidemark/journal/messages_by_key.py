@@ -16,17 +16,20 @@ _SCAN_FROM = 10
 
 
 @shaped(events=shapes.PLACED_MESSAGE_KEYS, returns=shapes.WHOLE_MESSAGES)
-def messages_of(run: RunContext, events: DataFrame, number_of_messages: int) -> DataFrame:
+def messages_of(
+    run: RunContext, events: DataFrame, number_of_messages: int | None = None
+) -> DataFrame:
     """Read the messages of events: by key when the events are few, else by a scan.
 
     Args:
         run: the context of the run.
         events: in memory.
-        number_of_messages: number of messages in the journal.
+        number_of_messages: number of messages in the journal; by default the events are taken for
+            few.
     """
     event_keys = events.select(*MESSAGE).distinct()
     event_count = event_keys.count()
-    if event_count * _SCAN_FROM <= number_of_messages:
+    if number_of_messages is None or event_count * _SCAN_FROM <= number_of_messages:
         keys = increments.keys_of(event_keys, run.settings).distinct()
         messages = frames.messages_of(keys, run.settings, *PAYLOAD_COLUMNS)
         messages = messages.join(event_keys, on=MESSAGE, how="left_semi")

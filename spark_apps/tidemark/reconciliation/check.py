@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.store import FINDING
 from tidemark.continuity.tag_views import kinds
 from tidemark.errors import Remedy, WrongData
 from tidemark.ledger import audit
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
-from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import APPLICATION, audited_subject
 from tidemark.text import counted
 

@@ -14,8 +14,8 @@ from tidemark import clock
 from tidemark.application import cli
 from tidemark.application.cli import Command, Job
 from tidemark.context import Outcome, RunContext
+from tidemark.continuity.scope import Scope
 from tidemark.errors import InvalidInput
-from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import Operation, run_operation
 from tidemark.window import Window
 

@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 
 from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
+from tidemark.continuity.reading.examine import read_keys
+from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.partitioning import keys
-from tidemark.reconciliation.findings.read import at_once, read_keys
-from tidemark.reconciliation.findings.scope import Scope, require_known
+from tidemark.tagging import rules
 from tidemark.window import from_millis
 
 NUMBERS = ("events", "persistence_ids", "rows", "progress_rows", "ids_without_progress")
@@ -30,8 +31,11 @@ def run_tags(run: RunContext, scope: Scope, *, limit: int) -> Outcome:
     preflight.check_journal(run)
     require_known(run, scope)
     run.say("reading messages, tag views and progress")
-    read, _ = read_keys(run, scope)
-    tags, number = at_once(by_tag(read.settled(once)))
+    tag_rules = rules.load(run.settings.tagging_dir)
+    rules.check(run.spark, tag_rules)
+    read = read_keys(run, scope, tag_rules, are_applied=True)
+    tags = by_tag(read.keys.settled(once)).localCheckpoint()
+    number = tags.count()
     [totals] = tags.agg(
         F.count_if(F.col("events") == 0).alias("tags_without_events"),
         F.coalesce(F.sum("ids_without_progress"), F.lit(0)).alias("ids_without_progress"),

@@ -165,8 +165,20 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[TagRul
     Raises:
         WrongData: there is such a rule; the message names its tag and the rebuild it needs.
     """
+    for rule, how in changed(control, settings, rules):
+        raise WrongData(
+            f"the rule of tag {rule.tag} {how}: its numbers would shift",
+            where=str(rule.file),
+            do=f"run `spark_apps/reconcile.py rebuild --tag {rule.tag} --apply`",
+        )
+
+
+def changed(
+    control: Control, settings: Settings, rules: Sequence[TagRule]
+) -> list[tuple[TagRule, str]]:
+    """Return the rules that are not those of the rows of their tags, and how they differ."""
     if not rules:
-        return
+        return []
     recorded = {
         row["tag"]: row["fingerprint"]
         for row in control.execute(
@@ -175,16 +187,13 @@ def require_applied(control: Control, settings: Settings, rules: Sequence[TagRul
             (settings.journal_keyspace,),
         )
     }
-    changed = [rule for rule in rules if recorded.get(rule.tag) != rule.fingerprint]
-    written = written_tags(control, settings, {rule.tag for rule in changed})
-    for rule in changed:
-        if rule.tag in written:
-            how = "has changed" if rule.tag in recorded else "is new, and the tag has rows already"
-            raise WrongData(
-                f"the rule of tag {rule.tag} {how}: its numbers would shift",
-                where=str(rule.file),
-                do=f"run `spark_apps/reconcile.py rebuild --tag {rule.tag} --apply`",
-            )
+    others = [rule for rule in rules if recorded.get(rule.tag) != rule.fingerprint]
+    written = written_tags(control, settings, {rule.tag for rule in others})
+    return [
+        (rule, "has changed" if rule.tag in recorded else "is new, and the tag has rows already")
+        for rule in others
+        if rule.tag in written
+    ]
 
 
 def record(control: Control, settings: Settings, rules: Sequence[TagRule]) -> None:

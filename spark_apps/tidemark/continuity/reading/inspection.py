@@ -16,8 +16,6 @@ from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.all_findings import warnings
 from tidemark.continuity.findings.checks import (
     CHECKS,
-    EXTRA_ROW,
-    UNTAGGED_EVENT,
     WARNING,
     WHOLE,
     Check,
@@ -26,15 +24,15 @@ from tidemark.continuity.findings.checks import (
 from tidemark.continuity.findings.partition_size import sizes
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails
+from tidemark.continuity.reading.examine import examine, read_keys
+from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.compare import compare
-from tidemark.continuity.tag_views.keys import Keys, once
-from tidemark.continuity.tag_views.sums import Doubts
+from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.user_checks.definition import UserCheck
 from tidemark.continuity.user_checks.evaluate import failures, require_usable
 from tidemark.continuity.whole import find as whole
-from tidemark.journal import frames, increments, snapshots, tables
-from tidemark.journal.shapes import MESSAGES, SCANNING, TAG_ROWS
+from tidemark.journal import tables
+from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.ledger.pieces import Piece
 from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.spark.local_rows import local_rows
@@ -187,35 +185,18 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     buckets = sorted({*planned, *passed})
     run.say(f"reading the keys of tag_write_progress, messages and tag_views: {why}")
     bounds = Bounds.of_buckets(run, buckets, owed)
-    progress = once(frames.write_progress(spark, settings))
-    scanning = once(frames.scanning(spark, settings))
-    taken = None
-    if snapshots.has_snapshots(run.control, settings):
-        taken = once(snapshots.index(spark, settings))
-        taken.count()
-    progress.count()
-    scanning.count()
-    index = once(journal_keys.index(run, asked.tag_rules))
-    rows = once(frames.tag_view_keys(spark, settings))
+    read = read_keys(run, Scope(), asked.tag_rules, with_snapshots=True)
+    index, rows = read.index, read.keys.rows
     partitions = once(sizes(rows))
     counts = _counts(index, partitions, buckets)
     run.say("comparing messages, tag views and tag_write_progress")
-    keys = Keys(
-        journal_keys.of_readable(index),
-        rows,
-        progress,
-        scanning,
-        deleted=once(frames.deleted(spark, settings)),
-        listed=journal_keys.listed(spark, settings, run.control),
-        ruled_tags=rules.tags_of(asked.tag_rules),
-    )
-    doubts = Doubts.of(keys, settings.target_partition_size, once)
-    found = compared_findings(run, keys, doubts, bounds, passed)
+    examination = examine(run, read, bounds, passed=passed)
+    found, doubts = examination.findings, examination.doubts
     warns = F.col("check_name").isin(*WARNING)
     moved = None
     if tables.has_time_index(run.control, settings):
         known = tails.known(spark, settings)
-        last = tails.of_journal(rows, progress, doubts, buckets[-1], settings.bucket_size)
+        last = tails.of_journal(rows, read.keys.progress, doubts, buckets[-1], settings.bucket_size)
         moved = last.join(known, on=known.columns, how="left_anti")
     out_of_order = doubts.events_out_of_order(index)
     row_bytes = journal_keys.row_bytes(run)
@@ -224,7 +205,7 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     warned = once(warned.unionByName(lagging, allowMissingColumns=True))
     findings = once(finding.weighed(found.where(~warns), _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    of_whole = once(whole.find(run, index, keys.deleted, taken, partitions))
+    of_whole = once(whole.find(run, index, read.keys.deleted, read.snapshots, partitions))
     warned = warned.unionByName(of_whole, allowMissingColumns=True)
     return Inspection(
         ValidationScope.ALL,
@@ -236,28 +217,6 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
         moved,
         whole=WHOLE,
     )
-
-
-@shaped(returns=shapes.FINDINGS)
-def compared_findings(
-    run: RunContext, keys: Keys, doubts: Doubts, bounds: Bounds, passed: Collection[int]
-) -> DataFrame:
-    """Return what a comparison finds and nobody has just put right.
-
-    Args:
-        run: the context of the run.
-        keys: all keys, read in the order of `journal_keys`.
-        doubts: of them.
-        bounds: from before the first read.
-        passed: the time buckets (epoch ms) of the bounds that had passed before.
-    """
-    compared = compare(keys, doubts, bounds.with_removed(run), once)
-    if not doubts.differing:
-        return compared.findings
-    found = _without_late_rows(run, once(compared.findings), compared.keys.index)
-    if passed and bounds.owed.since is not None:
-        return _without_late(found, keys.scanning, passed)
-    return found
 
 
 def _settlements(run: RunContext) -> DataFrame:
@@ -290,39 +249,6 @@ def _with_user_checks(
         warnings.unionByName(
             finding.within(failed.where(warns), asked.planned), allowMissingColumns=True
         ),
-    )
-
-
-@shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)
-def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
-    """Drop extra rows whose events messages has when it is asked once more, and had not before.
-
-    Rows are read after messages: an event and its row may have come between the two.
-    """
-    event = ["persistence_id", "sequence_nr"]
-    is_extra = F.col("check_name") == EXTRA_ROW
-    extra = found.where(is_extra).select(*event).distinct().localCheckpoint()
-    if extra.isEmpty():
-        return found
-    asked = extra.join(index, on=event, how="left_anti")
-    present = frames.messages_of(increments.keys_of(asked, run.settings), run.settings)
-    came_late = present.select(*event, F.lit(EXTRA_ROW).alias("check_name")).distinct()
-    return found.join(came_late, on=[*event, "check_name"], how="left_anti").select(*found.columns)
-
-
-@shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)
-def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
-    """Drop findings of untagged events that reached passed buckets after tag-write's last run.
-
-    Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
-    """
-    is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
-    is_untagged = F.col("check_name") == UNTAGGED_EVENT
-    is_passed = F.col("time_bucket").isin(*passed)
-    return (
-        findings.join(scanning, on="persistence_id", how="left")
-        .where(~(is_untagged & is_passed & is_beyond))
-        .select(*findings.columns)
     )
 
 

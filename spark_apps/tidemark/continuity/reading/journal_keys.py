@@ -17,7 +17,6 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
-from tidemark.journal import frames
 from tidemark.journal.shapes import ID, MESSAGES
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
@@ -42,15 +41,6 @@ def listed(spark: SparkSession, settings: Settings, control: Control) -> DataFra
     return connector.read(spark, settings.journal_keyspace, name, "persistence_id")
 
 
-@shaped(returns=shapes.JOURNAL_EVENTS)
-def index(run: RunContext, tag_rules: Sequence[rules.TagRule]) -> DataFrame:
-    """Read every message, see `with_rule_tags`."""
-    messages = frames.message_index(
-        run.spark, run.settings, "partition_nr", *payload_for(tag_rules), with_has_payload=True
-    )
-    return with_rule_tags(run, messages, tag_rules)
-
-
 def payload_for(tag_rules: Sequence[rules.TagRule]) -> Sequence[str]:
     """Return the payload columns that `with_rule_tags` wants; the payload itself only for rules."""
     return events.READ if tag_rules else ("ser_id",)
@@ -58,13 +48,23 @@ def payload_for(tag_rules: Sequence[rules.TagRule]) -> Sequence[str]:
 
 @shaped(messages={**MESSAGES, "ser_id": "int", "has_payload": "boolean"})
 def with_rule_tags(
-    run: RunContext, messages: DataFrame, tag_rules: Sequence[rules.TagRule]
+    run: RunContext,
+    messages: DataFrame,
+    tag_rules: Sequence[rules.TagRule],
+    *,
+    are_applied: bool = False,
 ) -> DataFrame:
     """Add cause, and the tags of the rules: to `tags` where tag-write has applied these rules.
 
     Elsewhere they go to pending_tags: such rows are right, and need not be there. `cause` is why no
     reader could read a tagged event, or null. The payload columns of `payload_for` are dropped,
     other columns are kept.
+
+    Args:
+        run: the context of the run.
+        messages: with has_payload and the columns of `payload_for`.
+        tag_rules: the tag rules.
+        are_applied: take the rules as applied in every time bucket.
     """
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
     cause = F.when(has_tags, events.cause(F.col("has_payload"))).alias("cause")
@@ -72,17 +72,16 @@ def with_rule_tags(
     none = F.array().cast("array<string>")
     if not tag_rules:
         return messages.select(*kept, cause, none.alias("pending_tags"))
-    settings = run.settings
     ledger = Pieces.of(
-        run.control, settings, applications.TAG_WRITE, version=rules.version(tag_rules)
+        run.control, run.settings, applications.TAG_WRITE, version=rules.version(tag_rules)
     )
     written = local_rows(
         run.spark,
-        [(bucket, True) for bucket in sorted(ledger.done())],
+        [] if are_applied else [(bucket, True) for bucket in sorted(ledger.done())],
         "time_bucket bigint, is_written boolean",
     )
     stored = messages.withColumn("stored_tags", F.col("tags"))
-    is_written = F.col("is_written").isNotNull()
+    is_written = F.col("is_written").isNotNull() | F.lit(are_applied)
     is_readable = events.cause(F.col("has_payload")).isNull()
     by_rules = F.array_except(F.coalesce("tags", none), F.coalesce("stored_tags", none))
     return (

@@ -13,16 +13,11 @@ from tidemark.continuity import plan, store
 from tidemark.continuity.findings import finding, sequence
 from tidemark.continuity.findings.checks import CHECKS, WARNING
 from tidemark.continuity.plan import Owed
-from tidemark.continuity.reading import journal_keys
-from tidemark.continuity.reading.id_scope import IdScope, source_of
-from tidemark.continuity.reading.inspection import (
-    READ_COUNTS,
-    Inspection,
-    compared_findings,
-)
+from tidemark.continuity.reading.examine import examine, read_keys
+from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
+from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.keys import Keys, once
-from tidemark.continuity.tag_views.sums import Doubts
+from tidemark.continuity.tag_views.keys import once
 from tidemark.continuity.whole import find as whole
 from tidemark.journal import frames
 from tidemark.journal.shapes import MESSAGES, PLACED_PROGRESS, TAG_ROWS
@@ -66,7 +61,7 @@ class Judged:
         return time_bucket < self.before and time_bucket not in self.owed.buckets
 
 
-def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
+def inspect(run: RunContext, scope: Scope, judged: Judged) -> Inspection:
     """Compare the keys of a scope, read in the order of `journal_keys`.
 
     Raises:
@@ -75,37 +70,19 @@ def inspect(run: RunContext, scope: IdScope, judged: Judged) -> Inspection:
     settings, owed = run.settings, judged.owed
     tag_rules = rules.load(settings.tagging_dir)
     rules.check(run.spark, tag_rules)
-    source = source_of(run, scope, tag_rules)
     bounds = Bounds.of_buckets(run, [judged.newest], owed)
     run.say(f"reading the keys of {scope}")
-    progress = once(source.progress())
-    scanning = once(source.scanning())
-    stored = source.snapshots()
-    snapshots = None if stored is None else once(stored)
-    for frame in (progress, scanning, *([] if snapshots is None else [snapshots])):
-        frame.count()
-    index = once(source.index())
-    index.count()
-    rows = once(source.rows(index, progress))
-    placed = frames.placed(progress, settings.bucket_size)
+    read = read_keys(run, scope, tag_rules, with_snapshots=True)
+    index, rows = read.index, read.keys.rows
+    placed = frames.placed(read.keys.progress, settings.bucket_size)
     buckets = _time_buckets(index, rows, placed, judged)
     run.say("comparing messages, tag views and tag_write_progress")
-    all_keys = Keys(
-        journal_keys.of_readable(index),
-        rows,
-        progress,
-        scanning,
-        deleted=once(source.deleted()),
-        listed=source.listed(),
-        ruled_tags=rules.tags_of(tag_rules),
-    )
     passed = plan.passed(plan.ledger(run), [], owed.buckets)
     late = [bucket for bucket in buckets if bucket in passed]
-    doubts = Doubts.of(all_keys, settings.target_partition_size, once)
-    found = compared_findings(run, all_keys, doubts, replace(bounds, buckets=buckets), late)
+    found = examine(run, read, replace(bounds, buckets=buckets), passed=late).findings
     warns = F.col("check_name").isin(*WARNING)
     out_of_order = finding.of_buckets([sequence.out_of_order(index)], buckets)
-    of_whole = whole.find(run, index, all_keys.deleted, snapshots)
+    of_whole = whole.find(run, index, read.keys.deleted, read.snapshots)
     warned = out_of_order.unionByName(of_whole).unionByName(
         found.where(warns), allowMissingColumns=True
     )

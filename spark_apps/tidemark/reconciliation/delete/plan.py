@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope, require_known
 from tidemark.journal.ids_by_key import Entity, read_entities
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.find import ViewRow
-from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.window import from_millis
 
 MAX_LINES = 20

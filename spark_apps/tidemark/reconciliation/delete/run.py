@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope
 from tidemark.errors import InvalidInput
 from tidemark.journal import tag_views
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete import store as delete_store
-from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import Operation
 from tidemark.tagging import completeness
 

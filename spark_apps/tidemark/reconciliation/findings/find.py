@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings.finding import weighed
+from tidemark.continuity.reading.examine import examine, read_keys
+from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views import kinds
 from tidemark.continuity.tag_views.bounds import Bounds
-from tidemark.continuity.tag_views.compare import compare, count_exempt
+from tidemark.continuity.tag_views.compare import count_exempt
 from tidemark.continuity.tag_views.expected import REMOVED
-from tidemark.continuity.tag_views.keys import once
-from tidemark.continuity.tag_views.sums import Doubts
-from tidemark.reconciliation.findings.read import at_once, read_keys
-from tidemark.reconciliation.findings.scope import Scope
+from tidemark.continuity.tag_views.keys import Keys
+from tidemark.tagging import rules
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Comparison:
         found: of shape WEIGHED and EVIDENCE, in memory: all findings, the settled ones too.
         by_kind: how many open findings of each kind, in the order of `kinds.KINDS`, without zeros.
         left: how many of them repair leaves as they are.
+        keys: what was compared, in memory.
         read_at: the write time (microseconds) from before the first read.
         read: messages_checked, tag_rows_checked, removed_ids, rows_of_deleted_events,
             rows_of_lost_events; exempt_rows: rows that are missing and need not be there;
@@ -37,6 +38,7 @@ class Comparison:
     found: DataFrame
     by_kind: dict[str, int]
     left: int
+    keys: Keys
     read_at: int
     read: dict[str, int]
 
@@ -53,16 +55,17 @@ def find(run: RunContext, scope: Scope) -> Comparison:
         InvalidInput: the directory of the tag rules does not exist.
         DefinitionError: a tag rule cannot be used.
     """
+    tag_rules = rules.load(run.settings.tagging_dir)
+    rules.check(run.spark, tag_rules)
     read_at = run.control.write_time()
     bounds = Bounds.of(run, scope.window)
     run.say("reading the keys of tag views and messages")
-    keys, read = read_keys(run, scope)
+    keys = read_keys(run, scope, tag_rules, are_applied=True)
     run.say("comparing")
-    bounds = bounds.with_removed(run)
-    doubts = Doubts.of(keys, bounds.target_partition_size, once)
-    compared = compare(keys, doubts, bounds, once, of_ids=scope.tags is None)
+    examination = examine(run, keys, bounds, of_ids=scope.tags is None)
+    compared = examination.compared
     settlements = store.settlements(run.spark, run.control, run.settings)
-    found, total = at_once(weighed(compared.findings, settlements))
+    found = weighed(examination.findings, settlements).localCheckpoint()
     counted = (
         found.where(F.col("reason").isNull())
         .groupBy("check_name")
@@ -71,11 +74,14 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     )
     number = {row["check_name"]: row["findings"] for row in counted}
     by_kind = {kind: number[kind] for kind in kinds.KINDS if kind in number}
-    read |= {
+    read = {
+        "messages_checked": keys.index.count(),
+        "tag_rows_checked": keys.keys.rows.count(),
         "rows_of_deleted_events": compared.kept.of_deleted_events.count(),
         "rows_of_lost_events": compared.kept.of_lost_events.count(),
-        "exempt_rows": count_exempt(compared.absent, compared.keys.deleted, bounds),
+        "exempt_rows": count_exempt(compared.absent, compared.keys.deleted, examination.bounds),
         "removed_ids": compared.keys.deleted.where(F.col("deleted_to") == REMOVED).count(),
-        "settled_findings": total - sum(by_kind.values()),
+        "settled_findings": found.count() - sum(by_kind.values()),
     }
-    return Comparison(found, by_kind, sum(row["left"] for row in counted), read_at, read)
+    left = sum(row["left"] for row in counted)
+    return Comparison(found, by_kind, left, keys.keys, read_at, read)

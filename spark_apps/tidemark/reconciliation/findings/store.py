@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import checks, finding
+from tidemark.continuity.reading.source import of_ids, of_tags
+from tidemark.continuity.scope import Scope
 from tidemark.continuity.shapes import FINDINGS, WEIGHED
 from tidemark.continuity.tag_views import kinds
-from tidemark.reconciliation.findings.scope import Scope
 from tidemark.spark.shapes import shaped
 from tidemark.window import to_millis
 
@@ -29,22 +30,20 @@ def replace(run: RunContext, scope: Scope, findings: DataFrame) -> None:
         findings: all that was found, the settled ones too.
     """
     key = store.BY_CHECK if scope.is_everything else store.BY_KEY
-    store.replace(run, findings, checks.CHECKS, _is_of(scope), key=key)
+    store.replace(run, findings, checks.CHECKS, lambda stored: _of(run, stored, scope), key=key)
 
 
-def _is_of(scope: Scope) -> Column:
-    """Return whether a stored finding is one that a comparison of the scope would find again."""
-    is_of = F.col("check_name").isin(*kinds.KINDS)
-    if scope.persistence_ids is not None:
-        is_of &= F.col("persistence_id").isin(*sorted(scope.persistence_ids))
-    if scope.tags is not None:
-        is_of &= F.col("tag").isin(*sorted(scope.tags))
-    if scope.window is not None:
-        first, end = to_millis(scope.window.start), to_millis(scope.window.end)
-        is_of &= F.col("time_bucket").between(first, end - 1) | F.col("held_in").between(
-            first, end - 1
-        )
-    return is_of
+def _of(run: RunContext, stored: DataFrame, scope: Scope) -> DataFrame:
+    """Return the stored findings that a comparison of the scope would find again."""
+    of_scope = of_tags(
+        of_ids(run, stored.where(F.col("check_name").isin(*kinds.KINDS)), scope), scope
+    )
+    if scope.window is None:
+        return of_scope
+    first, end = to_millis(scope.window.start), to_millis(scope.window.end)
+    return of_scope.where(
+        F.col("time_bucket").between(first, end - 1) | F.col("held_in").between(first, end - 1)
+    )
 
 
 @shaped(findings=FINDINGS)

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope, require_known
 from tidemark.errors import InvalidInput
 from tidemark.journal import frames, tag_views
 from tidemark.partitioning import keys
-from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
 from tidemark.reconciliation.propagate_deletes import verdicts

@@ -1,10 +1,9 @@
-"""rebuild: throw tag views away and write them anew from messages.
+"""rebuild: write tag views anew from messages.
 
-Four scopes, each with its own way of throwing away; numbering and writing are the same for all:
-everything (truncate), persistence ids (delete by key), tags (drop their partitions), time buckets
-(drop their partitions, keep the numbers). As with Pekko's own tool a series that is rebuilt as a
-whole is numbered from 1, also where the first messages are deleted (docs/real-systems.md, "Deletes
-and tools").
+Everything (truncate), persistence ids (delete by key), and tags whose rule has changed (drop their
+partitions) are thrown away first. As with Pekko's own tool a series that is rebuilt as a whole is
+numbered from 1, also where the first messages are deleted (docs/real-systems.md, "Deletes and
+tools"). Of other tags, and of time buckets, the rows are written anew where they are (`rows`).
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from pyspark.sql import DataFrame
 
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope
 from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, frames
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import truncate
 from tidemark.reconciliation.delete import run as delete
-from tidemark.reconciliation.findings.scope import Scope
 from tidemark.reconciliation.operation import Operation
-from tidemark.reconciliation.rebuild import window as rebuild_window
+from tidemark.reconciliation.rebuild import rows
 from tidemark.reconciliation.rebuild.write import write_series
 from tidemark.spark.local_rows import local_rows
 from tidemark.tagging import rules
@@ -45,7 +44,7 @@ def operation(scope: Scope) -> Operation:
                 where="--persistence-id, --window-start",
                 do="leave one of them out",
             )
-        return rebuild_window.operation(scope)
+        return Operation("rebuild", str(scope), lambda run: rows.plan(run, scope))
     if scope.is_everything:
         return Operation("rebuild", str(scope), _plan_everything)
     return Operation("rebuild", str(scope), lambda run: _plan(run, scope))
@@ -53,7 +52,11 @@ def operation(scope: Scope) -> Operation:
 
 def _plan(run: RunContext, scope: Scope) -> Plan:
     bucket_size.require_partition_size(run.control, run.settings)
-    rules.load(run.settings.tagging_dir)
+    tag_rules = rules.load(run.settings.tagging_dir)
+    if scope.persistence_ids is None and scope.tags is not None:
+        changed = rules.changed(run.control, run.settings, tag_rules)
+        if not scope.tags & {rule.tag for rule, _ in changed}:
+            return rows.plan(run, scope)
     deleting = delete.plan(run, scope, thorough=True)
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:

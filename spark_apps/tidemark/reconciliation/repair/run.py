@@ -16,6 +16,7 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity import store as store_of_findings
 from tidemark.continuity.findings import checks
+from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.continuity.tag_views import kinds
 from tidemark.errors import InvalidInput
@@ -25,7 +26,6 @@ from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
-from tidemark.reconciliation.findings.scope import Scope, require_known
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.repair import store as repair_store
 from tidemark.spark.shapes import shaped
@@ -121,7 +121,21 @@ def _plan_of_findings(run: RunContext) -> Plan:
 
 def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
-    comparison = find(run, scope)
+    return planned(run, scope, scope, find(run, scope), is_found=is_found)
+
+
+def planned(
+    run: RunContext, scope: Scope, compared: Scope, comparison: Comparison, *, is_found: bool
+) -> Plan:
+    """Return the plan that a comparison requires.
+
+    Args:
+        run: the context of the run.
+        scope: whose stored findings are replaced.
+        compared: the part of it that was compared: at least all of which there are findings.
+        comparison: of that part.
+        is_found: whether findings are replaced even if nothing else is to change.
+    """
     [of_actions] = comparison.findings.agg(
         *(F.count_if(F.expr(condition)).alias(name) for name, condition in ACTIONS.items())
     ).collect()
@@ -131,7 +145,7 @@ def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
     left = comparison.found.where(f"reason IS NOT NULL OR {IS_LEFT}")
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
-        _put_right(run, comparison, counts, ensure_locked)
+        _put_right(run, compared, comparison, counts, ensure_locked)
         findings.replace(run, scope, left)
         return counts
 
@@ -141,16 +155,22 @@ def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
 
 
 def _put_right(
-    run: RunContext, comparison: Comparison, counts: Mapping[str, int], ensure_locked: EnsureLocked
+    run: RunContext,
+    scope: Scope,
+    comparison: Comparison,
+    counts: Mapping[str, int],
+    ensure_locked: EnsureLocked,
 ) -> None:
     settings = run.settings
+    # Of named persistence ids only their own messages were counted.
+    number = comparison.read["messages_checked"] if scope.persistence_ids is None else None
     tag_rules = rules.load(settings.tagging_dir)
     actions: dict[str, Callable[[DataFrame], None]] = {
         "events_quarantined": lambda part: store.quarantine_unwritable(
-            run, events.tagged(_messages(run, comparison, part), tag_rules)
+            run, events.tagged(_messages(run, part, number), tag_rules)
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
-            view_rows(part, _messages(run, comparison, part)), settings, counts["tag_rows_written"]
+            view_rows(part, _messages(run, part, number)), settings, counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
         "progress_rows_written": lambda part: store.write_progress(
@@ -178,8 +198,8 @@ def _forget(run: RunContext, repaired: DataFrame) -> None:
     completeness.forget(run.control, run.settings, names if len(names) <= FORGOTTEN_BY_ID else None)
 
 
-def _messages(run: RunContext, comparison: Comparison, part: DataFrame) -> DataFrame:
+def _messages(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
     wanted = part.select(
         *messages_by_key.MESSAGE, F.col("expected_time_bucket").alias("time_bucket")
     )
-    return messages_by_key.messages_of(run, wanted, comparison.read["messages_checked"])
+    return messages_by_key.messages_of(run, wanted, number)

@@ -1,4 +1,4 @@
-"""What an operation is asked to work on."""
+"""The part of a journal that an application works on."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.errors import InvalidInput
 from tidemark.journal import tag_views
-from tidemark.journal.ids_by_key import unknown_ids
+from tidemark.journal.ids_by_key import unknown_ids, without_snapshots
+from tidemark.partitioning import slice_ranges
+from tidemark.partitioning.keys import SliceRange
 from tidemark.window import Window, iso
 
+_NAMED = 10
 _TOGETHER = 1000
 """Partitions that are asked before their answers are looked at."""
 
@@ -25,11 +28,13 @@ class Scope:
         persistence_ids: only these, or None.
         tags: only these, or None.
         window: only the time buckets in it, or None.
+        slices: only persistence ids of this range, or None; not together with persistence_ids.
     """
 
     persistence_ids: frozenset[str] | None = None
     tags: frozenset[str] | None = None
     window: Window | None = None
+    slices: SliceRange | None = None
 
     @classmethod
     def of(
@@ -58,6 +63,28 @@ class Scope:
             window,
         )
 
+    @classmethod
+    def of_ids(cls, persistence_ids: list[str] | None, slices: str | None) -> Scope:
+        """Return the scope that the options --persistence-id and --slices name.
+
+        Raises:
+            InvalidInput: both are given, or the range is not valid.
+        """
+        if persistence_ids and slices is not None:
+            raise InvalidInput(
+                "persistence ids and slices together",
+                where="--persistence-id, --slices",
+                do="give one of them",
+            )
+        named = frozenset(persistence_ids) if persistence_ids else None
+        return cls(named, slices=None if slices is None else slice_ranges.parse(slices))
+
+    def details(self) -> dict[str, object]:
+        """Return the persistence ids or slices as fields for programs, with the first ids."""
+        if self.slices is not None:
+            return {"slices": slice_ranges.text(self.slices)}
+        return {"persistence_ids": sorted(self.persistence_ids or ())[:_NAMED]}
+
     def options(self) -> dict[str, object]:
         """Return the command line options that name it, by name without dashes in front."""
         options: dict[str, object] = {}
@@ -81,7 +108,10 @@ class Scope:
         """Return the text for the plan, the audit and the report."""
         parts = []
         if self.persistence_ids is not None:
-            parts.append(f"persistence ids {_some(self.persistence_ids)}")
+            noun = "persistence id" if len(self.persistence_ids) == 1 else "persistence ids"
+            parts.append(f"{noun} {_some(self.persistence_ids)}")
+        if self.slices is not None:
+            parts.append(f"the persistence ids of slices {slice_ranges.text(self.slices)}")
         if self.tags is not None:
             parts.append(f"tags {_some(self.tags)}")
         if self.window is not None:
@@ -89,17 +119,19 @@ class Scope:
         return ", ".join(parts) or "all tag views"
 
 
-def _some(names: frozenset[str], limit: int = 10) -> str:
-    shown = ", ".join(sorted(names)[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+def _some(names: frozenset[str]) -> str:
+    shown = ", ".join(sorted(names)[:_NAMED])
+    more = len(names) - _NAMED
+    return shown + (f" and {more:,} more" if more > 0 else "")
 
 
 def require_known(run: RunContext, scope: Scope) -> None:
     """Refuse persistence ids and tags that occur nowhere, before anything is touched.
 
-    A persistence id is known by its messages, metadata, progress, scanning or tag-view rows; a tag
-    by its tag views, progress, rule or messages. The usual answer costs a few reads by key; only
-    what seems unknown is searched for: an id in the keys of the tag views, a tag in all messages.
+    A persistence id is known by its messages, metadata, progress, scanning, snapshots or tag-view
+    rows; a tag by its tag views, progress, rule or messages. The usual answer costs a few reads by
+    key; only what seems unknown is searched for: an id in the keys of the tag views, a tag in all
+    messages.
 
     Raises:
         InvalidInput: naming those that are unknown.
@@ -118,11 +150,13 @@ def _refuse(run: RunContext, kind: str, unknown: Iterable[str]) -> None:
 
 
 def _unknown_ids(run: RunContext, ids: Iterable[str]) -> list[str]:
-    return [
-        persistence_id
-        for persistence_id in unknown_ids(run.control, run.settings, ids)
-        if not _has_tag_view_rows(run, persistence_id)
-    ]
+    # Imported here: whoever deletes by key needs no Spark.
+    from tidemark.journal import snapshots
+
+    unknown = unknown_ids(run.control, run.settings, ids)
+    if unknown and snapshots.has_snapshots(run.control, run.settings):
+        unknown = without_snapshots(run.control, run.settings, unknown)
+    return [name for name in unknown if not _has_tag_view_rows(run, name)]
 
 
 def _has_tag_view_rows(run: RunContext, persistence_id: str) -> bool:

@@ -1,0 +1,166 @@
+"""The examination of a scope: its keys are read and compared; nothing is written.
+
+`validate`, `reconcile check` and `reconcile repair` all examine by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.context import RunContext
+from tidemark.continuity import shapes
+from tidemark.continuity.findings.checks import EXTRA_ROW, UNTAGGED_EVENT
+from tidemark.continuity.reading import journal_keys
+from tidemark.continuity.reading.source import source_of
+from tidemark.continuity.scope import Scope
+from tidemark.continuity.tag_views.bounds import Bounds
+from tidemark.continuity.tag_views.compare import Compared, compare
+from tidemark.continuity.tag_views.keys import Keys, once
+from tidemark.continuity.tag_views.sums import Doubts
+from tidemark.journal import frames, increments
+from tidemark.journal.shapes import MESSAGES, SCANNING
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import rules
+
+Narrow = Callable[["Read"], Bounds]
+"""A function that returns the bounds of a comparison from the keys that were read."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The keys of a scope, in memory.
+
+    Attributes:
+        index: the messages, as `journal_keys.with_rule_tags` returns them.
+        keys: what is compared; its index has tags of readable events only.
+        snapshots: the snapshots; None without a snapshot store.
+    """
+
+    index: DataFrame
+    keys: Keys
+    snapshots: DataFrame | None
+
+
+@dataclass(frozen=True)
+class Examination:
+    """The result of an examination.
+
+    Attributes:
+        read: the keys.
+        doubts: the persistence ids that had to be compared.
+        compared: the comparison.
+        bounds: of the comparison.
+        findings: of shape FINDINGS and EVIDENCE, without those of what came while it was read.
+    """
+
+    read: Read
+    doubts: Doubts
+    compared: Compared
+    bounds: Bounds
+    findings: DataFrame
+
+
+def read_keys(
+    run: RunContext,
+    scope: Scope,
+    tag_rules: Sequence[rules.TagRule],
+    *,
+    are_applied: bool = False,
+    with_snapshots: bool = False,
+) -> Read:
+    """Read the keys of a scope, in the order of `journal_keys`.
+
+    Args:
+        run: the context of the run.
+        scope: persistence ids, slices and tags.
+        tag_rules: the tag rules, checked.
+        are_applied: as in `journal_keys.with_rule_tags`.
+        with_snapshots: also read the snapshots.
+    """
+    source = source_of(run, scope, tag_rules, are_applied=are_applied)
+    progress, scanning = once(source.progress()), once(source.scanning())
+    stored = source.snapshots() if with_snapshots else None
+    snapshots = None if stored is None else once(stored)
+    # Each is read when it is counted.
+    for frame in (progress, scanning, *([] if snapshots is None else [snapshots])):
+        frame.count()
+    index = once(source.index(progress, scanning))
+    index.count()
+    rows = once(source.rows(index, progress))
+    rows.count()
+    index = source.with_events_of(index, rows)
+    keys = Keys(
+        journal_keys.of_readable(index),
+        rows,
+        progress,
+        scanning,
+        deleted=once(source.deleted()),
+        listed=source.listed(),
+        ruled_tags=rules.tags_of(tag_rules),
+    )
+    return Read(index, keys, snapshots)
+
+
+def examine(
+    run: RunContext,
+    read: Read,
+    bounds: Bounds,
+    *,
+    passed: Collection[int] = (),
+    of_ids: bool = True,
+) -> Examination:
+    """Compare the keys that were read.
+
+    Args:
+        run: the context of the run.
+        read: the keys.
+        bounds: from before the first read.
+        passed: the time buckets (epoch ms) of the bounds that had passed before.
+        of_ids: as in `compare`.
+    """
+    bounds = bounds.with_removed(run)
+    doubts = Doubts.of(read.keys, bounds.target_partition_size, once)
+    compared = compare(read.keys, doubts, bounds, once, of_ids=of_ids)
+    findings = compared.findings
+    if doubts.differing:
+        findings = _without_late_rows(run, once(findings), compared.keys.index)
+        if passed and bounds.owed.since is not None:
+            findings = _without_late(findings, compared.keys.scanning, passed)
+    return Examination(read, doubts, compared, bounds, findings)
+
+
+@shaped(found=shapes.FINDINGS, index=MESSAGES, returns=shapes.FINDINGS)
+def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> DataFrame:
+    """Drop extra rows whose events messages has when it is asked once more, and had not before.
+
+    Rows are read after messages: an event and its row may have come between the two.
+    """
+    event = ["persistence_id", "sequence_nr"]
+    is_extra = F.col("check_name") == EXTRA_ROW
+    extra = found.where(is_extra).select(*event).distinct().localCheckpoint()
+    if extra.isEmpty():
+        return found
+    asked = extra.join(index, on=event, how="left_anti")
+    present = frames.messages_of(increments.keys_of(asked, run.settings), run.settings)
+    came_late = present.select(*event, F.lit(EXTRA_ROW).alias("check_name")).distinct()
+    return found.join(came_late, on=[*event, "check_name"], how="left_anti").select(*found.columns)
+
+
+@shaped(findings=shapes.FINDINGS, scanning=SCANNING, returns=shapes.FINDINGS)
+def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[int]) -> DataFrame:
+    """Drop findings of untagged events that reached passed buckets after tag-write's last run.
+
+    Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
+    """
+    is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
+    is_untagged = F.col("check_name") == UNTAGGED_EVENT
+    is_passed = F.col("time_bucket").isin(*passed)
+    return (
+        findings.join(scanning, on="persistence_id", how="left")
+        .where(~(is_untagged & is_passed & is_beyond))
+        .select(*findings.columns)
+    )

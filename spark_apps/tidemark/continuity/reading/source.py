@@ -1,0 +1,332 @@
+"""The keys of a scope: by key where persistence ids are named, else by filtered scans."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.continuity import shapes, store
+from tidemark.continuity.reading import journal_keys
+from tidemark.continuity.scope import Scope
+from tidemark.continuity.tag_views import kinds
+from tidemark.continuity.tag_views.keys import once
+from tidemark.journal import frames, increments, snapshots
+from tidemark.journal.shapes import (
+    DELETED,
+    ID,
+    MESSAGES,
+    SCANNING,
+    SNAPSHOTS,
+    TAG_ROWS,
+    WRITE_PROGRESS,
+)
+from tidemark.partitioning import columns
+from tidemark.partitioning.keys import time_bucket
+from tidemark.settings import Settings
+from tidemark.spark.local_rows import local_rows
+from tidemark.spark.shapes import shaped
+from tidemark.tagging import rules
+from tidemark.window import parse_first_time_bucket
+
+_MOST_PARTITIONS = 100_000
+"""Partitions of the tag views from which on a scan is no dearer than asking for each."""
+
+
+class Source(ABC):
+    """The reads of the keys of a scope; each reads anew."""
+
+    @abstractmethod
+    def progress(self) -> DataFrame:
+        """Read tag_write_progress."""
+
+    @abstractmethod
+    def scanning(self) -> DataFrame:
+        """Read tag_scanning."""
+
+    @abstractmethod
+    def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
+        """Read the messages without payloads, with their rules' columns.
+
+        The frame has the columns of `journal_keys.with_rule_tags`.
+        """
+
+    @abstractmethod
+    def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
+        """Read the rows of the tag views."""
+
+    @abstractmethod
+    def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
+        """Add events that came, or were missed, between the read of messages and that of rows."""
+
+    @abstractmethod
+    def deleted(self) -> DataFrame:
+        """Read how far the persistence ids are deleted."""
+
+    @abstractmethod
+    def snapshots(self) -> DataFrame | None:
+        """Read the snapshots; None without a snapshot store."""
+
+    @abstractmethod
+    def listed(self) -> DataFrame:
+        """Read the persistence ids that are in all_persistence_ids."""
+
+
+def source_of(
+    run: RunContext,
+    scope: Scope,
+    tag_rules: Sequence[rules.TagRule],
+    *,
+    are_applied: bool = False,
+) -> Source:
+    """Return how the keys of a scope are read: by key if it names persistence ids, else by scans.
+
+    The window of the scope does not matter: a number depends on all events before it.
+
+    Args:
+        run: the context of the run.
+        scope: persistence ids, slices and tags.
+        tag_rules: the tag rules.
+        are_applied: as in `journal_keys.with_rule_tags`.
+    """
+    scanned = _Scanned(run, scope, tag_rules, are_applied)
+    if scope.persistence_ids is None:
+        return scanned
+    return _Named(run, ids_of(run, scope.persistence_ids), scanned)
+
+
+def ids_of(run: RunContext, persistence_ids: Collection[str]) -> DataFrame:
+    """Return named persistence ids as a frame."""
+    named = [(persistence_id,) for persistence_id in sorted(persistence_ids)]
+    return local_rows(run.spark, named, "persistence_id string")
+
+
+def of_ids(run: RunContext, frame: DataFrame, scope: Scope) -> DataFrame:
+    """Return the rows of a scope's persistence ids; those of all ids if it names none."""
+    if scope.slices is not None:
+        slice_nr = columns.slice_of(F.col("persistence_id"))
+        return frame.where(slice_nr.between(scope.slices.first, scope.slices.last))
+    if scope.persistence_ids is None:
+        return frame
+    # Joined, since Spark plans a condition name by name.
+    ids = ids_of(run, scope.persistence_ids)
+    return frame.join(ids, on="persistence_id", how="left_semi")
+
+
+def of_tags(frame: DataFrame, scope: Scope) -> DataFrame:
+    """Return the rows of a scope's tags; those of all tags if it names none."""
+    return frame if scope.tags is None else frame.where(F.col("tag").isin(*sorted(scope.tags)))
+
+
+@dataclass(frozen=True)
+class _Scanned(Source):
+    run: RunContext
+    scope: Scope
+    tag_rules: Sequence[rules.TagRule]
+    are_applied: bool
+
+    @shaped(returns=WRITE_PROGRESS)
+    def progress(self) -> DataFrame:
+        progress = frames.write_progress(self.run.spark, self.run.settings)
+        return of_tags(self._of(progress), self.scope)
+
+    @shaped(returns=SCANNING)
+    def scanning(self) -> DataFrame:
+        return self._of(frames.scanning(self.run.spark, self.run.settings))
+
+    @shaped(progress=WRITE_PROGRESS, scanning=SCANNING, returns=shapes.JOURNAL_EVENTS)
+    def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
+        messages = frames.message_index(
+            self.run.spark, self.run.settings, "partition_nr", *self.payload, with_has_payload=True
+        )
+        return self.tagged(self._of(messages))
+
+    @shaped(index=MESSAGES, progress=WRITE_PROGRESS, returns=TAG_ROWS)
+    def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
+        rows = frames.tag_view_keys(self.run.spark, self.run.settings)
+        return of_tags(self._of(rows), self.scope)
+
+    def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
+        return index
+
+    @shaped(returns=DELETED)
+    def deleted(self) -> DataFrame:
+        return self._of(frames.deleted(self.run.spark, self.run.settings))
+
+    @shaped(returns=SNAPSHOTS)
+    def snapshots(self) -> DataFrame | None:
+        if not snapshots.has_snapshots(self.run.control, self.run.settings):
+            return None
+        return self._of(snapshots.index(self.run.spark, self.run.settings))
+
+    @shaped(returns=ID)
+    def listed(self) -> DataFrame:
+        run = self.run
+        return self._of(journal_keys.listed(run.spark, run.settings, run.control))
+
+    @property
+    def payload(self) -> Sequence[str]:
+        """The payload columns that `tagged` takes."""
+        return journal_keys.payload_for(self.tag_rules)
+
+    def tagged(self, messages: DataFrame) -> DataFrame:
+        """Return messages with the tags of the scope."""
+        indexed = journal_keys.with_rule_tags(
+            self.run, messages, self.tag_rules, are_applied=self.are_applied
+        )
+        if self.scope.tags is None:
+            return indexed
+        wanted = F.array(*(F.lit(tag) for tag in sorted(self.scope.tags)))
+        return indexed.withColumns(
+            {name: F.array_intersect(name, wanted) for name in ("tags", "pending_tags")}
+        )
+
+    def _of(self, frame: DataFrame) -> DataFrame:
+        return of_ids(self.run, frame, self.scope)
+
+
+@dataclass(frozen=True)
+class _Named(Source):
+    run: RunContext
+    ids: DataFrame
+    scanned: _Scanned
+
+    @shaped(returns=WRITE_PROGRESS)
+    def progress(self) -> DataFrame:
+        progress = frames.write_progress_of_ids(self.ids, self.run.settings)
+        return of_tags(progress, self.scanned.scope)
+
+    @shaped(returns=SCANNING)
+    def scanning(self) -> DataFrame:
+        return frames.scanning_of_ids(self.ids, self.run.settings)
+
+    @shaped(progress=WRITE_PROGRESS, scanning=SCANNING, returns=shapes.JOURNAL_EVENTS)
+    def index(self, progress: DataFrame, scanning: DataFrame) -> DataFrame:
+        of_progress = progress.select("persistence_id", F.col("progress_sequence_nr").alias("to"))
+        known = of_progress.unionByName(scanning.withColumnRenamed("scanned_to", "to"))
+        messages = frames.placed_messages_of_ids(
+            self.ids,
+            self.run.settings,
+            *self.scanned.payload,
+            # From the first partition on: a delete may have left events there.
+            deleted_to=self.ids.withColumn("deleted_to", F.lit(0).cast("bigint")),
+            known_to=known.groupBy("persistence_id").agg(F.max("to").alias("known_to")),
+            with_has_payload=True,
+        )
+        return self.scanned.tagged(messages)
+
+    @shaped(index=MESSAGES, progress=WRITE_PROGRESS, returns=TAG_ROWS)
+    def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
+        found = _places_of_findings(self.run, self.ids)
+        places = row_places(index, progress, found, self.run.settings)
+        [size] = places.agg(F.sum("partitions").alias("partitions")).collect()
+        placed = index.select("persistence_id").union(progress.select("persistence_id"))
+        is_placeless = not self.ids.join(placed, on="persistence_id", how="left_anti").isEmpty()
+        if is_placeless or (size["partitions"] or 0) > _MOST_PARTITIONS:
+            return self.scanned.rows(index, progress)
+        step = F.lit(self.run.settings.bucket_size.milliseconds)
+        partitions = places.select(
+            "tag", F.explode(F.sequence("first_bucket", "last_bucket", step)).alias("time_bucket")
+        )
+        named = of_tags(partitions.union(found).distinct(), self.scanned.scope).select(
+            F.col("tag").alias("tag_name"), F.col("time_bucket").alias("timebucket")
+        )
+        rows = frames.tag_view_keys_of(named, self.run.settings)
+        return rows.join(self.ids, on="persistence_id", how="left_semi")
+
+    @shaped(index=shapes.JOURNAL_EVENTS, rows=TAG_ROWS, returns=shapes.JOURNAL_EVENTS)
+    def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
+        event = ["persistence_id", "sequence_nr"]
+        unread = once(rows.select(*event).distinct().join(index, on=event, how="left_anti"))
+        if unread.isEmpty():
+            return index
+        messages = frames.messages_of(
+            increments.keys_of(unread, self.run.settings),
+            self.run.settings,
+            "partition_nr",
+            *self.scanned.payload,
+            with_has_payload=True,
+        )
+        return once(index.unionByName(self.scanned.tagged(messages).select(*index.columns)))
+
+    @shaped(returns=DELETED)
+    def deleted(self) -> DataFrame:
+        return frames.deleted_of_ids(self.ids, self.run.settings)
+
+    @shaped(returns=SNAPSHOTS)
+    def snapshots(self) -> DataFrame | None:
+        if not snapshots.has_snapshots(self.run.control, self.run.settings):
+            return None
+        return snapshots.index_of_ids(self.ids, self.run.settings)
+
+    @shaped(returns=ID)
+    def listed(self) -> DataFrame:
+        settings = self.run.settings
+        name = settings.all_persistence_ids_table
+        if self.run.control.table_columns(settings.journal_keyspace, name) is None:
+            return self.ids.limit(0)
+        return connector.read_partitions(
+            self.ids, settings.journal_keyspace, name, "persistence_id"
+        )
+
+
+def _places_of_findings(run: RunContext, ids: DataFrame) -> DataFrame:
+    """Return tag and time_bucket (epoch ms) of the partitions that stored findings name."""
+    held_in = F.when(F.col("held_in") > 0, F.col("held_in"))
+    return (
+        store.stored(run.spark, run.settings)
+        .where(F.col("check_name").isin(*kinds.KINDS) & (F.col("tag") != ""))
+        .join(ids, on="persistence_id", how="left_semi")
+        .select("tag", F.coalesce(held_in, "time_bucket").alias("time_bucket"))
+        .distinct()
+    )
+
+
+@shaped(
+    index=MESSAGES,
+    progress=WRITE_PROGRESS,
+    found={"tag": "string"},
+    returns={
+        "tag": "string",
+        "first_bucket": "bigint",
+        "last_bucket": "bigint",
+        "partitions": "bigint",
+    },
+)
+def row_places(
+    index: DataFrame, progress: DataFrame, found: DataFrame, settings: Settings
+) -> DataFrame:
+    """Return where rows of the events can lie: of each tag, the time buckets from first to last.
+
+    Events from sequence nr 1 on have no row before the first of them. Where the first events are
+    missing, their rows may lie anywhere from the first time bucket of readers on.
+
+    Args:
+        index: the events of the persistence ids, with their tags.
+        progress: of the same ids, whose offsets name the last events.
+        found: further tags.
+        settings: the bucket size, and the first time bucket of readers.
+    """
+    size = settings.bucket_size
+    named = frames.placed(progress, size)
+    tags = named.select("tag").union(index.select(F.explode("tags"))).union(found.select("tag"))
+    begun = index.groupBy("persistence_id").agg(
+        F.min("sequence_nr").alias("first_nr"), F.min("time_bucket").alias("time_bucket")
+    )
+    ids = named.select("persistence_id").union(begun.select("persistence_id")).distinct()
+    first = parse_first_time_bucket(settings.events_by_tag_first_time_bucket)
+    earliest = F.lit(time_bucket(first, size)).cast("bigint")
+    own = F.when(F.col("first_nr") == 1, F.col("time_bucket"))
+    start = ids.join(begun, on="persistence_id", how="left").agg(
+        F.min(F.coalesce(own, F.least(earliest, F.col("time_bucket")))).alias("first_bucket")
+    )
+    ends = index.select("time_bucket").union(named.select("progress_bucket"))
+    end = ends.agg(F.max("time_bucket").alias("last_bucket"))
+    number = F.expr(f"(last_bucket - first_bucket) div {size.milliseconds} + 1")
+    places = tags.distinct().crossJoin(start).crossJoin(end).where("first_bucket <= last_bucket")
+    return places.withColumn("partitions", number)
