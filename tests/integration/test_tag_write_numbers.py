@@ -121,7 +121,7 @@ def test_numbers_go_on_whatever_others_did_between_two_runs(journal: Journal) ->
     # An event is lost, and its row.
     lost = next(row for row in old if row["persistence_id"] == "purged" and row["sequence_nr"] == 4)
     delete_message(journal, lost)
-    [row] = [row for row in tag_rows([lost], HOUR_MS)]
+    [row] = tag_rows([lost], HOUR_MS)
     journal.control.execute(
         f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = 't' AND timebucket = ?"
         " AND timestamp = ? AND persistence_id = 'purged'",
