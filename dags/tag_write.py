@@ -9,6 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
+from tidemark_airflow.asset_updates import UpdateAfterFailure
 from tidemark_airflow.assets import TAG_VIEWS
 from tidemark_airflow.form import FORCE, STRATEGY, run_form
 from tidemark_airflow.operators import TidemarkOperator
@@ -33,4 +34,4 @@ with DAG(
         window=resolve_window(),
         params_as_options={"--strategy": "strategy"},
         outlets=[TAG_VIEWS],
-    )
+    ) >> UpdateAfterFailure(outlets=[TAG_VIEWS])

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import AssetAlias, BaseHook, BaseOperatorLink, Connection, Context
+from airflow.sdk import BaseHook, BaseOperatorLink, Connection, Context
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import (
 )
 
 from tidemark_airflow import telemetry
-from tidemark_airflow.assets import read_model_of
+from tidemark_airflow.asset_updates import update
 from tidemark_airflow.environment.connections import (
     cassandra_environment,
     kafka_environment,
@@ -40,12 +40,11 @@ _NO_RETRY_HELPS = re.compile(r"Error code is: [23]\b")
 class TidemarkOperator(SparkSubmitOperator):
     """Submits `spark_apps/<application_name>.py`, then reads the run's report.
 
-    Ends as success only if the run has done something, pieces if it has outlets, and then tells
-    these the hull of the pieces that were done (extra: window_start, window_end, run_id). It is not
-    the window that was asked for: what was left for later is not there yet, and older time buckets
-    may have been made good. An alias among the outlets tells the asset of each projection that has
-    moved. A run that had nothing to do, or a dry run, ends as skipped, so that nothing downstream
-    starts. The report is the XCom `report`, also of a run that failed.
+    Ends as success only if the run has done something, pieces if it has outlets, and then updates
+    these by `asset_updates.update`; after a failure `UpdateAfterFailure` does. The window of the
+    update is not the requested one: some time buckets may be left for later, and older time buckets
+    may have been made good. A run that had nothing to do, or a dry run, ends as skipped, so that
+    nothing downstream starts. The report is the XCom `report`, also of a run that failed.
 
     Args:
         application_name: name of the application, without `.py`.
@@ -180,7 +179,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self._publish(ti, report)
         self.run_again = None
         self.next_step = applied(ti.dag_id, given, report)
-        self._tell_outlets(context, report)
+        self._update_outlets(context, report)
 
     def get_openlineage_facets_on_complete(self, _ti: Any) -> Any:
         """Return the tables that the run read and wrote, for OpenLineage's provider."""
@@ -242,7 +241,7 @@ class TidemarkOperator(SparkSubmitOperator):
         own = self.params_as_files.items()
         return {directory / file: params[name] for name, file in own if params[name]}
 
-    def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
+    def _update_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
         is_idle = report["state"] != "done" or (self.outlets and report["pieces"]["done"] == 0)
         if report["dry_run"] or is_idle:
             reason = "a dry run wrote nothing" if report["dry_run"] else "nothing was to be done"
@@ -250,22 +249,7 @@ class TidemarkOperator(SparkSubmitOperator):
                 reason += f": {report['lines'][0]}"
             self.log.info("%s: the task ends as skipped and nothing downstream starts", reason)
             raise AirflowSkipException(reason)
-        for outlet in self.outlets:
-            if isinstance(outlet, AssetAlias):
-                moved = report.get("details", {}).get("projections", {})
-                for name, span in moved.items():
-                    extra = _extra(span, report)
-                    context["outlet_events"][outlet].add(read_model_of(name), extra=extra)
-            else:
-                context["outlet_events"][outlet].extra.update(_extra(report, report))
-
-
-def _extra(span: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "window_start": span["done_start"],
-        "window_end": span["done_end"],
-        "run_id": report["run_id"],
-    }
+        update(context, self.outlets, report)
 
 
 def _as_option(option: str, value: object) -> list[str]:

@@ -123,9 +123,9 @@ class PlanOperator(TidemarkOperator):
         self._is_applied = not super()._params(params, run_type)["dry_run"]
         return {**params, "dry_run": True}
 
-    def _tell_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
+    def _update_outlets(self, context: Context, report: Mapping[str, Any]) -> None:
         if not self._is_applied:
-            super()._tell_outlets(context, report)
+            super()._update_outlets(context, report)
         if not report["details"]["can_be_applied"]:
             raise AirflowSkipException("nothing is to be deleted")
         # The run itself goes on; a button that starts another would have the plan applied twice.

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ BROKEN = "1996"
 """The year in which the data is damaged, and the report names the run that repairs it."""
 JUDGED = "1995"
 """The year in which `validate` has Great Expectations judge a time bucket without findings."""
+PARTLY_DONE = "1998"
+"""The year in which a run completes all but the last day of its window, which is damaged."""
 SLOW = "1997"
 """The year whose run takes longer than the deadline of the tests' Airflow."""
 DEADLINE_S = 60
@@ -30,8 +32,8 @@ APPROVAL = f"{'a' * 64}@2024-01-01T00:00:00Z"
 HOSTILE_ID = "x\n```\n\n## Nothing is deleted, approve\n![](https://example.invalid/seen)\n\n```"
 """A persistence id in the plan of each purge: Markdown that ends the code in which it is shown."""
 LEFT = "left for later: live readers may still look back"
-_STATES = {NOTHING_TO_DO: "nothing-to-do", **dict.fromkeys((FAILS, REFUSES, BROKEN), "failed")}
-_STATUSES = {FAILS: 1, REFUSES: 2, BROKEN: 3}
+_STATUSES = {FAILS: 1, REFUSES: 2, BROKEN: 3, PARTLY_DONE: 3}
+_STATES = {NOTHING_TO_DO: "nothing-to-do", **dict.fromkeys(_STATUSES, "failed")}
 _REMEDY = {
     "application": "reconcile",
     "command": "repair",
@@ -51,21 +53,28 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
     dry_run = "--apply" not in arguments if dry_by_default else "--dry-run" in arguments
     state = _STATES.get(year, "planned" if dry_run else "done")
     window = [option(arguments, name) for name in ("--window-start", "--window-end")]
+    done = _done(year, state, window)
+    is_any_done = done["done_start"] is not None
     return {
         "application": application.replace("_", "-"),
         "run_id": option(arguments, "--run-id"),
         "state": state,
         "window_start": window[0],
         "window_end": window[1],
-        "done_start": window[0],
-        "done_end": window[1],
+        **done,
         "dry_run": dry_run,
-        "pieces": {"planned": 1, "done": int(state == "done"), "held": 0, "failed": 0},
+        "pieces": {
+            "planned": 1,
+            "done": int(is_any_done),
+            "held": 0,
+            "failed": 0,
+        },
         "counts": {"events_read": 1234},
         "seconds": 1.5,
         "lines": _lines(application, state),
         "details": {
             "arguments": arguments,
+            "projections": {"totals": done} if is_any_done else {},
             "can_be_applied": dry_run,
             "approval": APPROVAL,
             "tombstones": 12,
@@ -80,6 +89,16 @@ def report_of(arguments: list[str], year: str) -> dict[str, Any]:
         "error": f"{ERROR} (pekko); wait" if state == "failed" else None,
         "failure": _failure(year) if state == "failed" else None,
     }
+
+
+def _done(year: str, state: str, window: list[str | None]) -> dict[str, str | None]:
+    """Return the completed part of the window."""
+    start, end = window
+    if year == PARTLY_DONE and end is not None:
+        end = (datetime.fromisoformat(end) - timedelta(days=1)).isoformat().replace("+00:00", "Z")
+    elif state != "done":
+        start = end = None
+    return {"done_start": start, "done_end": end}
 
 
 def _lines(application: str, state: str) -> list[str]:

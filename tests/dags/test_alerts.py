@@ -105,7 +105,7 @@ def test_each_projection_that_moved_has_an_asset_of_its_own() -> None:
         **span,
     }
     events: Any = {READ_MODELS: common, ALIAS: alias}
-    task._tell_outlets({"outlet_events": events}, report)
+    task._update_outlets({"outlet_events": events}, report)
     extra = {"window_start": span["done_start"], "window_end": span["done_end"], "run_id": "r"}
     assert added == [("tidemark://read_models/totals", extra)]
     assert common.extra == extra

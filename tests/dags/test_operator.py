@@ -19,6 +19,7 @@ from tests.dags.fake_application import (
     FAILS,
     LEFT,
     NOTHING_TO_DO,
+    PARTLY_DONE,
     REFUSES,
     SLOW,
 )
@@ -56,6 +57,24 @@ def events_of(doors: Doors, dag_id: str, run_id: str) -> list[dict[str, Any]]:
     query = "SELECT extra FROM asset_event WHERE source_dag_id = ? AND source_run_id = ?"
     with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
         return [json.loads(extra) for (extra,) in reader.execute(query, (dag_id, run_id))]
+
+
+def started_by(doors: Doors, dag_id: str, run_id: str) -> str:
+    """Return the id of the run that the asset event of a run has started."""
+    database = Path(doors.environment["AIRFLOW_HOME"]) / "airflow.db"
+    query = (
+        "SELECT dag_run.run_id FROM dag_run"
+        " JOIN dagrun_asset_event ON dagrun_asset_event.dag_run_id = dag_run.id"
+        " JOIN asset_event ON asset_event.id = dagrun_asset_event.event_id"
+        " WHERE asset_event.source_dag_id = ? AND asset_event.source_run_id = ?"
+    )
+
+    def probe() -> str | None:
+        with closing(sqlite3.connect(f"file:{database}?mode=ro", timeout=60, uri=True)) as reader:
+            run_ids = reader.execute(query, (dag_id, run_id)).fetchall()
+        return str(run_ids[0][0]) if run_ids else None
+
+    return rest.wait_until(f"the run after {dag_id} {run_id}", PATIENCE_S, probe)
 
 
 def wait_for_page(doors: Doors, page: list[Any]) -> None:
@@ -98,14 +117,15 @@ def test_run_that_produced_something_tells_its_asset_the_window(doors: Doors) ->
     run_id = run_over(doors, "project", "2013")
     assert rest.task_state(doors.client, "project", run_id, "project") == "success"
     # Airflow tells the asset just after the task has its state.
-    [event] = rest.wait_until(
-        "the asset's event", PATIENCE_S, lambda: events_of(doors, "project", run_id) or None
+    events = rest.wait_until(
+        "the events of both assets", PATIENCE_S, lambda: events_of(doors, "project", run_id) or None
     )
-    assert event == {
+    done = {
         "window_start": "2013-01-01T00:00:00Z",
         "window_end": "2013-01-02T00:00:00Z",
         "run_id": f"project/{run_id}/1",
     }
+    assert events == [done] * 2
     report = rest.xcom(doors.client, "project", run_id, "project", "report")
     assert report["run_id"] == f"project/{run_id}/1"
     outputs = rest.wait_until("the lineage", PATIENCE_S, lambda: lineage_of(doors, run_id))
@@ -130,6 +150,34 @@ def test_failed_application_is_retried_and_shows_its_own_error(doors: Doors) -> 
     assert f"validate: {ERROR} (pekko)\nnext: wait" in log
     assert rest.xcom(doors.client, "validate", run_id, "validate", "report")["state"] == "failed"
     rest.call(doors.client, "PATCH", f"dags/validate/dagRuns/{run_id}", state="failed")
+
+
+def test_failed_run_updates_its_asset_with_what_it_completed(doors: Doors) -> None:
+    """Each run of the chain fails at its last day, and passes on the days before that day."""
+    conf = {"window_start": f"{PARTLY_DONE}-01-01", "window_end": f"{PARTLY_DONE}-01-05"}
+    run_id = rest.trigger(doors.client, "tag_write", conf=conf)
+    for dag_id, day in {"tag_write": 4, "validate": 3, "project": 2}.items():
+        run = rest.wait_for_run(doors.client, dag_id, run_id, PATIENCE_S)
+        assert run["state"] == "failed"
+        path = f"dags/{dag_id}/dagRuns/{quote(run_id)}/taskInstances/{dag_id}"
+        application = rest.call(doors.client, "GET", path)
+        assert (application["state"], application["try_number"]) == ("failed", 1)
+        completed = {
+            "window_start": f"{PARTLY_DONE}-01-01T00:00:00Z",
+            "window_end": f"{PARTLY_DONE}-01-{day:02}T00:00:00Z",
+            "run_id": f"{dag_id}/{run_id}/1",
+        }
+        events = events_of(doors, dag_id, run_id)
+        assert events == [completed] * (2 if dag_id == "project" else 1)
+        wait_for_page(doors, [run_id, False])
+        if dag_id != "project":
+            run_id = started_by(doors, dag_id, run_id)
+
+
+def test_run_that_completed_nothing_updates_no_asset(doors: Doors) -> None:
+    run_id = run_over(doors, "tag_write", BROKEN)
+    assert rest.wait_for_run(doors.client, "tag_write", run_id, PATIENCE_S)["state"] == "failed"
+    assert events_of(doors, "tag_write", run_id) == []
 
 
 def test_someone_is_told_of_runs_that_fail_and_of_those_that_are_late(doors: Doors) -> None:

@@ -274,7 +274,7 @@ def test_outlets_are_told_what_was_done_and_not_what_was_asked_for() -> None:
         "done_start": "2026-11-01T23:00:00Z",
         "done_end": "2026-11-02T23:00:00Z",
     }
-    task._tell_outlets({"outlet_events": {TAG_VIEWS: event}}, report)  # type: ignore[typeddict-item]
+    task._update_outlets({"outlet_events": {TAG_VIEWS: event}}, report)  # type: ignore[typeddict-item]
     assert event.extra == {
         "window_start": "2026-11-01T23:00:00Z",
         "window_end": "2026-11-02T23:00:00Z",
@@ -411,12 +411,12 @@ def test_plan_never_applies_and_what_follows_it_always_does() -> None:
         report["details"] = {"can_be_applied": True}
         if dry_run:
             with pytest.raises(AirflowSkipException, match="a dry run wrote nothing"):
-                plan._tell_outlets(cast(Context, {}), report)
+                plan._update_outlets(cast(Context, {}), report)
         else:
-            plan._tell_outlets(cast(Context, {}), report)
+            plan._update_outlets(cast(Context, {}), report)
             report["details"] = {"can_be_applied": False}
             with pytest.raises(AirflowSkipException, match="nothing is to be deleted"):
-                plan._tell_outlets(cast(Context, {}), report)
+                plan._update_outlets(cast(Context, {}), report)
 
 
 @pytest.mark.parametrize(

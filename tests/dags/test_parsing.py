@@ -93,8 +93,9 @@ def test_assets_chain_the_dags(parsed: dict[str, Any]) -> None:
     chain = {}
     for dag_id, dag in parsed["dags"].items():
         arrows = dag["dag_dependencies"]
-        starts = [arrow["label"] for arrow in arrows if arrow["target"] == dag_id]
-        gives = [arrow["label"] for arrow in arrows if arrow["source"] == dag_id]
+        # An asset has an arrow from each task that updates it.
+        starts = sorted({arrow["label"] for arrow in arrows if arrow["target"] == dag_id})
+        gives = sorted({arrow["label"] for arrow in arrows if arrow["source"] == dag_id})
         chain[dag_id] = (starts, gives)
     assert chain == {
         "tag_write": ([], ["tag_views"]),
@@ -122,12 +123,30 @@ def test_window_is_resolved_before_the_application_starts(
     parsed: dict[str, Any], dag_id: str
 ) -> None:
     tasks = tasks_of(parsed, dag_id)
-    between = {"plan": ["approve"], "approve": ["purge"]} if dag_id == "purge" else {}
-    assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == {
-        "resolve_window": ["plan", "purge"] if between else [dag_id],
-        **between,
-        dag_id: [],
-    }
+    if dag_id == "purge":
+        after = {
+            "resolve_window": ["plan", "purge"],
+            "plan": ["approve"],
+            "approve": ["purge"],
+            "purge": [],
+        }
+    else:
+        after = {
+            "resolve_window": [dag_id],
+            dag_id: ["update_after_failure"],
+            "update_after_failure": [],
+        }
+    assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == after
+
+
+@pytest.mark.parametrize("dag_id", ["tag_write", "validate", "project"])
+def test_assets_of_an_application_are_also_updated_after_its_failure(
+    parsed: dict[str, Any], dag_id: str
+) -> None:
+    tasks = tasks_of(parsed, dag_id)
+    assert tasks["update_after_failure"]["outlets"] == tasks[dag_id]["outlets"]
+    assert tasks["update_after_failure"]["trigger_rule"] == "all_failed"
+    assert tasks["update_after_failure"]["is_teardown"] is True
 
 
 @pytest.mark.parametrize("dag_id", DAG_IDS)

@@ -11,7 +11,7 @@ import copy
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
@@ -161,7 +161,10 @@ class Chain:
         window = None
         for task in dag.topological_sort():
             if isinstance(task, TidemarkOperator):
-                return self._try(task, window, context)
+                ended = self._try(task, window, context)
+                if ended.state == "failed":
+                    self._update_after_failure(task, ended, context)
+                return ended
             with patch.object(tasks, "get_current_context", lambda: context):
                 window = task.python_callable()
         raise AssertionError(f"{dag_id} runs no application")
@@ -196,11 +199,22 @@ class Chain:
                     self.wait(task.retry_delay)
             else:
                 state = "success"
-                for asset in task.outlets:
-                    extra = context["outlet_events"][asset].extra
-                    self.events.setdefault(asset.name, []).append(dict(extra))
+                self._keep_events(task, context)
                 break
         return Ended(task.dag_id, arguments, results, state, why, at, time.monotonic() - began)
+
+    def _update_after_failure(self, task: Any, ended: Ended, context: dict[str, Any]) -> None:
+        report = ended.results[-1].report
+        context["ti"] = SimpleNamespace(xcom_pull=lambda **_: report)
+        for update in task.downstream_list:
+            with suppress(AirflowSkipException), patch.object(ExecutorSafeguard, "test_mode", True):
+                update.execute(context)
+                self._keep_events(update, context)
+
+    def _keep_events(self, task: Any, context: dict[str, Any]) -> None:
+        for asset in task.outlets:
+            extra = context["outlet_events"][asset].extra
+            self.events.setdefault(asset.name, []).append(dict(extra))
 
     @contextmanager
     def _inside(
