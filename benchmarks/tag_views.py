@@ -2,7 +2,8 @@
 
 `BENCH_EVENTS_PER_ID` (default 500; with 1,000 persistence ids and two tags that is 1,000,000 tag
 rows) chooses the size; increments and memory are also measured at a tenth of it. `BENCH_PARTS`
-(default `rebuild,delete,increments`) chooses what is measured.
+(default `rebuild,delete,increments`) chooses what is measured; `repair` is the repair of three
+persistence ids in a journal of that size.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ from embedded.machine import ports
 from embedded.paths import STATE
 from tests.interop import build
 from tidemark.cassandra.control import Control
+from tidemark.partitioning.keys import TICKS_PER_MS, UUID_EPOCH_TICKS
 
 TAGS = 2
+LOST = ("p-1", "p-2", "p-3")
 DELETED_TAG_ROWS = 100_000
 ROUNDS = 3
 """A machine is never quiet for a whole run: what is compared is measured in turns."""
@@ -53,6 +56,8 @@ def main() -> None:
             console.print(_rebuild(Bench(endpoint, server, "rebuilt"), events, jmx_port))
         if "delete" in parts:
             console.print(_delete(Bench(endpoint, server, "deleted")))
+        if "repair" in parts:
+            console.print(_repair(Bench(endpoint, server, "repaired"), events))
         if "increments" in parts:
             console.print(_increments(endpoint, server, events))
 
@@ -144,6 +149,43 @@ def _delete(bench: Bench) -> Table:
     whole = f"{pekko / cost.wall_s:.0f}"
     table.add_row("Tidemark, the whole process", f"{cost.wall_s:.2f}", whole)
     return table
+
+
+def _repair(bench: Bench, events: int) -> Table:
+    """Repair one lost row of each of three persistence ids, named and then found."""
+    bench.create()
+    bench.fill(1, events, BUCKETS)
+    bench.run("spark_apps/reconcile.py", "rebuild", "--all", "--apply")
+    named = [word for name in LOST for word in ("--persistence-id", name)]
+    table = table_of(f"repair of {len(LOST)} of {IDS:,} ids, {IDS * events:,} events", "s", "MiB")
+    for what, options in (("named", named), ("all compared", [])):
+        _lose_rows(bench)
+        command = ("spark_apps/reconcile.py", "repair", *options, "--apply")
+        cost = bench.run(*command)
+        if cost.report["counts"]["tag_rows_written"] != len(LOST):
+            raise RuntimeError(f"repair wrote {cost.report['counts']}")
+        call = float(cost.report["seconds"])
+        table.add_row(f"{what}, from connecting to the report", f"{call:.1f}", "")
+        table.add_row(f"{what}, the whole process", f"{cost.wall_s:.1f}", f"{cost.peak_mib:,.0f}")
+    return table
+
+
+def _lose_rows(bench: Bench) -> None:
+    """Delete the last red row of each of the persistence ids."""
+    with Control(settings_of(bench.environment())) as control:
+        for name in LOST:
+            [last] = control.execute(
+                "SELECT offset FROM repaired.tag_write_progress"
+                " WHERE persistence_id = ? AND tag = 'red'",
+                (name,),
+            )
+            ticks = last["offset"].time - UUID_EPOCH_TICKS
+            bucket = ticks // TICKS_PER_MS // HOUR_MS * HOUR_MS
+            control.execute(
+                "DELETE FROM repaired.tag_views WHERE tag_name = 'red'"
+                " AND timebucket = ? AND timestamp = ? AND persistence_id = ?",
+                (bucket, last["offset"], name),
+            )
 
 
 def _increments(endpoint: Endpoint, server: psutil.Process, events: int) -> Table:

@@ -1,7 +1,8 @@
 """Checks sequence continuity of the journal and of the tag views; a failed check stops `project`.
 
 Starts when `tag_write` has written something, by hand with the form, or by
-`airflow backfill create --dag-id validate`. It is never scheduled by time.
+`airflow backfill create --dag-id validate`. It is never scheduled by time. A window of the form is
+examined even if its time buckets have passed before; other runs leave these out.
 
 With persistence ids or slices it judges only these, in all time buckets whatever the window, and
 marks none as passed, so that nothing downstream starts.
@@ -48,6 +49,7 @@ with DAG(
             "--persistence-id": "persistence_ids",
             "--slices": "slices",
         },
+        option_without_params="--skip-passed",
         outlets=[VALIDATED],
         links=[DataDocsLink()],
     ) >> UpdateAfterFailure(outlets=[VALIDATED])

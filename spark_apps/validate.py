@@ -31,6 +31,14 @@ def main(
             " and the time buckets that have passed once more.",
         ),
     ] = ValidationScope.NEW,
+    skip_passed: Annotated[
+        bool,
+        typer.Option(
+            "--skip-passed",
+            help="Leave out time buckets of the window that have passed, as runs do that a"
+            " schedule or an asset starts.",
+        ),
+    ] = False,
     layer: Annotated[
         list[LayerName] | None,
         typer.Option(
@@ -42,7 +50,8 @@ def main(
     """Check sequence nr and tag pid sequence nr of a window for gaps, duplicates and lost tails.
 
     What is found goes to the table `finding` and into Data Docs. Any finding ends the run with
-    exit status 3, so that nothing downstream starts.
+    exit status 3, so that nothing downstream starts. The window is examined even if its time
+    buckets have passed before.
 
     With persistence ids or slices, it judges only these, in every time bucket that is over,
     whatever the window. It then marks no time bucket as passed, makes no page in Data Docs, and
@@ -65,6 +74,7 @@ def main(
             force=force,
             dry_run=dry_run,
             scope=scope,
+            skip_passed=skip_passed,
             layers=Layers(LAYERS, layer or ()),
         ),
         window=lambda: Window.parse(window_start, window_end),

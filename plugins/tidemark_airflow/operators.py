@@ -60,6 +60,8 @@ class TidemarkOperator(SparkSubmitOperator):
         applies_on_schedule: a run that nobody started, by time or by an asset, gets `--apply`; a
             run by hand or a backfill does what its form says.
         always_applies: every run gets `--apply`, since a task before it has planned.
+        option_without_params: option of the application for a run whose window is not from its
+            params: an asset, a schedule or a backfill has started it.
         operations: the fields of each operation, if the form has a field `operation`.
         links: further buttons of the task in the UI.
         kafka_conn_id: the connection of Kafka, for an application that reads it.
@@ -92,6 +94,7 @@ class TidemarkOperator(SparkSubmitOperator):
         dry_by_default: bool = False,
         applies_on_schedule: bool = False,
         always_applies: bool = False,
+        option_without_params: str | None = None,
         operations: Mapping[str, Operation] | None = None,
         links: Sequence[BaseOperatorLink] = (),
         conn_id: str = "spark_default",
@@ -124,6 +127,7 @@ class TidemarkOperator(SparkSubmitOperator):
         self.dry_by_default = dry_by_default
         self.applies_on_schedule = applies_on_schedule
         self.always_applies = always_applies
+        self.option_without_params = option_without_params
         self.operations = operations
         self.operator_extra_links = (*links, NextStepLink(), RunAgainLink())
         self.next_step: Step | None = None
@@ -221,6 +225,8 @@ class TidemarkOperator(SparkSubmitOperator):
         if self.window is not None:
             arguments += ["--window-start", self.window["start"]]
             arguments += ["--window-end", self.window["end"]]
+            if self.option_without_params and self.window["source"] != "params":
+                arguments.append(self.option_without_params)
         arguments += ["--run-id", run_id]
         if self.driver.home is None:
             arguments += ["--report", str(report)]

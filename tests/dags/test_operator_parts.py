@@ -226,6 +226,23 @@ def test_params_become_options_by_their_type(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [("params", []), ("asset events", ["--skip-passed"]), ("data interval", ["--skip-passed"])],
+)
+def test_only_a_window_of_the_form_is_one_that_somebody_gave(
+    source: str, expected: list[str]
+) -> None:
+    task = operators.TidemarkOperator(
+        task_id="validate",
+        application_name="validate",
+        window={"start": "2013-01-01", "end": "2013-01-02", "source": source},
+        option_without_params="--skip-passed",
+    )
+    arguments = task._arguments({}, "run", Path("report.json"))
+    assert [word for word in arguments if word == "--skip-passed"] == expected
+
+
 def test_empty_fields_of_the_form_are_no_options_and_zero_is_a_number(tmp_path: Path) -> None:
     task = operators.TidemarkOperator(
         task_id="manage_projections",

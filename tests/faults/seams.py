@@ -118,7 +118,9 @@ class Seam(Enum):
     ROWS_DELETED = "tidemark.reconciliation.delete.store:delete_rows"
     DELETES_PROPAGATED = "tidemark.reconciliation.propagate_deletes.store:delete_rows"
     REPAIR_ROWS_DELETED = "tidemark.reconciliation.repair.store:delete_rows"
-    REPAIR_PROGRESS_DELETED = "tidemark.reconciliation.repair.store:delete_progress"
+    TAILS_FORGOTTEN_BY_SPARK = "tidemark.reconciliation.deletes:forget"
+    SCANNING_DELETED_BY_SPARK = "tidemark.reconciliation.deletes:delete_scanning"
+    PROGRESS_DELETED_BY_SPARK = "tidemark.reconciliation.deletes:delete_progress"
     # Deletes of events and snapshots.
     DELETED_TO_WRITTEN = "tidemark.retention.messages.store:write_deleted_to"
     MESSAGE_PARTITIONS_DELETED = "tidemark.retention.messages.store:delete_partitions"

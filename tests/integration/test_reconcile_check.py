@@ -11,6 +11,9 @@ from tests.integration.pekko_journals import HOUR_MS, write_as_pekko
 from tests.integration.support import Journal, pekko_sample
 from tests.integration.test_tag_write import START, message, window
 from tidemark.cassandra import connector
+from tidemark.context import RunContext
+from tidemark.continuity.scope import Scope
+from tidemark.reconciliation.findings.find import Comparison, find
 
 pytestmark = pytest.mark.usefixtures("production")
 
@@ -267,6 +270,33 @@ def test_repair_takes_its_orders_from_findings(
     again = written.run("reconcile", "repair", "--found", "--apply")
     assert again.report["state"] == "nothing-to-do"
     assert written.run("reconcile", "check").report["counts"]["progress_wrong"] == 1
+
+
+def test_repair_locks_the_journal_only_for_the_change_and_compares_again_before_it(
+    make_journal: Callable[..., Journal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = make_journal(TARGET_PARTITION_SIZE="4")
+    write_as_pekko(journal, [*ten_events("a"), *ten_events("bb"), *ten_events("ccc")])
+    before = journal.tag_tables()
+    back = view_row(journal, "bb", "red", 3)
+    lose(journal, "a")
+    lose(journal, "bb")
+    compared: list[tuple[frozenset[str] | None, bool]] = []
+
+    def find_and_write(run: RunContext, scope: Scope) -> Comparison:
+        compared.append((scope.persistence_ids, bool(journal.own_rows("lock"))))
+        found = find(run, scope)
+        # Its actor writes the row between the plan and the change.
+        journal.insert("tag_views", [back])
+        return found
+
+    monkeypatch.setattr("tidemark.reconciliation.repair.run.find", find_and_write)
+    repair = journal.run("reconcile", "repair", "--apply")
+
+    assert repair.status == 0, repair.stderr
+    assert compared == [(None, False), (frozenset({"a", "bb"}), True)]
+    assert repair.report["counts"]["tag_rows_written"] == 1
+    assert journal.tag_tables() == before
 
 
 @pytest.mark.long

@@ -15,6 +15,7 @@ from tests.integration.pekko_journals import (
 )
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import message
+from tidemark.cassandra.control import Control
 
 TAGS: list[set[str]] = [{"red"}, {"red", "blue"}, set(), {"blue"}]
 EVERYTHING = ("messages", "metadata", "tag_views", "tag_write_progress", "tag_scanning")
@@ -92,7 +93,13 @@ def test_ids_without_a_tag_lose_all_their_tags(written: Journal) -> None:
     assert state(written) == without(before, {"a|1", "ünï ✓"}, {"red", "blue"})
 
 
-def test_a_tag_without_ids_goes_as_a_whole(written: Journal) -> None:
+def test_a_tag_without_ids_goes_as_a_whole(
+    written: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver reads no persistence id, and sends no statement for one."""
+    statements: list[str] = []
+    for name in ("execute_many", "stream"):
+        monkeypatch.setattr(Control, name, recording(statements, getattr(Control, name)))
     before = state(written)
     counts = deleted(written, "--tag", "red")
     partitions = {row["timebucket"] for row in before["tag_views"] if row["tag_name"] == "red"}
@@ -102,6 +109,17 @@ def test_a_tag_without_ids_goes_as_a_whole(written: Journal) -> None:
         "scanning_rows_deleted": 3,
     }
     assert state(written) == without(before, {"a|1", "a|2", "ünï ✓"}, {"red"})
+    assert [cql for cql in statements if "persistence_id" in cql] == []
+
+
+def recording(
+    statements: list[str], execute: Callable[..., Any]
+) -> Callable[[Control, str], object]:
+    def recorded(control: Control, cql: str, *values: object, **options: object) -> object:
+        statements.append(cql)
+        return execute(control, cql, *values, **options)
+
+    return recorded
 
 
 @pytest.mark.parametrize("arguments", [("--persistence-id", "a|1"), ("--tag", "blue")])

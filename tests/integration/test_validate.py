@@ -147,7 +147,7 @@ def validate(journal: Journal, *options: str) -> Result:
     return journal.run("validate", *WINDOW, *options)
 
 
-def test_a_whole_journal_passes_once_and_is_then_left_alone(
+def test_a_journal_that_passed_is_examined_again_only_if_somebody_gives_the_window(
     days: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -172,8 +172,13 @@ def test_a_whole_journal_passes_once_and_is_then_left_alone(
     assert quote(result.report["details"]["data_docs"]) in start_page
     assert states(days) == {0: "done", 1: "done", 2: "done"}
     assert not any(elsewhere.iterdir())
-    again = validate(days)
+    lose_tag_row(days, "one", 3)
+    again = validate(days, "--skip-passed")
     assert (again.status, again.report["state"]) == (0, "nothing-to-do")
+    given = validate(days)
+    assert given.status == 3, given.stdout
+    assert findings(days) == {("untagged_event", "one", "t", 3, None, bucket(1))}
+    assert states(days) == {0: "done", 1: "failed", 2: "done"}
 
 
 @pytest.mark.long

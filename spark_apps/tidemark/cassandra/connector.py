@@ -286,6 +286,24 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
     )
 
 
+def latest_clock(session: SparkSession) -> int:
+    """Return the latest clock of the executors that run tasks, in microseconds.
+
+    Deletes that executors have made until now carry no later time.
+    """
+    tasks = session.sparkContext.defaultParallelism
+    milliseconds = F.call_function(
+        "java_method", F.lit("java.lang.System"), F.lit("currentTimeMillis")
+    )
+    [clocks] = (
+        session.range(0, tasks, numPartitions=tasks)
+        .select(milliseconds.cast("bigint").alias("milliseconds"))
+        .agg(F.max("milliseconds").alias("milliseconds"))
+        .collect()
+    )
+    return (int(clocks["milliseconds"]) + 1) * 1000
+
+
 def session_conf(session: SparkSession) -> Any:
     """Return Scala's SparkConf with what `connect` has set, which the connector's RDDs ask for."""
     conf = gateway.context_of(session).sc().getConf()

@@ -23,7 +23,12 @@ from tidemark.continuity.layers import (
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.plan import APPLICATION, ValidationScope
 from tidemark.continuity.reading import tails
-from tidemark.continuity.reading.inspection import inspect, kept_frames, of_nothing
+from tidemark.continuity.reading.inspection import (
+    Examined,
+    inspect,
+    kept_frames,
+    of_nothing,
+)
 from tidemark.continuity.run_findings import RunFindings
 from tidemark.continuity.user_checks import definition
 from tidemark.continuity.user_checks.definition import UserCheck
@@ -32,7 +37,6 @@ from tidemark.journal import tables
 from tidemark.ledger.claim import Claim, claim
 from tidemark.ledger.pieces import State, describe
 from tidemark.ledger.schedule import left_for_later, time_buckets
-from tidemark.partitioning.time_buckets import TimeBuckets
 from tidemark.window import Window
 
 
@@ -43,6 +47,7 @@ def run_window(
     force: bool,
     dry_run: bool,
     scope: ValidationScope = ValidationScope.NEW,
+    skip_passed: bool = True,
     layers: Layers = NO_LAYERS,
 ) -> Outcome:
     """Check the sequence continuity of the window's time buckets, and further layers.
@@ -56,6 +61,8 @@ def run_window(
         force: also check buckets that passed before, and those that tag-write is not done with.
         dry_run: plan only.
         scope: the part of the journal to look at.
+        skip_passed: whether to leave out time buckets of the window that have passed, as runs do
+            that a schedule or an asset has started; if a person gives the window, it is examined.
         layers: the layers that there are beside messages and the tag views; those that are asked
             for are looked at even if no time bucket is.
 
@@ -71,7 +78,7 @@ def run_window(
     ledger = plan.ledger(run)
     scheduled = ledger.schedule(window, most=settings.catch_up_buckets, force=force)
     looks_back = scope is ValidationScope.ALL
-    if not scheduled.pieces and not looks_back and not layers.asked:
+    if not scheduled.pieces and skip_passed and not looks_back and not layers.asked:
         return Outcome(
             RunState.NOTHING, lines=[f"every {settings.bucket_size.value} bucket has passed"]
         )
@@ -83,9 +90,13 @@ def run_window(
     lines = [*scheduled.lines(), *left_for_later(later, "tag-write has not done them yet")]
     details = scheduled.details(later)
     passed = plan.passed(ledger, pieces, owed.buckets)
-    is_idle = not pieces and not (passed and looks_back) and not layers.asked
-    if looks_back and passed:
-        lines.append(f"{time_buckets(len(passed))} that have passed are looked at once more")
+    again = passed
+    if not looks_back:
+        in_window = () if skip_passed else window.buckets(settings.bucket_size)
+        again = passed & set(in_window)
+    is_idle = not pieces and not again and not layers.asked
+    if again:
+        lines.append(f"{time_buckets(len(again))} that have passed are looked at once more")
     # What loads Great Expectations is left out where nothing is looked at.
     user_checks = [] if is_idle else definition.load(settings.checks_dir, layers.checks)
     chosen = layers.chosen(run)
@@ -106,8 +117,9 @@ def run_window(
         resource=f"{APPLICATION}/{settings.journal_keyspace}",
     ) as claimed:
         planned = {piece.time_bucket for piece in pieces}
-        looked_at = planned | (set(passed) if looks_back else set())
-        findings = _check(run, claimed, scope, passed, owed, user_checks, chosen)
+        looked_at = planned | set(again)
+        buckets = Examined(scope, claimed.pieces, passed, again)
+        findings = _check(run, claimed, buckets, owed, user_checks, chosen)
         run.say("judging the findings")
         places = looked_at | ({NO_TIME_BUCKET} if chosen else set())
         verdict = expectations.judge(
@@ -144,15 +156,14 @@ def run_window(
 def _check(
     run: RunContext,
     claimed: Claim,
-    scope: ValidationScope,
-    passed: TimeBuckets,
+    buckets: Examined,
     owed: plan.Owed,
     user_checks: Sequence[UserCheck],
     layers: Sequence[FurtherLayer],
 ) -> RunFindings:
     with kept_frames() as keep:
-        if claimed.pieces or (passed and scope is ValidationScope.ALL):
-            inspection = inspect(run, scope, claimed.pieces, passed, owed, user_checks, keep)
+        if buckets.pieces or buckets.again:
+            inspection = inspect(run, buckets, owed, user_checks, keep)
         else:
             inspection = of_nothing(run)
         inspection = with_layers(run, inspection, layers, keep)
@@ -160,7 +171,7 @@ def _check(
         by_check = finding.counts(inspection.findings.where(is_open))
         settled = finding.counts(inspection.findings.where(~is_open))
         bad = {bucket for bucket, _ in by_check} - {NO_TIME_BUCKET}
-        reopened = passed & bad
+        reopened = buckets.passed & bad
         claimed.cover(reopened)
         claimed.extend(plan.begun_again(plan.ledger(run), reopened))
         warned = finding.counts(inspection.warnings)

@@ -136,8 +136,10 @@ def require_known(run: RunContext, scope: Scope) -> None:
     Raises:
         InvalidInput: naming those that are unknown.
     """
-    _refuse(run, "persistence id", _unknown_ids(run, scope.persistence_ids or frozenset()))
-    _refuse(run, "tag", _unknown_tags(run, scope.tags or frozenset()))
+    if scope.persistence_ids:
+        _refuse(run, "persistence id", _unknown_ids(run, scope.persistence_ids))
+    if scope.tags:
+        _refuse(run, "tag", _unknown_tags(run, scope.tags))
 
 
 def _refuse(run: RunContext, kind: str, unknown: Iterable[str]) -> None:

@@ -112,7 +112,8 @@ def delete(
 ) -> Job:
     """Delete persistence ids or tags from the tag views.
 
-    With both, only the rows of those persistence ids under those tags. By key, without Spark.
+    With both, only the rows of those persistence ids under those tags. Persistence ids are deleted
+    by key, without Spark.
     Messages are never touched; actors write the rows again when they recover, or `rebuild` does.
     """
 

@@ -23,11 +23,13 @@ class Operation:
         name: as on the command line, such as `rebuild`.
         scope: text for the audit table: what it works on, such as a persistence id.
         plan: reads and counts; writes nothing.
+        is_planned_unlocked: as in `guarded_change`.
     """
 
     name: str
     scope: str
     plan: Callable[[RunContext], Plan]
+    is_planned_unlocked: bool = False
 
 
 def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outcome:
@@ -46,6 +48,7 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
         lambda: operation.plan(run),
         lock=lambda: Locks.of(run, [tables.lock_of(run.settings)]),
         apply=apply,
+        is_planned_unlocked=operation.is_planned_unlocked,
     )
     is_done = outcome.state is RunState.DONE
     return replace(outcome, pieces=PieceCounts(planned=1, done=1)) if is_done else outcome

@@ -188,7 +188,7 @@ def _apply(
 
 @shaped(events=WRITTEN_ROWS, returns=WRITTEN_ROWS)
 def _of(events: DataFrame, wanted: DataFrame) -> DataFrame:
-    return events.join(F.broadcast(wanted), [*_JOURNAL, "seq_nr"], "left_semi")
+    return events.join(wanted, [*_JOURNAL, "seq_nr"], "left_semi")
 
 
 def _write_time(run: RunContext, partitions: Sequence[TopicPartition], heads: DataFrame) -> int:
@@ -212,7 +212,7 @@ def _delete(
     in_question = found.where(
         F.col("check_name").isin(checks.EXTRA_EVENT, checks.DIFFERENT_EVENT)
     ).select(*key)
-    extra = stored.join(F.broadcast(in_question.distinct()), key, "left_semi").join(
+    extra = stored.join(in_question.distinct(), key, "left_semi").join(
         said, [*key, "offset", "timestamp"], "left_anti"
     )
     journal = table(settings.kafka_journal_keyspace, settings.kafka_journal_table)

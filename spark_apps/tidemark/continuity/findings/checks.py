@@ -126,6 +126,8 @@ class Check:
             messages is in no other table, so only a backup or an operator's decision helps.
         mend: what puts a finding right that `reconcile repair` does not, for people.
         subject: what the field `tag` of a finding names, if it is no tag.
+        is_of_whole_journal: whether its rule takes all events or rows. Its findings belong to no
+            time bucket, and an incremental examination does not find all of them.
     """
 
     name: str
@@ -135,6 +137,7 @@ class Check:
     is_repairable: bool = True
     mend: str = ""
     subject: str = "tag"
+    is_of_whole_journal: bool = False
 
 
 CHECKS = (
@@ -277,6 +280,7 @@ CHECKS = (
         "No partition of messages has more than 100 MB of payload, by the size of sampled events.",
         Layer.MESSAGES,
         Severity.WARNS,
+        is_of_whole_journal=True,
     ),
     Check(
         BUCKET_SIZE_TOO_FINE,
@@ -284,20 +288,21 @@ CHECKS = (
         " for readers to look at.",
         Layer.TAG_VIEWS,
         Severity.WARNS,
+        is_of_whole_journal=True,
     ),
     Check(
         SNAPSHOT_BEYOND_EVENTS,
         "No snapshot is of an event behind the last one that messages or metadata know.",
         Layer.MESSAGES,
         Severity.WARNS,
+        is_of_whole_journal=True,
     ),
 )
 """All checks of messages and tag views, in the order in which they are shown.
 
 `reconcile check` makes all of them but those whose only rule is advice.
 """
-WHOLE = (PARTITION_TOO_LARGE, BUCKET_SIZE_TOO_FINE, SNAPSHOT_BEYOND_EVENTS)
-"""Those that judge the journal as a whole: their findings belong to no time bucket."""
+WHOLE = tuple(check.name for check in CHECKS if check.is_of_whole_journal)
 REPAIRABLE = frozenset(check.name for check in CHECKS if check.is_repairable)
 WARNING = frozenset(check.name for check in CHECKS if check.severity is Severity.WARNS)
 OF_ROW_NUMBERS = (

@@ -88,6 +88,23 @@ class Inspection:
 
 
 @dataclass(frozen=True)
+class Examined:
+    """The time buckets that a run examines.
+
+    Attributes:
+        scope: the requested scope.
+        pieces: the planned pieces, ascending.
+        passed: the time buckets that have passed and are not planned, epoch ms.
+        again: those of them that are examined once more.
+    """
+
+    scope: ValidationScope
+    pieces: Sequence[Piece]
+    passed: TimeBuckets
+    again: TimeBuckets
+
+
+@dataclass(frozen=True)
 class _Asked:
     """What an inspection is to look at."""
 
@@ -129,20 +146,16 @@ def of_nothing(run: RunContext) -> Inspection:
 
 def inspect(
     run: RunContext,
-    scope: ValidationScope,
-    pieces: Sequence[Piece],
-    passed: TimeBuckets,
+    buckets: Examined,
     owed: Owed,
     user_checks: Sequence[UserCheck],
     keep: Keep,
 ) -> Inspection:
-    """Inspect the time buckets of the pieces; with ValidationScope.ALL also those that have passed.
+    """Inspect time buckets.
 
     Args:
         run: the context of the run.
-        scope: the requested scope.
-        pieces: the planned pieces, ascending.
-        passed: the time buckets that have passed and are not planned, epoch ms.
+        buckets: which.
         owed: the time buckets that tag-write owes.
         user_checks: the checks of users.
         keep: the function that `kept_frames` yields.
@@ -153,10 +166,14 @@ def inspect(
     tag_rules = rules.load(run.settings.tagging_dir)
     rules.check(run.spark, tag_rules)
     require_usable(run.spark, user_checks)
-    asked = _Asked(run, [piece.time_bucket for piece in pieces], tag_rules, owed, user_checks, keep)
-    if scope is ValidationScope.ALL:
-        return _everything(asked, passed, "it was asked for")
-    why = incremental.reason_for_everything(run, pieces, passed)
+    asked = _Asked(
+        run, [piece.time_bucket for piece in buckets.pieces], tag_rules, owed, user_checks, keep
+    )
+    if buckets.scope is ValidationScope.ALL:
+        return _everything(asked, buckets.again, "it was asked for")
+    if buckets.again:
+        return _everything(asked, buckets.again, "time buckets of the window have passed before")
+    why = incremental.reason_for_everything(run, buckets.pieces, buckets.passed)
     if not why:
         run.say("reading what is new")
         new = incremental.inspect(run, asked.planned, tag_rules, owed)

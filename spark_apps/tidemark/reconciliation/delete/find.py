@@ -14,8 +14,8 @@ from uuid import UUID
 
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
-from tidemark.journal import tables, tag_views
-from tidemark.journal.ids_by_key import Entity, lookup
+from tidemark.journal import tag_views
+from tidemark.journal.ids_by_key import Entity
 from tidemark.settings import Settings
 
 KEYS_PER_QUERY = 100
@@ -88,38 +88,3 @@ def partitions_of(
     """Return the partitions (tag, time bucket) that have rows, of all tags or of some, in order."""
     partitions = tag_views.partitions(control, settings)
     return sorted(partition for partition in partitions if tags is None or partition[0] in tags)
-
-
-def ids_with_progress(control: Control, settings: Settings, tag: str) -> list[str]:
-    """Return the persistence ids with a row in tag_write_progress for the tag, in order."""
-    rows = control.stream(
-        f"SELECT persistence_id FROM {table(settings.journal_keyspace, tables.TAG_WRITE_PROGRESS)}"
-        " WHERE tag = ? ALLOW FILTERING",
-        (tag,),
-    )
-    return sorted(row["persistence_id"] for row in rows)
-
-
-def ids_in_partitions(
-    control: Control, settings: Settings, partitions: Iterable[tuple[str, int]]
-) -> set[str]:
-    """Return the persistence ids with a row in some partitions."""
-    ids: set[str] = set()
-    for partition in partitions:
-        rows = control.stream(
-            "SELECT persistence_id FROM"
-            f" {table(settings.journal_keyspace, settings.events_by_tag_table)}"
-            " WHERE tag_name = ? AND timebucket = ?",
-            partition,
-        )
-        ids.update(row["persistence_id"] for row in rows)
-    return ids
-
-
-def ids_with_scanning(
-    control: Control, settings: Settings, persistence_ids: Iterable[str]
-) -> list[str]:
-    """Return the persistence ids with a row in tag_scanning, in order."""
-    ids = sorted(persistence_ids)
-    rows_by_id = lookup(control, settings, tables.TAG_SCANNING, "sequence_nr", ids)
-    return [persistence_id for persistence_id in ids if rows_by_id[persistence_id]]

@@ -1,4 +1,4 @@
-"""What `reconcile delete` takes away.
+"""What `reconcile delete` deletes of named persistence ids.
 
 The rows of a persistence id are found by the keys of its events. The partitions of a tag are only
 gone through for an id whose first events are deleted from messages, up to the time bucket after
@@ -8,18 +8,21 @@ tag_write_progress alone, which is deleted before the rows: a run that was kille
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.journal.ids_by_key import Entity, read_entities
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.find import ViewRow
-from tidemark.window import from_millis
 
 MAX_LINES = 20
+STAYS = (
+    "messages stay: the actors write these tag views again when they next start,"
+    " `reconcile rebuild` does it now"
+)
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,16 @@ class Doomed:
     """The keys of everything that goes.
 
     Attributes:
-        of_views: how many rows or partitions of the tag views, for the report.
         lines_of_views: text for reports about the tag views.
         scanning: persistence ids.
         progress: (persistence id, tag).
         rows: of the tag views, one by one.
-        partitions: (tag, time bucket) that go as a whole.
     """
 
-    of_views: Mapping[str, int] = field(default_factory=dict)
     lines_of_views: Sequence[str] = ()
     scanning: Sequence[str] = ()
     progress: Sequence[tuple[str, str]] = ()
     rows: Collection[ViewRow] = ()
-    partitions: Sequence[tuple[str, int]] = ()
 
     @property
     def persistence_ids(self) -> frozenset[str]:
@@ -52,7 +51,7 @@ class Doomed:
     def counts(self) -> dict[str, int]:
         """How much goes of all three tables."""
         return {
-            **self.of_views,
+            "tag_rows_deleted": len(self.rows),
             "progress_rows_deleted": len(self.progress),
             "scanning_rows_deleted": len(self.scanning),
         }
@@ -66,8 +65,7 @@ class Doomed:
             *self.lines_of_views,
             f"rows of tag_write_progress: {len(self.progress):,}, of tag_scanning:"
             f" {len(self.scanning):,}",
-            "messages stay: the actors write these tag views again when they next start,"
-            " `reconcile rebuild` does it now",
+            STAYS,
         ]
 
 
@@ -104,7 +102,6 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
     ]
     touched = {row.persistence_id for row in rows} | {name for name, _ in progress}
     return Doomed(
-        {"tag_rows_deleted": len(rows)},
         [*_lines_of_rows(rows), *lines],
         [
             entity.persistence_id
@@ -113,42 +110,6 @@ def of_ids(run: RunContext, scope: Scope, *, thorough: bool) -> Doomed:
         ],
         progress,
         rows,
-    )
-
-
-def of_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Doomed:
-    """Plan the deletion of everything of some tags, partition by partition.
-
-    The scanning of persistence ids is deleted too, so that actors read all their events again: of
-    ids with a row of progress, and with `thorough` of all ids that have rows.
-
-    Raises:
-        InvalidInput: a tag occurs nowhere.
-    """
-    control, settings = run.control, run.settings
-    partitions = delete_find.partitions_of(control, settings, tags)
-    progress = [
-        (persistence_id, tag)
-        for tag in sorted(tags)
-        for persistence_id in delete_find.ids_with_progress(control, settings, tag)
-    ]
-    known_tags = {tag for tag, _ in partitions} | {tag for _, tag in progress}
-    require_known(run, Scope(tags=(frozenset(tags) - known_tags) or None))
-    ids = {persistence_id for persistence_id, _ in progress}
-    if thorough:
-        ids |= delete_find.ids_in_partitions(control, settings, partitions)
-    buckets: dict[str, list[int]] = defaultdict(list)
-    for tag, bucket in partitions:
-        buckets[tag].append(bucket)
-    return Doomed(
-        {"partitions_deleted": len(partitions)},
-        [
-            f"tag {tag}: {len(its):,} whole time buckets, {_moment(its[0])} to {_moment(its[-1])}"
-            for tag, its in buckets.items()
-        ],
-        delete_find.ids_with_scanning(control, settings, ids),
-        progress,
-        partitions=partitions,
     )
 
 
@@ -188,7 +149,3 @@ def _lines_of_rows(rows: Iterable[ViewRow]) -> list[str]:
     ]
     more = len(lines) - MAX_LINES
     return lines[:MAX_LINES] + ([f"and {more:,} more of these"] if more > 0 else [])
-
-
-def _moment(time_bucket: int) -> str:
-    return f"{from_millis(time_bucket):%Y-%m-%d %H:%M}"

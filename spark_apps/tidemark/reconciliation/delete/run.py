@@ -1,7 +1,8 @@
 """reconcile delete: take persistence ids, tags, or persistence ids of tags out of the tag views.
 
-Without Spark and by key, so that a single persistence id goes in a fraction of a second, whatever
-state the tag views are in. Which rows go: see `delete_plan`.
+Persistence ids are deleted by key and without Spark, so that a single one costs a fraction of a
+second, whatever state the tag views are in (`delete_plan`). Whole tags are deleted by Spark
+(`tags`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope
 from tidemark.errors import InvalidInput
-from tidemark.journal import tag_views
 from tidemark.reconciliation.delete import plan as delete_plan
 from tidemark.reconciliation.delete import store as delete_store
 from tidemark.reconciliation.operation import Operation
@@ -51,9 +51,11 @@ def plan(run: RunContext, scope: Scope, *, thorough: bool) -> Plan:
         InvalidInput: a persistence id or a tag of the scope occurs nowhere.
     """
     if scope.persistence_ids is None and scope.tags is not None:
-        doomed = delete_plan.of_tags(run, scope.tags, thorough=thorough)
-    else:
-        doomed = delete_plan.of_ids(run, scope, thorough=thorough)
+        # Imported here: persistence ids are deleted without Spark.
+        from tidemark.reconciliation.delete.tags import plan_tags
+
+        return plan_tags(run, scope.tags, thorough=thorough)
+    doomed = delete_plan.of_ids(run, scope, thorough=thorough)
     counts = doomed.counts
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
@@ -79,5 +81,3 @@ def delete_doomed(run: RunContext, doomed: delete_plan.Doomed, ensure_locked: En
     delete_store.delete_progress(control, settings, doomed.progress)
     ensure_locked()
     delete_store.delete_rows(control, settings, doomed.rows)
-    ensure_locked()
-    tag_views.delete_partitions(control, settings, doomed.partitions)

@@ -49,7 +49,7 @@ def with_is_deleted(rows: DataFrame, index: DataFrame, deleted: DataFrame) -> Da
 
     `is_deleted` in the result: the event is deleted, and its message is gone.
     """
-    some = F.broadcast(deleted.where(F.col("deleted_to") > 0))
+    some = deleted.where(F.col("deleted_to") > 0)
     front = (
         index.select("persistence_id", "sequence_nr", "timestamp")
         .join(some, on="persistence_id")

@@ -11,6 +11,7 @@ from pyspark.storagelevel import StorageLevel
 
 from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
+from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -76,7 +77,7 @@ def before_first(events_read: DataFrame, condition: Column) -> DataFrame:
         .agg(F.min("sequence_nr").alias("first_nr"))
     )
     return (
-        events_read.join(F.broadcast(first), on="persistence_id", how="left")
+        events_read.join(first, on="persistence_id", how="left")
         .where(F.col("first_nr").isNull() | (F.col("sequence_nr") < F.col("first_nr")))
         .select(*events_read.columns)
     )
@@ -103,8 +104,8 @@ def _write(
     absent = [name for name in PAYLOAD_COLUMNS if not totals[name]]
     span = (totals.last or 0) - (totals.first or 0)
     time_buckets = span // run.settings.bucket_size.milliseconds + 1
-    # The deletes came from here, the rows come from wherever a task runs: clocks may disagree.
-    stamp = run.control.write_time()
+    # After the deletes, which came from here or from executors: clocks may disagree.
+    stamp = max(run.control.write_time(), connector.latest_clock(run.spark) + 1)
     ensure_locked()
     store.write_tag_views(
         transform.tag_view_rows(rows).drop(*absent),

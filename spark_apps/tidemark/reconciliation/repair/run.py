@@ -7,6 +7,7 @@ between any two leaves something that the next run finds and puts right.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from pyspark.sql import DataFrame
@@ -23,19 +24,20 @@ from tidemark.errors import InvalidInput
 from tidemark.journal import bucket_size, messages_by_key
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.reconciliation import deletes
 from tidemark.reconciliation.check import describe
 from tidemark.reconciliation.findings import store as findings
 from tidemark.reconciliation.findings.find import Comparison, find
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.repair import store as repair_store
 from tidemark.spark.shapes import shaped
-from tidemark.tagging import completeness, events, rules, store, transform
+from tidemark.tagging import events, rules, store, transform
 from tidemark.tagging.shapes import PROGRESS_ROWS, VIEW_ROWS
 
 MOST_IDS = 100_000
 """Up to so many persistence ids are compared by name."""
-FORGOTTEN_BY_ID = 1000
-"""Up to so many persistence ids are forgotten one by one, more as a whole."""
+COMPARED_AGAIN_BY_KEY = 10_000
+"""Up to so many persistence ids with findings are compared by key under the lock."""
 
 
 _OF_PROGRESS = kinds.any_of(kinds.OF_PROGRESS)
@@ -60,12 +62,13 @@ def operation(scope: Scope) -> Operation:
         require_known(run, scope)
         return _plan(run, scope)
 
-    return Operation("repair", str(scope), plan)
+    return Operation("repair", str(scope), plan, is_planned_unlocked=True)
 
 
 def of_findings() -> Operation:
     """Put right the persistence ids of which validate or check has open findings."""
-    return Operation("repair", "persistence ids with open findings", _plan_of_findings)
+    what = "persistence ids with open findings"
+    return Operation("repair", what, _plan_of_findings, is_planned_unlocked=True)
 
 
 @shaped(findings_of_rows={**FINDINGS, **EVIDENCE}, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
@@ -120,8 +123,30 @@ def _plan_of_findings(run: RunContext) -> Plan:
 
 
 def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
+    """Plan the repair of a scope, without the lock of the journal.
+
+    Under the lock, the persistence ids that have findings are compared once more, by key if they
+    are few: actors and other runs may have changed them meanwhile.
+    """
+    _require_rules(run)
+    comparison = find(run, scope)
+
+    def again() -> Plan:
+        _require_rules(run)
+        ids = _some_ids(comparison.found, COMPARED_AGAIN_BY_KEY)
+        if ids is None:
+            return planned(run, scope, scope, find(run, scope), is_found=is_found)
+        if not ids:
+            return planned(run, scope, scope, comparison, is_found=is_found)
+        found = replace(scope, persistence_ids=ids)
+        return planned(run, scope, found, find(run, found), is_found=is_found)
+
+    plan = planned(run, scope, scope, comparison, is_found=is_found)
+    return replace(plan, again=again)
+
+
+def _require_rules(run: RunContext) -> None:
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
-    return planned(run, scope, scope, find(run, scope), is_found=is_found)
 
 
 def planned(
@@ -154,6 +179,12 @@ def planned(
     return Plan(counts, lines, apply if is_found or any(counts.values()) else None)
 
 
+def _some_ids(found: DataFrame, most: int) -> frozenset[str] | None:
+    """Return the persistence ids of findings, or None if there are more than `most`."""
+    ids = found.select("persistence_id").distinct().limit(most + 1).collect()
+    return None if len(ids) > most else frozenset(row["persistence_id"] for row in ids)
+
+
 def _put_right(
     run: RunContext,
     scope: Scope,
@@ -176,13 +207,13 @@ def _put_right(
         "progress_rows_written": lambda part: store.write_progress(
             progress_rows(part), settings, write_time=comparison.read_at
         ),
-        "progress_rows_deleted": lambda part: repair_store.delete_progress(part, settings),
+        "progress_rows_deleted": lambda part: deletes.delete_progress(part, settings),
         "scanning_rows_written": lambda part: store.write_scanning(
             scanning_rows(part), settings, write_time=comparison.read_at
         ),
     }
     ensure_locked()
-    _forget(run, comparison.findings)
+    deletes.forget(comparison.findings.select("persistence_id").distinct(), settings)
     bucket_size.record_bucket_size(run.control, settings)
     rules.record(run.control, settings, tag_rules)
     for name, condition in ACTIONS.items():
@@ -190,12 +221,6 @@ def _put_right(
             run.say(f"{counts[name]:,} {name.replace('_', ' ')}")
             ensure_locked()
             actions[name](comparison.findings.where(condition))
-
-
-def _forget(run: RunContext, repaired: DataFrame) -> None:
-    ids = repaired.select("persistence_id").distinct().limit(FORGOTTEN_BY_ID + 1).collect()
-    names = frozenset(row["persistence_id"] for row in ids)
-    completeness.forget(run.control, run.settings, names if len(names) <= FORGOTTEN_BY_ID else None)
 
 
 def _messages(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
