@@ -34,7 +34,7 @@ OWN_TABLES = {
     "projection_cursor": CURSOR_COLUMNS,
     "finding": ("time_bucket", "check_name", "persistence_id", "tag", "number", "expected"),
     "quarantine": ("application", "persistence_id", "sequence_nr", "timestamp", "cause", "event"),
-    "tag_write_tail": ("persistence_id", "sequence_nr", "numbers", "rules_version"),
+    "tag_write_tail": ("persistence_id", "sequence_nr", "read_to", "series", "rules_version"),
     "validate_tail": ("persistence_id", "tag", "tag_pid_sequence_nr", "timestamp"),
 }
 """Columns of Tidemark's own tables that equal work leaves equal; run ids and times differ."""

@@ -90,7 +90,7 @@ def test_tails_and_offsets_of_ids_that_are_nowhere_go(journal: Journal) -> None:
     def remember(pid: str, tag: str, at: datetime) -> None:
         key = {"journal_keyspace": journal.keyspace, "persistence_id": pid, "sequence_nr": 3}
         put(journal, "validate_tail", {**key, "tag": tag}, at)
-        put(journal, "tag_write_tail", {**key, "numbers": {tag: 3}}, at)
+        put(journal, "tag_write_tail", {**key, "series": 1}, at)
         put_offset(journal, "totals", pid, at, tag)
 
     for pid in (*KEPT, "gone"):

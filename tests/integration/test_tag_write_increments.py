@@ -6,13 +6,16 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from pyspark.sql import DataFrame
 
 from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 from tidemark.cassandra.schema import SCHEMA_DIR
+from tidemark.journal import increments
 
 STRATEGIES = ["scan", "tails", "index"]
 
@@ -141,6 +144,78 @@ def test_rows_are_found_across_partitions(journal: Journal) -> None:
     assert result.status == 0, result.stderr
     numbers = {row["sequence_nr"]: row["tag_pid_sequence_nr"] for row in journal.rows("tag_views")}
     assert numbers == {nr: nr for nr in range(1, 11)}
+
+
+def numbers_of(journal: Journal, pid: str) -> dict[int, int]:
+    """Return the numbers of an id's rows by sequence nr."""
+    return {
+        row["sequence_nr"]: row["tag_pid_sequence_nr"]
+        for row in journal.rows("tag_views")
+        if row["persistence_id"] == pid
+    }
+
+
+def test_a_lost_event_hides_none_of_those_after_it(journal: Journal) -> None:
+    """The lost event is the next one after the tail."""
+    insert(journal, [message("p", nr, 0.1 * nr, {"t"}) for nr in range(1, 6)])
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    insert(journal, [message("p", nr, 1 + 0.01 * nr, {"t"}) for nr in (7, 8, 9)])
+    result = journal.run("tag_write", *window(1, 2), "--strategy", "tails")
+    assert result.status == 0, result.stderr
+    assert numbers_of(journal, "p") == {**{nr: nr for nr in range(1, 6)}, 7: 6, 8: 7, 9: 8}
+
+
+def test_a_front_that_expired_hides_none_of_the_events_after_it(journal: Journal) -> None:
+    """Five partitions are empty, metadata has no row, and the tail was forgotten."""
+    events = [message("p", nr, 0.05 * nr, {"t"}, partition_nr=(nr - 1) // 2) for nr in range(1, 13)]
+    insert(journal, [*events, message("q", 1, 0.1, {"t"})])
+    options = {"TARGET_PARTITION_SIZE": "2"}
+    assert journal.run("tag_write", *window(0, 1), **options).status == 0
+    journal.control.execute(
+        f"DELETE FROM {journal.own_keyspace}.tag_write_tail"
+        f" WHERE journal_keyspace = '{journal.keyspace}' AND persistence_id = 'p'"
+    )
+    for partition in range(5):
+        journal.control.execute(
+            f"DELETE FROM {journal.keyspace}.messages"
+            f" WHERE persistence_id = 'p' AND partition_nr = {partition}"
+        )
+    insert(journal, [message("p", 13, 1.5, {"t"}, partition_nr=6)])
+    result = journal.run("tag_write", *window(1, 2), "--strategy", "tails", **options)
+    assert result.status == 0, result.stderr
+    assert numbers_of(journal, "p") == {nr: nr for nr in range(1, 14)}
+
+
+def test_an_id_that_only_the_index_knows_is_tagged(journal: Journal) -> None:
+    journal.index_timestamps()
+    insert(journal, [message("known", nr, 0.01 * nr, {"t"}) for nr in range(1, 31)])
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    journal.insert("messages", [message("unlisted", nr, 1.1 * nr, {"t"}) for nr in (1, 2)])
+    result = journal.run("tag_write", *window(1, 3), "--strategy", "index")
+    assert result.status == 0, result.stderr
+    assert numbers_of(journal, "unlisted") == {1: 1, 2: 2}
+
+
+@pytest.mark.parametrize("strategy", ["tails", "index"])
+def test_a_run_reads_little_more_than_its_window(journal: Journal, strategy: str) -> None:
+    if strategy == "index":
+        journal.index_timestamps()
+    insert(journal, [message("p", nr, 0.01 * nr, {"t"}) for nr in range(1, 951)])
+    insert(journal, [message("q", nr, 0.1 * nr, {"t"}) for nr in range(1, 96)])
+    assert journal.run("tag_write", *window(0, 1)).status == 0
+    read: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> DataFrame:
+        messages = after(*arguments, **options)
+        read.append(messages.count())
+        return messages
+
+    after = increments.after
+    with patch.object(increments, "after", counted):
+        result = journal.run("tag_write", *window(1, 3), "--strategy", strategy)
+    assert result.status == 0, result.stderr
+    assert result.report["counts"]["events_read"] == 220
+    assert 220 <= read[0] <= 1.25 * 220 + 2 * 16
 
 
 @pytest.mark.parametrize("size", ["1", "500000"])

@@ -131,15 +131,9 @@ def read_partitions(
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     spark = keys.sparkSession
-    row_size = expected(spark, keyspace, table)
-    reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
     written = _write_time(write_time_of)
-    reader = (
-        spark.read.format(_FORMAT)
-        .options(keyspace=keyspace, table=table, directJoinSetting="on")
-        .options(**_page(_JOINED_PAGE_BYTES, row_size))
-        .option("spark.cassandra.concurrent.reads", str(reads))
-    )
+    options = {"keyspace": keyspace, "table": table, "directJoinSetting": "on"}
+    reader = spark.read.format(_FORMAT).options(**options, **join_options(spark, keyspace, table))
     stored = _known(spark, reader.load).select(
         *dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written
     )
@@ -147,6 +141,13 @@ def read_partitions(
     joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
     _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
     return joined
+
+
+def join_options(spark: SparkSession, keyspace: str, table: str) -> dict[str, str]:
+    """Return the options of the connector that bound what a task of a join requests at once."""
+    row_size = expected(spark, keyspace, table)
+    reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
+    return {**_page(_JOINED_PAGE_BYTES, row_size), "spark.cassandra.concurrent.reads": str(reads)}
 
 
 def _known(spark: SparkSession, use: Callable[[], _T]) -> _T:
@@ -276,8 +277,8 @@ def delete(keys: DataFrame, keyspace: str, table: str) -> None:
     connector.RDDFunctions(gateway.dataset(_paced(keys)).rdd()).deleteFromCassandra(
         keyspace,
         table,
-        _columns(session, []),
-        _columns(session, keys.columns),
+        some_columns(session, []),
+        some_columns(session, keys.columns),
         gateway.named(session, "com.datastax.spark.connector.writer.WriteConf$").fromSparkConf(
             conf
         ),
@@ -344,7 +345,8 @@ def _pause_before(together: int, milliseconds: int) -> str:
     )
 
 
-def _columns(session: SparkSession, names: Sequence[str]) -> Any:
+def some_columns(session: SparkSession, names: Sequence[str]) -> Any:
+    """Return the connector's selection of columns by name."""
     column = gateway.named(session, "com.datastax.spark.connector.ColumnName$")
     nothing = gateway.named(session, "scala").Option.empty()
     listed = gateway.sequence(session, [column.apply(name, nothing) for name in names])

@@ -216,7 +216,7 @@ def indexed_between(
     stored = _stored(spark, settings, *payload, with_has_payload=with_has_payload)
     messages = stored.where((F.col("timestamp") >= lowest) & (F.col("timestamp") < highest))
     connector.require_pushed(messages, '"timestamp" >= ?')
-    return _with_time(messages, settings)
+    return with_time(messages, settings)
 
 
 @shaped(keys=shapes.PARTITIONS, returns=shapes.MESSAGES)
@@ -242,7 +242,7 @@ def messages_of(
         *payload,
         write_time_of="event" if with_has_payload else None,
     )
-    return _with_time(_with_has_payload(messages) if with_has_payload else messages, settings)
+    return with_time(_with_has_payload(messages) if with_has_payload else messages, settings)
 
 
 @shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.MESSAGES)
@@ -330,7 +330,7 @@ def _messages(
     spark: SparkSession, settings: Settings, *payload: str, with_has_payload: bool = False
 ) -> DataFrame:
     rows = _stored(spark, settings, *payload, with_has_payload=with_has_payload)
-    return _with_time(rows, settings)
+    return with_time(rows, settings)
 
 
 def _stored(
@@ -350,7 +350,8 @@ def _with_has_payload(rows: DataFrame) -> DataFrame:
     return rows.withColumn("has_payload", F.col("write_time").isNotNull()).drop("write_time")
 
 
-def _with_time(messages: DataFrame, settings: Settings) -> DataFrame:
+def with_time(messages: DataFrame, settings: Settings) -> DataFrame:
+    """Add ticks and time_bucket of `timestamp`."""
     # Two columns, one computed from the other, so that Spark parses the timeuuid text only once.
     epoch_ms = columns.ticks_epoch_ms(F.col("ticks"))
     return messages.withColumn("ticks", columns.timeuuid_ticks(F.col("timestamp"))).withColumn(

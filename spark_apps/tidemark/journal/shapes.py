@@ -73,9 +73,22 @@ STARTS: Shape = {**ID, "first_nr": "bigint"}
 KNOWN_IDS: Shape = {**ID, "known_to": "bigint"}
 KNOWN_STARTS: Shape = {**STARTS, "known_to": "bigint"}
 """STARTS with the last sequence nr known before, 0 when unknown."""
+NAMED: Shape = {**ID, "named_nr": "bigint"}
+"""A sequence nr of the persistence id that another table or the index records."""
 PARTITIONS: Shape = {**ID, "partition_nr": "bigint"}
 PARTITIONED_EVENTS: Shape = {**PARTITIONS, "sequence_nr": "bigint"}
 """Keys of `messages` up to the sequence nr."""
+RANGES: Shape = {**PARTITIONS, "first_nr": "bigint", "last_nr": "bigint"}
+"""Ranges of sequence nrs within partitions of `messages`; both bounds are inclusive."""
+HIGHEST: Shape = {
+    **PARTITIONS,
+    "first_nr": "bigint",
+    "high_nr": "bigint",
+    "high_ms": "bigint",
+    "named_nr": "bigint",
+}
+"""The last message of a partition: its sequence nr and time (epoch ms). `first_nr` is where the
+read of the persistence id begins; `named_nr` a sequence nr that another table records, or null."""
 SNAPSHOTS: Shape = {**ID, "snapshot_nr": "bigint", "epoch_ms": "bigint"}
 """`snapshot_nr`: sequence nr of the last event in the snapshot. `epoch_ms`: when it was taken."""
 SNAPSHOT_PAYLOADS: Shape = {

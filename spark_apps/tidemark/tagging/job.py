@@ -98,6 +98,7 @@ class TagWriteJob:
         """Prepare the work; `done` are the time buckets that earlier runs have done."""
         self._run = run
         self._claimed = claimed
+        self._done = done
         self._rules = tag_rules
         self._strategy = strategy
         self._planned = {piece.time_bucket for piece in claimed.pieces}
@@ -119,7 +120,9 @@ class TagWriteJob:
             TidemarkError: events were deleted before their rows were written.
         """
         read_at = self._run.control.write_time()
-        source = read.source(self._run, self._claimed.pieces, self._rules, self._strategy)
+        source = read.source(
+            self._run, self._claimed.pieces, self._done, self._rules, self._strategy
+        )
         kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
         try:
             return self._write(source, kept, read_at)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 from tidemark.ledger.pieces import Piece, Reason
 from tidemark.partitioning.keys import BucketSize
+from tidemark.partitioning.time_buckets import Range, TimeBuckets
 from tidemark.window import from_millis
 
 
@@ -26,7 +27,11 @@ class Strategy(StrEnum):
 MANY_IDS = 50_000
 """Above this number of ids, the index names those with new events faster than reads by key do."""
 FEW_EVENTS = 20
-"""Below this many events per persistence id a scan of their keys is cheaper than asking each."""
+"""Below this many events per persistence id a scan is cheaper than asking each."""
+MUCH = 0.1
+"""From this part of the journal on, a scan of all is preferred: it keeps no payloads in memory."""
+LITTLE = 10_000
+"""Up to this number, events are read by key whatever part of the journal they are."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +40,16 @@ class Journal:
 
     Attributes:
         known_ids: persistence ids whose last complete event is known.
-        known_events: the number of events up to those, at most.
+        events: the number of events that any table records, at most.
+        unread_events: those of them after the last complete event of their persistence id. Each
+            of them is read by key, whatever the window.
         all_are_listed: all_persistence_ids names every known id that still has messages.
         has_index: messages has a storage-attached index on timestamp.
     """
 
     known_ids: int
-    known_events: int
+    events: int
+    unread_events: int
     all_are_listed: bool
     has_index: bool
 
@@ -51,17 +59,27 @@ def choose(
 ) -> tuple[Strategy, str]:
     """Return the strategy, and the reason for it as a clause of the report.
 
-    Whatever was requested, only a scan rewrites events that are complete, numbers a journal of
-    which nothing is known, or finds persistence ids that all_persistence_ids does not list.
+    Whatever was requested, only a scan rewrites events that are complete or numbers a journal of
+    which nothing is known, and tails does not find persistence ids that all_persistence_ids does
+    not list.
     """
     if reason := _only_a_scan(journal, pieces):
         return Strategy.SCAN, reason
+    if not journal.all_are_listed and requested is not Strategy.SCAN:
+        reason = "all_persistence_ids does not list every persistence id"
+        return (Strategy.INDEX if journal.has_index else Strategy.SCAN), reason
     if requested is Strategy.INDEX and not journal.has_index:
         return Strategy.TAILS, "asked for index, but messages has none on timestamp"
     if requested is not None:
         return requested, "asked for"
-    size = f"{journal.known_ids:,} persistence ids hold {journal.known_events:,} events"
-    if journal.known_events < FEW_EVENTS * journal.known_ids:
+    return _by_size(journal)
+
+
+def _by_size(journal: Journal) -> tuple[Strategy, str]:
+    if journal.unread_events > max(LITTLE, MUCH * journal.events):
+        return Strategy.SCAN, f"{journal.unread_events:,} of {journal.events:,} events are new"
+    size = f"{journal.known_ids:,} persistence ids hold {journal.events:,} events"
+    if journal.events < FEW_EVENTS * journal.known_ids:
         return (Strategy.INDEX if journal.has_index else Strategy.SCAN), size
     many = journal.has_index and journal.known_ids > MANY_IDS
     return (Strategy.INDEX if many else Strategy.TAILS), size
@@ -72,9 +90,32 @@ def _only_a_scan(journal: Journal, pieces: Sequence[Piece]) -> str:
         return "pieces are written again"
     if not journal.known_ids:
         return "nothing is known of this journal yet"
-    if not journal.all_are_listed:
-        return "all_persistence_ids does not list every persistence id"
     return ""
+
+
+def indexed_ranges(pieces: Sequence[Piece], size: BucketSize, look_back: int) -> list[Range]:
+    """Return the ranges of time buckets in which the index is read: not those between the pieces.
+
+    Args:
+        pieces: the pieces of the run.
+        size: the bucket size.
+        look_back: seconds before each piece.
+    """
+    step = size.milliseconds
+    before = -(-look_back * 1000 // step) * step
+    spans = ((piece.time_bucket - before, piece.time_bucket + step) for piece in pieces)
+    return TimeBuckets(spans, step).ranges
+
+
+def end_of(pieces: Sequence[Piece], done: Collection[int], size: BucketSize) -> int:
+    """Return the end (epoch ms) of the last piece and of the done time buckets that follow it.
+
+    Their events let the progress go on once those before them are written.
+    """
+    end = max(piece.time_bucket for piece in pieces) + size.milliseconds
+    while end in done:
+        end += size.milliseconds
+    return end
 
 
 def in_reach(pieces: Sequence[Piece], size: BucketSize, now: datetime) -> list[Piece]:

@@ -6,7 +6,7 @@ progress is read first: the messages read after it hold every event that the pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
 from tidemark.journal import frames, increments, tables
+from tidemark.journal.shapes import EVENT, NAMED
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
 from tidemark.spark.read_once import shuffled_once
@@ -23,6 +24,10 @@ from tidemark.spark.shapes import shaped
 from tidemark.tagging import completeness, events, plan, rules, shapes
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
+
+CLOCKS_DIFFER_MS = 60_000
+"""How far an event of a window may lie behind one of a later time, since writers' clocks differ.
+Beyond that it is a late event of a later run."""
 
 
 @dataclass
@@ -51,24 +56,40 @@ class MessagesToTag:
 def source(
     run: RunContext,
     pieces: Sequence[Piece],
+    done: Collection[int],
     tag_rules: Sequence[TagRule],
     requested: Strategy | None,
 ) -> MessagesToTag:
-    """Choose the strategy and read the messages."""
+    """Choose the strategy and read the messages.
+
+    Args:
+        run: the context of the run.
+        pieces: its pieces.
+        done: the time buckets that earlier runs have done, epoch ms.
+        tag_rules: the rules that add tags.
+        requested: how to find the events, or None.
+    """
     spark, settings = run.spark, run.settings
     progress = frames.write_progress(spark, settings).localCheckpoint()
     version = rules.version(tag_rules)
     known = completeness.known(spark, settings, version, progress).localCheckpoint()
     seen = _seen(run, progress, known)
-    strategy, why = plan.choose(requested, _journal(run, known), pieces)
+    strategy, why = plan.choose(requested, _journal(run, seen, known), pieces)
     run.say(f"finding the events by {strategy}: {why}")
     if strategy is Strategy.SCAN:
         return _scan(run, why, progress, known, seen)
-    met = seen.select("persistence_id").join(known, on="persistence_id", how="left")
+    named = seen.withColumnRenamed("seen_to", "named_nr")
+    news = _with_news(run, pieces).localCheckpoint() if strategy is Strategy.INDEX else None
+    if news is not None:
+        highest = F.max("named_nr").alias("named_nr")
+        named = named.unionByName(news).groupBy("persistence_id").agg(highest)
+    met = named.select("persistence_id").join(known, on="persistence_id", how="left")
     beginning = increments.start_positions(spark, settings, met)
-    if strategy is Strategy.INDEX:
-        beginning = beginning.join(_with_news(run, pieces), on="persistence_id", how="left_semi")
-    new = increments.after(beginning, settings, *PAYLOAD_COLUMNS)
+    if news is not None:
+        beginning = beginning.join(news, on="persistence_id", how="left_semi")
+    beginning = beginning.join(named, on="persistence_id", how="left")
+    end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
+    new = increments.after(beginning, settings, *PAYLOAD_COLUMNS, end=end)
     return MessagesToTag(strategy, why, progress, known, known, new, seen)
 
 
@@ -108,11 +129,17 @@ def _seen(run: RunContext, progress: DataFrame, known: DataFrame) -> DataFrame:
     return union.groupBy("persistence_id").agg(F.max("seen_to").alias("seen_to"))
 
 
-def _journal(run: RunContext, known: DataFrame) -> plan.Journal:
-    known_ids = known.agg(F.count("*").alias("ids"), F.sum("known_to").alias("events")).collect()[0]
+def _journal(run: RunContext, seen: DataFrame, known: DataFrame) -> plan.Journal:
+    known_to = F.coalesce("known_to", F.lit(0))
+    totals = seen.join(known, on="persistence_id", how="left").agg(
+        F.count("known_to").alias("known_ids"),
+        F.coalesce(F.sum("seen_to"), F.lit(0)).alias("events"),
+        F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
+    )
+    [row] = totals.collect()
     has_index = tables.has_time_index(run.control, run.settings)
     return plan.Journal(
-        known_ids["ids"], known_ids["events"] or 0, _all_are_listed(run, known), has_index
+        row.known_ids, row.events, row.unread, _all_are_listed(run, known), has_index
     )
 
 
@@ -139,10 +166,17 @@ def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
     return frames.messages_of(keys, settings).isEmpty()
 
 
+@shaped(returns=NAMED)
 def _with_news(run: RunContext, pieces: Sequence[Piece]) -> DataFrame:
-    """Return the persistence ids with a message in the window or in the look-back before it."""
+    """Return the persistence ids with messages in the time buckets or in the look-back before them.
+
+    Each with the lowest sequence nr of those messages.
+    """
     settings = run.settings
-    first = min(piece.time_bucket for piece in pieces) - settings.tag_write_look_back * 1000
-    end = max(piece.time_bucket for piece in pieces) + settings.bucket_size.milliseconds
-    messages = frames.indexed_between(run.spark, settings, first, end)
-    return messages.select("persistence_id").distinct()
+    ranges = plan.indexed_ranges(pieces, settings.bucket_size, settings.tag_write_look_back)
+    messages = [
+        frames.indexed_between(run.spark, settings, first, end).select(*EVENT)
+        for first, end in ranges
+    ]
+    union = reduce(DataFrame.unionByName, messages)
+    return union.groupBy("persistence_id").agg(F.min("sequence_nr").alias("named_nr"))

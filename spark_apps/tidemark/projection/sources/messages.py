@@ -51,7 +51,7 @@ class MessagesSource(EventSource):
         # A batch must not follow the whole backlog behind it, or all batches together would
         # read it as often as there are batches.
         end = batch.plan.end if batch.end is None else batch.end
-        return increments.after(starts, settings, end_bucket=end)
+        return increments.after(starts, settings, end=end)
 
     def listed_ids(self, planned: DataFrame, stored: DataFrame) -> DataFrame | None:
         """Read the table of all persistence ids, if none with an offset is missing there."""
