@@ -21,6 +21,9 @@ MESSAGES: Shape = {
     "tags": "array<string>",
 }
 """Messages, with the payload columns that were asked for. `tags` is null when untagged."""
+HAS_OLDER_PAYLOAD = "has_older_payload"
+"""A further column of MESSAGES with `event` or has_payload, of tables that have the column
+`tables.OLDER_PAYLOAD`: whether the event has its payload there (boolean)."""
 PLACED_MESSAGES: Shape = {**MESSAGES, "partition_nr": "bigint"}
 """MESSAGES, each with the partition in its key."""
 PAYLOAD: Shape = {"ser_id": "int", "ser_manifest": "string", "event": "binary"}

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, increments, tables
+from tidemark.journal import deletions, frames, increments, tables
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
 from tidemark.spark.read_once import shuffled_once
@@ -141,15 +141,14 @@ def ranked(
     is_unreadable = F.col("cause").isNotNull()
     ranked_events = numbering.ranked(index.withColumn("is_unreadable", is_unreadable))
     ranked_events = ranked_events.localCheckpoint()
+    deleted = frames.deleted(run.spark, run.settings)
+    cut = deletions.with_deleted_messages(ranked_events, deleted).localCheckpoint()
+    if not cut.isEmpty():
+        present = deletions.without_deleted_messages(ranked_events, cut)
+        ranked_events = numbering.ranked_anew(present).localCheckpoint()
     incomplete = _incomplete(ranked_events, read_from)
     if incomplete.isEmpty():
         return Numbered(ranked_events, numbering.anchors(read_from.progress, None))
-    torn = numbering.torn(ranked_events, incomplete, frames.deleted(run.spark, run.settings))
-    torn = torn.localCheckpoint()
-    if not torn.isEmpty():
-        intact = numbering.without_torn(ranked_events, torn)
-        ranked_events = numbering.ranked_anew(intact).localCheckpoint()
-        incomplete = _incomplete(ranked_events, read_from)
     lost = _lost(run, ranked_events, incomplete) if counts_rows else None
     if lost is not None:
         both = ranked_events.unionByName(lost, allowMissingColumns=True)

@@ -253,7 +253,8 @@ def compared_findings(
     compared = compare(keys, doubts, bounds.with_removed(run), once)
     if not doubts.differing:
         return compared.findings
-    found = _without_late_rows(run, once(compared.findings), compared.keys.index)
+    found = journal_keys.without_deletes_meanwhile(run, once(compared.findings))
+    found = _without_late_rows(run, found, compared.keys.index)
     if passed and bounds.owed.since is not None:
         return _without_late(found, keys.scanning, passed)
     return found

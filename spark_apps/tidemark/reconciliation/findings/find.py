@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings.finding import weighed
+from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.tag_views import kinds
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import compare, count_exempt
@@ -59,7 +60,8 @@ def find(run: RunContext, scope: Scope) -> Comparison:
     doubts = Doubts.of(keys, bounds.target_partition_size, once)
     compared = compare(keys, doubts, bounds, once, of_ids=scope.tags is None)
     settlements = store.settlements(run.spark, run.control, run.settings)
-    found, total = at_once(weighed(compared.findings, settlements))
+    findings = journal_keys.without_deletes_meanwhile(run, compared.findings)
+    found, total = at_once(weighed(findings, settlements))
     counted = (
         found.where(F.col("reason").isNull())
         .groupBy("check_name")

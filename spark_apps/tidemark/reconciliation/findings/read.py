@@ -47,8 +47,9 @@ def read_keys(run: RunContext, scope: Scope) -> tuple[Keys, dict[str, int]]:
     progress, _ = at_once(of_tags(of_ids(frames.write_progress(spark, settings))))
     scanning, _ = at_once(of_ids(frames.scanning(spark, settings)))
     rows, row_count = at_once(of_tags(of_ids(frames.tag_view_keys(spark, settings))))
-    messages = of_ids(frames.message_index(spark, settings, "partition_nr", *events.READ))
-    messages = messages.withColumn("has_payload", F.col("event").isNotNull())
+    messages = of_ids(
+        frames.message_index(spark, settings, "partition_nr", *events.READ, with_has_payload=True)
+    )
     tag_rules = rules.load(settings.tagging_dir)
     rules.check(spark, tag_rules)
     index, message_count = at_once(_with_tags(events.index_of(messages, tag_rules), scope.tags))
