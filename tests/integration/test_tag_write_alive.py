@@ -15,7 +15,7 @@ from tests.integration.support import Journal
 from tests.integration.test_tag_write import START, comparable, expected_tag_views, message, window
 from tests.integration.test_tag_write_increments import insert
 from tidemark import clock
-from tidemark.journal import tag_views
+from tidemark.reconciliation.rebuild import rows
 from tidemark.tagging.job import TagWriteJob
 
 
@@ -175,8 +175,7 @@ def test_a_window_is_rebuilt_from_the_read_that_it_was_numbered_with(journal: Jo
     def deleted() -> None:
         delete_messages(journal, "p", 60)
 
-    doomed = before(tag_views.delete_partitions, deleted)
-    with patch.object(tag_views, "delete_partitions", doomed):
+    with patch.object(rows, "_messages", before(rows._messages, deleted)):
         result = journal.run("reconcile", "rebuild", *window(1, 2), "--apply")
     assert result.status == 0, result.stderr
     assert journal.rows("tag_views") == written

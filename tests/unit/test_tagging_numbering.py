@@ -22,7 +22,7 @@ from tests.unit.reconciliation_model import (
 )
 from tidemark.continuity.findings import checks
 from tidemark.continuity.tag_views import kinds
-from tidemark.journal import torn
+from tidemark.journal import deletions
 from tidemark.journal.shapes import WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.numbering import rule
@@ -209,26 +209,15 @@ def test_repair_changes_no_row_that_no_other_row_contradicts(
     assert again == []
 
 
-def test_what_was_deleted_while_it_was_read_is_as_if_it_had_been_before(
-    spark: SparkSession,
-) -> None:
-    """Of `cut` 1 to 3 came out, 4 to 6 did not; of `early` all, before they were deleted."""
-    ids = {
-        "cut": [1, 2, 3, 7, 8],
-        "early": [1, 2, 3, 4, 5, 6, 7],
-        "behind": [7, 8],
-        "lost": [1, 2, 4],
-        "ended": [1, 2, 3],
-    }
-    rows = [(pid, nr, nr, place) for pid, nrs in ids.items() for nr in nrs for place in (0, 1)]
-    read = local_rows(spark, rows, ENTRIES)
-    deleted = local_rows(spark, [("cut", 6), ("early", 6), ("behind", 6), ("ended", 9)], DELETED)
-    cut = torn.torn(read, torn.spans(read), deleted)
-    assert [tuple(row) for row in cut.collect()] == [("cut", 6)]
-    left = torn.without_torn(read, cut).where("tag_position = 0").collect()
-    for pid, nrs in ids.items():
-        present = sorted(row.sequence_nr for row in left if row.persistence_id == pid)
-        assert present == ([7, 8] if pid == "cut" else nrs)
+def test_what_metadata_calls_deleted_is_not_there(spark: SparkSession) -> None:
+    """Of `cut` 1 to 3 came out of a read, 4 to 6 were deleted by then."""
+    ids = {"cut": [1, 2, 3, 7, 8], "behind": [7, 8], "lost": [1, 2, 4], "ended": [1, 2, 3]}
+    read = local_rows(spark, [(pid, nr, nr, 0) for pid, nrs in ids.items() for nr in nrs], ENTRIES)
+    deleted = local_rows(spark, [("cut", 6), ("behind", 6), ("ended", 9)], DELETED)
+    cut = deletions.with_deleted_messages(read, deleted)
+    left = deletions.without_deleted_messages(read, cut).collect()
+    for pid, nrs in {**ids, "cut": [7, 8], "ended": []}.items():
+        assert sorted(row.sequence_nr for row in left if row.persistence_id == pid) == nrs
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])

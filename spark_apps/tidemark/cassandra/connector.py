@@ -90,10 +90,13 @@ def read(
     keyspace: str,
     table: str,
     *columns: str,
+    optional: Sequence[str] = (),
     ttl_of: str | None = None,
     write_time_of: str | None = None,
 ) -> DataFrame:
     """Read the named columns of a table by a scan; filters on its keys are pushed down.
+
+    `optional` are columns that are read if the table has them.
 
     With `ttl_of`, the frame has a further column `ttl`: the remaining lifetime of that column's
     cell in seconds, null if the cell never expires. With `write_time_of`, a column `write_time`:
@@ -104,7 +107,8 @@ def read(
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
     options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
     stored = _known(spark, spark.read.format(_FORMAT).options(**options).load)
-    return stored.select(*columns, *_ttl(ttl_of), *_write_time(write_time_of))
+    present = _present(stored, optional)
+    return stored.select(*columns, *present, *_ttl(ttl_of), *_write_time(write_time_of))
 
 
 def read_partitions(
@@ -112,6 +116,7 @@ def read_partitions(
     keyspace: str,
     table: str,
     *columns: str,
+    optional: Sequence[str] = (),
     ttl_of: str | None = None,
     write_time_of: str | None = None,
 ) -> DataFrame:
@@ -123,6 +128,7 @@ def read_partitions(
         keyspace: keyspace of the table.
         table: name of the table.
         columns: columns to read; key columns may be among them.
+        optional: as in `read`.
         ttl_of: as in `read`.
         write_time_of: column whose cells' write timestamps, in microseconds, become a further
             column `write_time`; null for a cell without one.
@@ -134,10 +140,17 @@ def read_partitions(
     written = _write_time(write_time_of)
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "on"}
     reader = spark.read.format(_FORMAT).options(**options, **join_options(spark, keyspace, table))
-    stored = _known(spark, reader.load).select(
-        *dict.fromkeys([*keys.columns, *columns]), *_ttl(ttl_of), *written
+    stored = _known(spark, reader.load)
+    present = _present(stored, optional)
+    stored = stored.select(
+        *dict.fromkeys([*keys.columns, *columns, *present]), *_ttl(ttl_of), *written
     )
-    wanted = [*columns, *(["ttl"] if ttl_of else []), *(["write_time"] if written else [])]
+    wanted = [
+        *columns,
+        *present,
+        *(["ttl"] if ttl_of else []),
+        *(["write_time"] if written else []),
+    ]
     joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
     _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
     return joined
@@ -164,6 +177,10 @@ def _known(spark: SparkSession, use: Callable[[], _T]) -> _T:
     finally:
         session.close()
     return use()
+
+
+def _present(stored: DataFrame, optional: Sequence[str]) -> list[str]:
+    return [name for name in optional if name in stored.columns]
 
 
 def _ttl(column: str | None) -> list[Column]:

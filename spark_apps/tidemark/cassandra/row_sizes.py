@@ -25,7 +25,9 @@ _ROWS = 2
 
 def measure(control: Control, spark: SparkSession, settings: Settings) -> None:
     """Sample the existing tables and set their average row sizes for the session's reads."""
-    size = _sampled(control, settings.journal_keyspace, settings.journal_table, ("event", "meta"))
+    # Before plugin 0.7 the payload was in the column `message`.
+    payload = ("event", "meta", "message")
+    size = _sampled(control, settings.journal_keyspace, settings.journal_table, payload)
     # A tag view repeats the payload of its message.
     for name in (settings.journal_table, settings.events_by_tag_table):
         connector.expect(spark, settings.journal_keyspace, name, size)
@@ -47,7 +49,7 @@ def sample(control: Control, spark: SparkSession, keyspace: str, name: str) -> N
 def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str]) -> float:
     """Return the mean bytes (characters for text) of the columns together; 0 without the table.
 
-    If the columns cannot be read, the result is a guess on the large side.
+    If no value can be read, the result is a guess on the large side.
     """
     known = control.table_columns(keyspace, name) or {}
     wanted = [column for column in columns if column in known]
@@ -61,5 +63,9 @@ def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str])
     except CassandraUnavailable:
         # For example, too many tombstones before the first rows: reads by key still work.
         return _UNKNOWN
-    size = sum(len(row[column] or b"") for row in rows for column in wanted)
-    return size / max(1, len(rows))
+    # A partition with nothing left but a static column gives a row without any value.
+    lengths = [[len(row[name]) for name in wanted if row[name] is not None] for row in rows]
+    sizes = [sum(of_row) for of_row in lengths if of_row]
+    if rows and not sizes:
+        return _UNKNOWN
+    return sum(sizes) / max(1, len(sizes))

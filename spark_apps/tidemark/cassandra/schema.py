@@ -23,11 +23,15 @@ _KEY = re.compile(r"^\s+PRIMARY KEY (.*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class TableShape:
-    """The required shape of a table: CQL types by column, and the primary key in order."""
+    """The required shape of a table: CQL types by column, and the primary key in order.
+
+    `older_clustering` are the clustering columns of an older form of the table, which does as well.
+    """
 
     columns: Mapping[str, str]
     partition_key: tuple[str, ...]
     clustering: tuple[str, ...] = ()
+    older_clustering: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -262,7 +266,10 @@ def _differences(control: Control, keyspace: str, name: str, shape: TableShape) 
         elif actual[column] != kind:
             yield f"{name}.{column} is {actual[column]}, expected {kind}"
     partition_key, clustering = control.primary_key(keyspace, name)
-    if (tuple(partition_key), tuple(clustering)) != (shape.partition_key, shape.clustering):
+    if tuple(partition_key) != shape.partition_key or tuple(clustering) not in (
+        shape.clustering,
+        shape.older_clustering,
+    ):
         yield (
             f"the primary key of {name} is {_key(partition_key, clustering)},"
             f" expected {_key(shape.partition_key, shape.clustering)}"

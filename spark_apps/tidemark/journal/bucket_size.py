@@ -13,6 +13,7 @@ from tidemark import clock
 from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import table
 from tidemark.errors import BucketSizeMismatch, InvalidInput
+from tidemark.journal.tables import OF_EVENTS
 from tidemark.partitioning import keys
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
@@ -70,7 +71,8 @@ def require_partition_size(control: Control, settings: Settings) -> None:
     highest = sorted(partitions, key=lambda row: -int(row["partition_nr"]))[:SAMPLED_PARTITIONS]
     last_rows = control.execute_many(
         f"SELECT persistence_id, partition_nr, sequence_nr FROM {messages}"
-        " WHERE persistence_id = ? AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
+        f" WHERE persistence_id = ? AND partition_nr = ? AND {OF_EVENTS}"
+        " ORDER BY sequence_nr DESC LIMIT 1",
         [(row["persistence_id"], row["partition_nr"]) for row in highest],
     )
     for row in (row for rows in last_rows for row in rows):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
@@ -55,6 +56,14 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
     return _progress(stored)
 
 
+@shaped(returns=shapes.TIMED_PROGRESS)
+def timed_write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Read the table tag_write_progress with the write times of its rows."""
+    keyspace, name = settings.journal_keyspace, tables.TAG_WRITE_PROGRESS
+    stored = connector.read(spark, keyspace, name, *_PROGRESS, write_time_of="sequence_nr")
+    return _progress(stored, F.col("write_time").alias("progress_written_at"))
+
+
 @shaped(ids=shapes.ID, returns=shapes.WRITE_PROGRESS)
 def write_progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
     """Read tag_write_progress of some unique persistence ids, by direct join.
@@ -69,13 +78,14 @@ def write_progress_of_ids(ids: DataFrame, settings: Settings) -> DataFrame:
     )
 
 
-def _progress(stored: DataFrame) -> DataFrame:
+def _progress(stored: DataFrame, *more: Column) -> DataFrame:
     return stored.select(
         "persistence_id",
         "tag",
         F.col("sequence_nr").alias("progress_sequence_nr"),
         F.col("tag_pid_sequence_nr").alias("progress_number"),
         F.col("offset").alias("progress_offset"),
+        *more,
     )
 
 
@@ -234,15 +244,18 @@ def messages_of(
     Raises:
         CassandraUnavailable: the plan would scan the whole table instead.
     """
-    messages = connector.read_partitions(
+    rows = connector.read_partitions(
         keys,
         settings.journal_keyspace,
         settings.journal_table,
         *_INDEX,
         *payload,
+        optional=_older(payload, with_has_payload=with_has_payload),
         write_time_of="event" if with_has_payload else None,
     )
-    return with_time(_with_has_payload(messages) if with_has_payload else messages, settings)
+    # A key with a sequence nr finds nothing but events, and must not be in a condition as well.
+    found = rows if "sequence_nr" in keys.columns else rows.where(is_event())
+    return with_time(_as_newer(found, with_has_payload=with_has_payload), settings)
 
 
 @shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.MESSAGES)
@@ -336,18 +349,45 @@ def _messages(
 def _stored(
     spark: SparkSession, settings: Settings, *payload: str, with_has_payload: bool
 ) -> DataFrame:
-    keyspace, name = settings.journal_keyspace, settings.journal_table
-    columns_read = (*_INDEX, *payload)
-    if not with_has_payload:
-        return connector.read(spark, keyspace, name, *columns_read)
-    return _with_has_payload(
-        connector.read(spark, keyspace, name, *columns_read, write_time_of="event")
+    rows = connector.read(
+        spark,
+        settings.journal_keyspace,
+        settings.journal_table,
+        *_INDEX,
+        *payload,
+        optional=_older(payload, with_has_payload=with_has_payload),
+        write_time_of="event" if with_has_payload else None,
     )
+    return _as_newer(rows.where(is_event()), with_has_payload=with_has_payload)
 
 
-def _with_has_payload(rows: DataFrame) -> DataFrame:
-    # A cell that is null has no write time, and eight bytes are cheaper than a payload.
-    return rows.withColumn("has_payload", F.col("write_time").isNotNull()).drop("write_time")
+def _older(payload: Sequence[str], *, with_has_payload: bool) -> Sequence[str]:
+    wants_payload = with_has_payload or "event" in payload
+    return (*tables.OLDER_TAGS, *([tables.OLDER_PAYLOAD] if wants_payload else []))
+
+
+def is_event() -> Column:
+    """Return whether a row of messages is an event, see `tables.OF_EVENTS`."""
+    # Not as IS NOT NULL: the connector drops that condition, since a key column has no nulls.
+    return F.coalesce("sequence_nr", F.lit(-1)) >= 0
+
+
+def _as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
+    """Return the events of any plugin as the newer ones write them."""
+    if older_tags := [name for name in tables.OLDER_TAGS if name in events.columns]:
+        stored = F.coalesce("tags", F.array().cast("array<string>"))
+        union = F.array_compact(F.array_union(stored, F.array(*older_tags)))
+        events = events.withColumn("tags", F.when(F.size(union) > 0, F.array_sort(union)))
+    if tables.OLDER_PAYLOAD in events.columns:
+        has_older = F.col(tables.OLDER_PAYLOAD).isNotNull()
+        events = events.withColumn(shapes.HAS_OLDER_PAYLOAD, has_older)
+    if with_has_payload:
+        # A cell that is null has no write time, and eight bytes are cheaper than a payload.
+        has_payload = F.col("write_time").isNotNull()
+        if tables.OLDER_PAYLOAD in events.columns:
+            has_payload |= F.col(shapes.HAS_OLDER_PAYLOAD)
+        events = events.withColumn("has_payload", has_payload)
+    return events.drop(*tables.OLDER_TAGS, tables.OLDER_PAYLOAD, "write_time")
 
 
 def with_time(messages: DataFrame, settings: Settings) -> DataFrame:

@@ -94,8 +94,8 @@ def unknown_ids(control: Control, settings: Settings, ids: Iterable[str]) -> lis
     names = (settings.metadata_table, tables.TAG_WRITE_PROGRESS, tables.TAG_SCANNING)
     places = [
         # A single large write group may begin in the second partition.
-        f"{messages} WHERE partition_nr = 0 AND",
-        f"{messages} WHERE partition_nr = 1 AND",
+        f"{messages} WHERE partition_nr = 0 AND {tables.OF_EVENTS} AND",
+        f"{messages} WHERE partition_nr = 1 AND {tables.OF_EVENTS} AND",
         *(f"{table(settings.journal_keyspace, name)} WHERE" for name in names),
     ]
     unknown = sorted(ids)
@@ -166,10 +166,12 @@ def _events_anywhere(
 def _partitions(
     control: Control, settings: Settings, places: Sequence[tuple[str, int]]
 ) -> list[list[Row]]:
+    known = control.table_columns(settings.journal_keyspace, settings.journal_table) or {}
+    older = "".join(f", {name}" for name in tables.OLDER_TAGS if name in known)
     return control.execute_many(
-        "SELECT sequence_nr, timestamp, tags FROM"
+        f"SELECT sequence_nr, timestamp, tags{older} FROM"
         f" {table(settings.journal_keyspace, settings.journal_table)}"
-        " WHERE persistence_id = ? AND partition_nr = ?",
+        f" WHERE persistence_id = ? AND partition_nr = ? AND {tables.OF_EVENTS}",
         places,
     )
 
@@ -185,7 +187,7 @@ def _entity(
 ) -> Entity:
     timestamps: dict[tuple[str, int], list[UUID]] = defaultdict(list)
     for event in events:
-        for tag in event["tags"] or ():
+        for tag in tables.tags_of(event):
             timestamps[tag, _bucket(event, settings)].append(event["timestamp"])
     first = min(events, key=lambda event: event["sequence_nr"], default=None)
     return Entity(

@@ -186,7 +186,7 @@ class SeriesReader:
     def _last_of_partition(self, partition: int) -> list[Row]:
         return self._control.execute(
             f"SELECT sequence_nr FROM {self._messages} WHERE persistence_id = ?"
-            " AND partition_nr = ? ORDER BY sequence_nr DESC LIMIT 1",
+            f" AND partition_nr = ? AND {tables.OF_EVENTS} ORDER BY sequence_nr DESC LIMIT 1",
             (self._series.persistence_id, partition),
         )
 

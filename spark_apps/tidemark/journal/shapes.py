@@ -21,6 +21,9 @@ MESSAGES: Shape = {
     "tags": "array<string>",
 }
 """Messages, with the payload columns that were asked for. `tags` is null when untagged."""
+HAS_OLDER_PAYLOAD = "has_older_payload"
+"""A further column of MESSAGES with `event` or has_payload, of tables that have the column
+`tables.OLDER_PAYLOAD`: whether the event has its payload there (boolean)."""
 PLACED_MESSAGES: Shape = {**MESSAGES, "partition_nr": "bigint"}
 """MESSAGES, each with the partition in its key."""
 PAYLOAD: Shape = {"ser_id": "int", "ser_manifest": "string", "event": "binary"}
@@ -61,13 +64,12 @@ PROGRESS: Shape = {
 """The last event of each persistence id and tag that tag_write_progress names, and its number."""
 WRITE_PROGRESS: Shape = {**PROGRESS, "progress_offset": "string"}
 """PROGRESS with the timeuuid text of the last event."""
+TIMED_PROGRESS: Shape = {**WRITE_PROGRESS, "progress_written_at": "bigint"}
+"""WRITE_PROGRESS with the write time of each row, in microseconds."""
 PLACED_PROGRESS: Shape = {**PROGRESS, "progress_bucket": "bigint"}
 """PROGRESS with the time bucket of the last event (epoch ms)."""
 SCANNING: Shape = {**ID, "scanned_to": "bigint"}
 DELETED: Shape = {**ID, "deleted_to": "bigint"}
-SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint", "events": "bigint"}
-"""The range of sequence nrs that was read of each persistence id, and the number of distinct ones;
-fewer than from `lowest` to `highest` if some are missing."""
 STARTS: Shape = {**ID, "first_nr": "bigint"}
 """Where a read begins: `first_nr` is the first sequence nr that may be new and is not deleted."""
 KNOWN_IDS: Shape = {**ID, "known_to": "bigint"}

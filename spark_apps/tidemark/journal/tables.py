@@ -6,7 +6,7 @@ include/sql/schema/pekko.cql holds the statements.
 
 from __future__ import annotations
 
-from tidemark.cassandra.control import Control
+from tidemark.cassandra.control import Control, Row
 from tidemark.cassandra.schema import TableShape, require_tables
 from tidemark.settings import Settings
 
@@ -30,6 +30,18 @@ PAYLOAD_COLUMNS = {
 }
 """The columns that tag_views repeats from messages, value for value."""
 
+OLDER_TAGS = ("tag1", "tag2", "tag3")
+"""Columns of messages that hold tags as well, if the table has them (before plugin 0.80)."""
+OLDER_PAYLOAD = "message"
+"""The column of messages that holds the payload instead of `event`, if the table has it (before
+plugin 0.7)."""
+OF_EVENTS = "sequence_nr >= 0"
+"""The condition that CQL reads of messages have, if they have no other on sequence_nr.
+
+Without it Cassandra returns a row without sequence nr for a partition that has nothing left but a
+static column (docs/real-systems.md, "Older journals").
+"""
+
 SHAPES = {
     MESSAGES: TableShape(
         columns={
@@ -43,6 +55,8 @@ SHAPES = {
         },
         partition_key=("persistence_id", "partition_nr"),
         clustering=("sequence_nr", "timestamp"),
+        # Of tables that Akka's plugin made before 1.0; no statement reads that column.
+        older_clustering=("sequence_nr", "timestamp", "timebucket"),
     ),
     TAG_VIEWS: TableShape(
         columns={
@@ -98,6 +112,12 @@ def require_journal(control: Control, settings: Settings) -> None:
         made_by="the Pekko plugin",
         setting="TIDEMARK_JOURNAL_KEYSPACE",
     )
+
+
+def tags_of(event: Row) -> set[str]:
+    """Return the tags of a row of messages, read with `tags` and those of OLDER_TAGS that exist."""
+    older = {event[name] for name in OLDER_TAGS if event.get(name) is not None}
+    return {*(event["tags"] or ()), *older}
 
 
 def lock_of(settings: Settings) -> str:

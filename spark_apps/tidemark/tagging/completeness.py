@@ -12,7 +12,7 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import table
 from tidemark.journal import frames
-from tidemark.journal.shapes import PROGRESS
+from tidemark.journal.shapes import TIMED_PROGRESS
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
@@ -20,22 +20,24 @@ from tidemark.tagging import shapes
 TABLE = "tag_write_tail"
 
 
-@shaped(progress=PROGRESS, returns=shapes.KNOWN)
+@shaped(progress=TIMED_PROGRESS, returns=shapes.KNOWN)
 def known(
     spark: SparkSession, settings: Settings, rules_version: str, progress: DataFrame
 ) -> DataFrame:
     """Return how far each persistence id is complete, and how far it has been read.
 
-    A row that was written under other tag rules is void. So is a row ahead of tag_scanning, or of
-    an id that has progress of fewer tags by now: whoever deletes or truncates tag views clears both
-    (docs/real-systems.md, "How an actor recovers" and "Deletes and tools"), and an actor that comes
-    back writes them again with the rows.
+    A row that was written under other tag rules is void. So is one whose tag views have changed:
+    whoever deletes or truncates them clears tag_scanning and progress (docs/real-systems.md, "How
+    an actor recovers" and "Deletes and tools"), and who writes them anew writes progress, too. So
+    a row is void if it is ahead of tag_scanning, if the id has progress of fewer tags by now, or
+    if progress was written since that stands before the last complete event: it may not count all
+    events up to there.
 
     Args:
         spark: the session.
         settings: where the journal is.
         rules_version: of the present tag rules.
-        progress: tag_write_progress.
+        progress: tag_write_progress, with the write times of its rows.
     """
     stored = connector.read(
         spark,
@@ -47,17 +49,24 @@ def known(
         "read_to",
         "series",
         "rules_version",
+        write_time_of="sequence_nr",
     )
     is_ours = (F.col("journal_keyspace") == settings.journal_keyspace) & (
         F.col("rules_version") == rules_version
     )
-    tags = progress.groupBy("persistence_id").agg(F.count("*").alias("tags"))
+    is_behind = (F.col("progress_written_at") > F.col("write_time")) & (
+        F.col("progress_sequence_nr") < F.col("sequence_nr")
+    )
+    tail = ["persistence_id", "sequence_nr", "read_to", "series"]
     return (
         stored.where(is_ours)
+        .join(progress, on="persistence_id", how="left")
+        .groupBy(*tail)
+        .agg(F.count("tag").alias("tags"), F.bool_or(is_behind).alias("is_behind"))
+        .where(F.col("tags") >= F.col("series"))
+        .where(~F.coalesce("is_behind", F.lit(False)))
         .join(frames.scanning(spark, settings), on="persistence_id", how="left")
-        .join(tags, on="persistence_id", how="left")
         .where(F.coalesce("scanned_to", F.lit(0)) >= F.col("sequence_nr"))
-        .where(F.coalesce("tags", F.lit(0)) >= F.col("series"))
         .select("persistence_id", F.col("sequence_nr").alias("known_to"), "read_to")
     )
 

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal.tables import PAYLOAD_COLUMNS
+from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, MESSAGES
+from tidemark.journal.tables import OLDER_PAYLOAD, PAYLOAD_COLUMNS
 from tidemark.partitioning import keys
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
@@ -23,6 +24,9 @@ from tidemark.window import to_millis
 
 READ = ("ser_id", "ser_manifest", "event_manifest", "event")
 """The payload columns that decide an event's tags and whether it can be written."""
+LONGEST_TAG = 65_521
+"""Bytes (UTF-8) of the longest tag that can have a tag view: a partition key of Cassandra has at
+most 65,535 bytes, of which the time bucket and the lengths of both parts take 14."""
 LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 """The limit from which a timestamp is held to be invalid. It is fixed, since whether an event takes
 a number must not depend on the present. An event ahead of its time waits for its time bucket."""
@@ -36,7 +40,8 @@ def tagged(messages: DataFrame, rules: Sequence[TagRule]) -> DataFrame:
     """
     with_tags = with_rule_tags(messages, rules)
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
-    with_cause = with_tags.withColumn("cause", F.when(has_tags, cause(F.col("event").isNotNull())))
+    why = cause(with_tags, F.col("event").isNotNull())
+    with_cause = with_tags.withColumn("cause", F.when(has_tags, why)).drop(HAS_OLDER_PAYLOAD)
     is_writable = has_tags & F.col("cause").isNull()
     return with_cause.withColumns(
         {
@@ -71,10 +76,23 @@ def with_payload_where(events: DataFrame, is_needed: Column) -> DataFrame:
     return events.withColumns({name: F.when(is_kept, F.col(name)) for name in PAYLOAD_COLUMNS})
 
 
-def cause(has_payload: Column) -> Column:
-    """Return why an event cannot be written, of its columns ser_id and ticks; null if it can."""
+@shaped(messages={**MESSAGES, "ser_id": "int"})
+def cause(messages: DataFrame, has_payload: Column) -> Column:
+    """Return why a message cannot be written, as a column of that frame; null if it can."""
+    has_older = F.lit(False)
+    if HAS_OLDER_PAYLOAD in messages.columns:
+        has_older = F.col(HAS_OLDER_PAYLOAD)
+    is_too_long = F.exists("tags", lambda tag: F.octet_length(tag) > LONGEST_TAG)
     return (
-        F.when(~has_payload, F.lit("no payload"))
+        F.when(
+            has_older,
+            F.lit(
+                f"no payload that can be copied: it is in the column `{OLDER_PAYLOAD}`,"
+                " which plugins before 0.7 wrote"
+            ),
+        )
+        .when(~has_payload, F.lit("no payload"))
+        .when(is_too_long, F.lit(f"it has a tag of more than {LONGEST_TAG:,} bytes"))
         .when(F.col("ser_id").isNull(), F.lit("no serializer id"))
         .when(F.col("ticks") < keys.UUID_EPOCH_TICKS, F.lit("its timeuuid lies before 1970"))
         .when(

@@ -13,7 +13,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal import frames, torn
+from tidemark.journal import deletions, frames
 from tidemark.journal.shapes import DELETED, WRITE_PROGRESS
 from tidemark.numbering import rule
 from tidemark.numbering.rule import SERIES
@@ -50,7 +50,7 @@ class Numbered:
 
     Attributes:
         entries: `numbering.entries`, in memory.
-        spans: `torn.spans` of them, in memory.
+        spans: `numbering.spans` of them, in memory.
         points: NUMBERED_POINTS, in memory.
         contradicted: `numbering.contradictions`, in memory.
         reached: `numbering.positions` of the persistence ids that were read, in memory.
@@ -71,19 +71,17 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
         index: the events.
         deleted: read after the events.
         begun: what is known before.
-        ask: by key: for the event that progress names, unless all before it was read; and of
-            series in doubt for the events read, and for what is missing between them.
+        ask: by key: for the event that progress names, unless it was read from the first one on;
+            and of series in doubt for the events read, and for what is missing between them.
     """
     # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
     # run spends most of its time on planning.
     entries = numbering.entries(index).localCheckpoint()
-    spans = torn.spans(entries).localCheckpoint()
-    cut = torn.torn(entries, spans, deleted).localCheckpoint()
+    cut = deletions.with_deleted_messages(entries, deleted).localCheckpoint()
     if not cut.isEmpty():
-        entries = torn.without_torn(entries, cut).localCheckpoint()
-        spans = torn.spans(entries).localCheckpoint()
-    lowest = spans.select("persistence_id", "lowest")
-    progress = begun.progress.join(lowest, on="persistence_id").localCheckpoint()
+        entries = deletions.without_deleted_messages(entries, cut).localCheckpoint()
+    spans = numbering.spans(entries).localCheckpoint()
+    progress = begun.progress.join(spans, on="persistence_id").localCheckpoint()
     reached = numbering.positions(progress, begun.complete).localCheckpoint()
     of_progress = _rows_of_progress(entries, progress, begun, ask).localCheckpoint()
     points = rule.points(entries, of_progress, reached).localCheckpoint()
@@ -95,10 +93,11 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
     return Numbered(entries, spans, numbers, contradicted, reached)
 
 
-@shaped(entries=shapes.ENTRIES, progress={**WRITE_PROGRESS, "lowest": "bigint"})
+@shaped(entries=shapes.ENTRIES, progress={**WRITE_PROGRESS, **shapes.SPANS})
 def _rows_of_progress(entries: DataFrame, progress: DataFrame, begun: Begun, ask: Ask) -> DataFrame:
     tagged = entries.where(F.col("tag").isNotNull()).select(*SERIES).distinct()
-    asked = progress.where(F.col("lowest") > 1).join(tagged, on=SERIES, how="left_semi")
+    is_counted = (F.col("lowest") == 1) & (F.col("progress_sequence_nr") <= F.col("highest"))
+    asked = progress.where(~is_counted).join(tagged, on=SERIES, how="left_semi")
     keys = frames.placed(
         asked.withColumn("timestamp", F.col("progress_offset")), begun.bucket_size
     ).select(

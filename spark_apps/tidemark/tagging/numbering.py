@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.journal.shapes import ID, PROGRESS, SPANS, TAG_ROWS, VIEW_PARTITIONS
+from tidemark.journal.shapes import EVENT, ID, PROGRESS, TAG_ROWS, VIEW_PARTITIONS
 from tidemark.numbering import rule
 from tidemark.numbering import shapes as rule_shapes
 from tidemark.numbering.rule import SERIES
@@ -37,6 +37,14 @@ def entries(events: DataFrame) -> DataFrame:
         *kept,
         F.posexplode_outer("tags").alias("tag_position", "tag"),
         F.lit(True).alias("is_present"),
+    )
+
+
+@shaped(events=EVENT, returns=shapes.SPANS)
+def spans(events: DataFrame) -> DataFrame:
+    """Return the range of sequence nrs that was read of each persistence id."""
+    return events.groupBy("persistence_id").agg(
+        F.min("sequence_nr").alias("lowest"), F.max("sequence_nr").alias("highest")
     )
 
 
@@ -228,7 +236,9 @@ def entries_of_rows(
     )
 
 
-@shaped(numbered_points=shapes.NUMBERED_POINTS, spans_read=SPANS, returns=shapes.CONTRADICTIONS)
+@shaped(
+    numbered_points=shapes.NUMBERED_POINTS, spans_read=shapes.SPANS, returns=shapes.CONTRADICTIONS
+)
 def contradictions(numbered_points: DataFrame, spans_read: DataFrame) -> DataFrame:
     """Return the series with new events whose progress no numbering of the events fits.
 
@@ -267,7 +277,7 @@ def contradictions(numbered_points: DataFrame, spans_read: DataFrame) -> DataFra
     )
 
 
-@shaped(spans_read=SPANS, seen=shapes.SEEN, returns=shapes.UNSEEN)
+@shaped(spans_read=shapes.SPANS, seen=shapes.SEEN, returns=shapes.UNSEEN)
 def unseen(spans_read: DataFrame, seen: DataFrame) -> DataFrame:
     """Count the messages of each persistence id that were deleted before they were tagged."""
     first = F.coalesce("seen_to", F.lit(0)) + 1

@@ -37,7 +37,7 @@ class MessagesToTag:
     Attributes:
         strategy: how the events are found.
         why: the reason for the strategy, for people.
-        progress: `journal.frames.write_progress`, in memory.
+        progress: `journal.frames.timed_write_progress`, in memory.
         known: `completeness.known`.
         complete: those of `known` of which only later messages are read.
         messages: all messages, or the new ones in memory, with the whole payload.
@@ -70,7 +70,7 @@ def source(
         requested: how to find the events, or None.
     """
     spark, settings = run.spark, run.settings
-    progress = frames.write_progress(spark, settings).localCheckpoint()
+    progress = frames.timed_write_progress(spark, settings).localCheckpoint()
     version = rules.version(tag_rules)
     known = completeness.known(spark, settings, version, progress).localCheckpoint()
     seen = _seen(run, progress, known)

@@ -58,6 +58,7 @@ DOUBTS: Shape = {**SERIES, "after_nr": "bigint", "is_contradicted": "boolean"}
 """Series whose rows must be read: those of events behind `after_nr`."""
 CONTRADICTIONS: Shape = {**SERIES, "contradiction": "string"}
 """`contradiction`: text for reports."""
+SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint"}
 KNOWN: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
 """How far each persistence id is complete, and how far it has been read: events up to there are
 written if their time bucket was done by then, or when it is."""

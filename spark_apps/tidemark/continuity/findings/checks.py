@@ -20,6 +20,10 @@ SEQUENCE_NR_DUPLICATE = "sequence_nr_duplicate"
 SEQUENCE_NR_LOST_TAIL = "sequence_nr_lost_tail"
 """tag_write_progress or tag_scanning, which may lag but never lead, is ahead of messages."""
 
+DELETED_TO_AHEAD = "deleted_to_ahead"
+"""metadata.deleted_to is beyond the last event: an actor replays none of its events, and neither
+those that it writes up to there. Deletes never go beyond the last event."""
+
 WRONG_PARTITION_NR = "wrong_partition_nr"
 """An event lies in a partition of messages where no reader looks for its sequence nr."""
 
@@ -164,6 +168,14 @@ CHECKS = (
         "messages holds every event that tag_write_progress and tag_scanning know of.",
         Layer.MESSAGES,
         is_repairable=False,
+    ),
+    Check(
+        DELETED_TO_AHEAD,
+        "metadata.deleted_to is not beyond the last event of a persistence id that has events.",
+        Layer.MESSAGES,
+        is_repairable=False,
+        mend="set metadata.deleted_to to the last sequence nr that was deleted, and the next run of"
+        " tag-write adds what is missing; or delete the events, if a delete was cut short",
     ),
     Check(
         WRONG_PARTITION_NR,

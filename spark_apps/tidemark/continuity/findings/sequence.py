@@ -45,6 +45,29 @@ def sequence_findings(index: DataFrame, deleted: DataFrame) -> DataFrame:
     )
 
 
+@shaped(index=shapes.NUMBERED_EVENTS, deleted=DELETED, returns=shapes.FINDINGS)
+def deleted_beyond(index: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Find persistence ids whose deleted_to is beyond their last event.
+
+    `index` holds all messages. Each finding lies in the time bucket of the last event. Its number
+    is the sequence nr of that event, expected is deleted_to.
+    """
+    last = index.groupBy("persistence_id").agg(
+        F.max("sequence_nr").alias("last"),
+        F.max_by("time_bucket", "sequence_nr").alias("time_bucket"),
+    )
+    known = last.join(deleted, on="persistence_id")
+    last_nr, deleted_to = F.col("last"), F.col("deleted_to")
+    detail = F.format_string(
+        "deleted_to is %d, beyond the last event %d: its events and new ones up to %d are hidden",
+        deleted_to,
+        last_nr,
+        deleted_to,
+    )
+    rule = FindingRule(checks.DELETED_TO_AHEAD, last_nr < deleted_to, last_nr, deleted_to, detail)
+    return findings_of(known, [rule])
+
+
 @shaped(index=shapes.NUMBERED_EVENTS, returns=shapes.FINDINGS)
 def out_of_order(index: DataFrame) -> DataFrame:
     """Find events whose time is before that of the event before them, by sequence nr.

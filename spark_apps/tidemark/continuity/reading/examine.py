@@ -127,7 +127,8 @@ def examine(
     compared = compare(read.keys, doubts, bounds, once, of_ids=of_ids)
     findings = compared.findings
     if doubts.differing:
-        findings = _without_late_rows(run, once(findings), compared.keys.index)
+        findings = journal_keys.without_deletes_meanwhile(run, once(findings))
+        findings = _without_late_rows(run, findings, compared.keys.index)
         if passed and bounds.owed.since is not None:
             findings = _without_late(findings, compared.keys.scanning, passed)
     return Examination(read, doubts, compared, bounds, findings)

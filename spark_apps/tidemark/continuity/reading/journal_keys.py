@@ -17,7 +17,9 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
-from tidemark.journal.shapes import ID, MESSAGES
+from tidemark.continuity.findings.checks import DELETED_TO_AHEAD
+from tidemark.journal import frames, increments
+from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, ID, MESSAGES
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces
 from tidemark.settings import Settings
@@ -67,8 +69,9 @@ def with_rule_tags(
         are_applied: take the rules as applied in every time bucket.
     """
     has_tags = F.coalesce(F.size("tags") > 0, F.lit(False))
-    cause = F.when(has_tags, events.cause(F.col("has_payload"))).alias("cause")
-    kept = [name for name in messages.columns if name not in events.READ]
+    why = events.cause(messages, F.col("has_payload"))
+    cause = F.when(has_tags, why).alias("cause")
+    kept = [name for name in messages.columns if name not in (*events.READ, HAS_OLDER_PAYLOAD)]
     none = F.array().cast("array<string>")
     if not tag_rules:
         return messages.select(*kept, cause, none.alias("pending_tags"))
@@ -82,7 +85,7 @@ def with_rule_tags(
     )
     stored = messages.withColumn("stored_tags", F.col("tags"))
     is_written = F.col("is_written").isNotNull() | F.lit(are_applied)
-    is_readable = events.cause(F.col("has_payload")).isNull()
+    is_readable = why.isNull()
     by_rules = F.array_except(F.coalesce("tags", none), F.coalesce("stored_tags", none))
     return (
         rules.with_rule_tags(stored, tag_rules)
@@ -94,6 +97,33 @@ def with_rule_tags(
             }
         )
         .select(*kept, cause, "pending_tags")
+    )
+
+
+@shaped(found=shapes.FINDINGS, returns=shapes.FINDINGS)
+def without_deletes_meanwhile(run: RunContext, found: DataFrame) -> DataFrame:
+    """Drop findings of `deleted_to_ahead` that a second read of messages does not confirm.
+
+    An actor may write events, and delete them, between the read of messages and that of metadata.
+    Then its last event of the first read is deleted by now, or has a successor.
+    """
+    is_ahead = F.col("check_name") == DELETED_TO_AHEAD
+    last = found.where(is_ahead).select("persistence_id", "number").distinct().localCheckpoint()
+    if last.isEmpty():
+        return found
+    both = F.explode(F.array("number", F.col("number") + 1)).alias("sequence_nr")
+    present = frames.messages_of(
+        increments.keys_of(last.select("persistence_id", both), run.settings), run.settings
+    )
+    confirmed = (
+        present.groupBy("persistence_id")
+        .agg(F.max("sequence_nr").alias("number"))
+        .join(last, on=["persistence_id", "number"])
+        .withColumn("check_name", F.lit(DELETED_TO_AHEAD))
+    )
+    others, key = found.where(~is_ahead), ["persistence_id", "number", "check_name"]
+    return others.unionByName(
+        found.join(confirmed, on=key, how="left_semi").select(*others.columns)
     )
 
 

@@ -13,7 +13,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.continuity.findings import checks, finding, tag_sequence
+from tidemark.continuity.findings import checks, finding, sequence, tag_sequence
 from tidemark.continuity.findings.all_findings import JournalKeys, number_findings
 from tidemark.continuity.shapes import ABSENT, EVIDENCE, FINDINGS
 from tidemark.continuity.tag_views import kinds, mended, progress, rows
@@ -69,7 +69,8 @@ def compare(
     """
     if not doubts.differing:
         return _nothing(read)
-    keys = doubts.keys_that_differ(read, keep).settled(keep)
+    stored = doubts.keys_that_differ(read, keep)
+    keys = stored.settled(keep)
     kept = KeptRows.of(keys, keep)
     differences = keep(
         bounds.reported(
@@ -83,7 +84,9 @@ def compare(
     numbers = number_findings(
         right, absent, bounds.removed, bounds.last_bucket, bounds.target_partition_size
     )
-    if not of_ids:
+    if of_ids:
+        numbers = numbers.unionByName(sequence.deleted_beyond(stored.index, stored.deleted))
+    else:
         numbers = numbers.where(F.col("check_name").isin(*checks.OF_ROW_NUMBERS))
     # Progress that names no event has no time bucket; the comparison has accused it.
     placed = bounds.reported(finding.one_of_each(numbers.where(F.col("time_bucket").isNotNull())))

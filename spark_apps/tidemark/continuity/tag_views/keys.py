@@ -12,7 +12,7 @@ from tidemark.continuity.tag_views.expected import (
     rows_of_deleted_events,
     rows_of_lost_events,
 )
-from tidemark.journal import torn as torn_reads
+from tidemark.journal import deletions
 
 Keep = Callable[[DataFrame], DataFrame]
 
@@ -57,7 +57,7 @@ class Keys:
         return Keys(**held | {name: change(frame) for name, frame in frames.items()})
 
     def settled(self, keep: Keep) -> Keys:
-        """Return them as reads after all deletes that went on meanwhile would have found them.
+        """Return them without the messages that count as deleted.
 
         Args:
             keep: function that keeps a frame in memory that is used more than once.
@@ -65,9 +65,10 @@ class Keys:
         known = [self.index, self.deleted]
         removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
         deleted = self.deleted.unionByName(removed)
-        torn = keep(torn_reads.torn(self.index, torn_reads.spans(self.index), deleted))
-        is_torn = not torn.isEmpty()
-        index = keep(torn_reads.without_torn(self.index, torn)) if is_torn else self.index
+        cut = keep(deletions.with_deleted_messages(self.index, deleted))
+        index = self.index
+        if not cut.isEmpty():
+            index = keep(deletions.without_deleted_messages(index, cut))
         return replace(self, index=index, deleted=deleted)
 
 

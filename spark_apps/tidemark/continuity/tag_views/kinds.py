@@ -36,6 +36,7 @@ OF_CONTINUITY = (
     checks.SEQUENCE_NR_MISSING_HEAD,
     checks.SEQUENCE_NR_DUPLICATE,
     checks.SEQUENCE_NR_LOST_TAIL,
+    checks.DELETED_TO_AHEAD,
     checks.WRONG_PARTITION_NR,
     checks.NULL_PAYLOAD,
     *checks.OF_ROW_NUMBERS,
@@ -54,14 +55,8 @@ def any_of(names: Iterable[str]) -> str:
     return f"check_name IN ({', '.join(repr(name) for name in names)})"
 
 
-IS_LEFT = (
-    f"{any_of(OF_CONTINUITY)}"
-    f" OR check_name = '{checks.UNTAGGED_EVENT}' AND expected_tag_pid_sequence_nr IS NULL"
-)
-"""The condition for findings that repair leaves as they are.
-
-An untagged event without a number is a deleted one that a crash has left in messages.
-"""
+IS_LEFT = any_of(OF_CONTINUITY)
+"""The condition for findings that repair leaves as they are."""
 NEED_A_WRITE = (checks.UNTAGGED_EVENT, checks.WRONG_NUMBER, checks.WRONG_TIME_BUCKET)
 NEED_A_DELETE = (
     checks.EXTRA_ROW,
@@ -69,7 +64,7 @@ NEED_A_DELETE = (
     checks.WRONG_NUMBER,
     checks.WRONG_TIME_BUCKET,
 )
-IS_WRITTEN = f"{any_of(NEED_A_WRITE)} AND NOT ({IS_LEFT})"
+IS_WRITTEN = any_of(NEED_A_WRITE)
 """The condition for findings that want a row of the tag views."""
 IS_EXPECTED = "expected_sequence_nr IS NOT NULL"
 """The condition for findings of progress that want a row; others want none."""
@@ -156,9 +151,7 @@ def _detail(kind: Column) -> Column:
         F.format_string(" in time bucket %d", F.col("time_bucket")),
     )
     wanted = F.when(expected.isNull(), "none").otherwise(F.format_string("number %d", expected))
-    of_row = F.when(
-        (kind == checks.UNTAGGED_EVENT) & expected.isNull(), F.lit("deleted, in messages, no row")
-    ).otherwise(F.concat(there, F.coalesce(place, F.lit("")), F.lit(", expected "), wanted))
+    of_row = F.concat(there, F.coalesce(place, F.lit("")), F.lit(", expected "), wanted)
     of_progress = F.concat(
         F.when(number.isNull(), F.lit("no progress")).otherwise(there),
         F.lit(", expected "),

@@ -23,16 +23,10 @@ def row_findings(
     without a right one, the first (by time bucket and number) is wrong and the others are doubled.
     Rows of lost events are as they are.
     """
-    is_left = F.col("is_kept") & (F.col("sequence_nr") <= F.col("deleted_to"))
     events = expected.select(
         *TAGGED_EVENT,
         "ticks",
-        F.struct(
-            "expected_time_bucket",
-            "expected_number",
-            "is_required",
-            (is_left & ~F.col("is_pending")).alias("is_left"),
-        ).alias("event"),
+        F.struct("expected_time_bucket", "expected_number", "is_required").alias("event"),
         "is_lost",
     )
     stored = rows.select(
@@ -98,12 +92,11 @@ def unwritable_findings(
 
 def _classified(exploded: DataFrame) -> DataFrame:
     is_event, is_row = F.col("event").isNotNull(), F.col("row").isNotNull()
-    is_missing = F.col("event.is_required") | F.col("event.is_left")
     is_deleted = F.coalesce(F.col("sequence_nr") <= F.col("deleted_to"), F.lit(False))
     kind = (
         F.when(~is_event & is_deleted, F.lit(None))
         .when(~is_event, checks.EXTRA_ROW)
-        .when(~is_row & is_missing, checks.UNTAGGED_EVENT)
+        .when(~is_row & F.col("event.is_required"), checks.UNTAGGED_EVENT)
         .when(~is_row, F.lit(None))
         .when(F.col("has_right") | (F.col("place") > 0), checks.DOUBLED_ROW)
         .when(F.col("row.number") != F.col("event.expected_number"), checks.WRONG_NUMBER)
@@ -118,10 +111,7 @@ def _classified(exploded: DataFrame) -> DataFrame:
             F.when(is_event, F.col("sequence_nr")).alias("expected_sequence_nr"),
             F.when(is_event, F.col("timestamp")).alias("expected_timestamp"),
             "event.expected_time_bucket",
-            # No number is given to the row of a deleted event, which nothing counts any more.
-            F.when(is_row | F.col("event.is_required"), F.col("event.expected_number")).alias(
-                "expected_number"
-            ),
+            "event.expected_number",
             F.lit(None).cast("string").alias("cause"),
         )
         .where(F.col("kind").isNotNull())

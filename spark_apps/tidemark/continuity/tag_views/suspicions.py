@@ -97,6 +97,7 @@ def suspicions(new: NewPart, buckets: Collection[int], bounds: Bounds) -> DataFr
         ),
         progress_missing(new.rows, new.events, new.progress),
         progress_in_doubt(new, absent, bounds),
+        _suspected(_deleted(new), checks.DELETED_TO_AHEAD, F.col("sequence_nr")),
     ]
     return finding.of_buckets(parts, buckets)
 
@@ -188,6 +189,12 @@ def _settled_series(new: NewPart, bounds: Bounds) -> DataFrame:
     return both.join(new.deleted, on="persistence_id", how="left").where(
         (F.col("ticks") < bounds.settled_before) | is_deleted
     )
+
+
+def _deleted(new: NewPart) -> DataFrame:
+    """Return the new events that count as deleted."""
+    known = new.events.join(new.deleted, on="persistence_id")
+    return known.where(F.col("sequence_nr") <= F.col("deleted_to"))
 
 
 def _placed(progress: DataFrame, bounds: Bounds) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.journal.snapshots import require_snapshots
+from tidemark.journal.tables import OF_EVENTS
 from tidemark.kafka_journal.tables import require_kafka_journal
 from tidemark.projection.definition.model import Definition
 from tidemark.projection.definition.source import KafkaJournal, PersistenceIds
@@ -47,7 +48,7 @@ def _is_known(run: RunContext, persistence_id: str) -> bool:
     return bool(
         run.control.execute(
             f"SELECT sequence_nr FROM {messages}"
-            " WHERE persistence_id = ? AND partition_nr = 0 LIMIT 1",
+            f" WHERE persistence_id = ? AND partition_nr = 0 AND {OF_EVENTS} LIMIT 1",
             (persistence_id,),
         )
         or run.control.execute(

@@ -13,6 +13,7 @@ from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
+from tidemark.journal import deletions, frames
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
@@ -60,7 +61,11 @@ def write_series(
     marks = {YOUNG: F.when(_is_young(run), True), PURGED: F.when(_is_purged(purged), True)}
     kept = shuffled_once(tagged.withColumns(marks), "persistence_id")
     try:
-        return _write(run, kept, tag_rules, tags, ensure_locked)
+        kept.count()
+        deleted = frames.deleted(run.spark, run.settings)
+        cut = deletions.with_deleted_messages(kept, deleted).localCheckpoint()
+        present = deletions.without_deleted_messages(kept, cut)
+        return _write(run, present, tag_rules, tags, ensure_locked)
     finally:
         kept.unpersist()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,7 +13,13 @@ from tidemark.context import RunContext
 from tidemark.journal import frames
 from tidemark.partitioning import columns
 from tidemark.retention.messages import read
-from tidemark.retention.messages.deletes import EventDeletes, Needed, locks_of, plan_deletes
+from tidemark.retention.messages.deletes import (
+    MAX_LINES,
+    EventDeletes,
+    Needed,
+    locks_of,
+    plan_deletes,
+)
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 
 
@@ -37,17 +43,32 @@ def plan_deleted_events(run: RunContext, policy: DeletedEventsPolicy, needed: Ne
     deleted = only(frames.deleted(run.spark, run.settings), policy.entity_types)
     deleted = deleted.where("deleted_to > 0")
     index = read.all_events(run)
-    left = (
-        index.join(deleted, on="persistence_id")
-        .where("sequence_nr <= deleted_to")
-        .groupBy("persistence_id")
-        .agg(F.max("deleted_to").alias("to"))
+    found = (
+        index.groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("first"), F.max("sequence_nr").alias("last"))
+        .join(deleted.withColumnRenamed("deleted_to", "to"), on="persistence_id")
+        .where("first <= to")
         .localCheckpoint()
     )
+    lines = _ahead_lines(found)
+    left = found.where("to <= last").select("persistence_id", "to")
     if left.isEmpty():
-        return nothing(run, "no event up to metadata.deleted_to is left in messages")
+        line = "no event up to metadata.deleted_to is left in messages"
+        return nothing(run, *(lines or [line]))
     events = index.join(left, on="persistence_id", how="left_semi").localCheckpoint()
-    return target(run, plan_deletes(run, events, left, deleted, needed, write_time=write_time))
+    plan = target(run, plan_deletes(run, events, left, deleted, needed, write_time=write_time))
+    return replace(plan, lines=[*plan.lines, *lines])
+
+
+def _ahead_lines(found: DataFrame) -> list[str]:
+    """Return which persistence ids are left out, since their deleted_to may be wrong."""
+    ahead = found.where("to > last").orderBy("persistence_id").limit(MAX_LINES + 1).collect()
+    lines = [
+        f"{row.persistence_id}: deleted_to is {row.to:,}, beyond the last event {row.last:,}, and"
+        " may be wrong: nothing is deleted (see validate's check deleted_to_ahead)"
+        for row in ahead[:MAX_LINES]
+    ]
+    return lines + (["and more of these"] if len(ahead) > MAX_LINES else [])
 
 
 def only(rows: DataFrame, entity_types: Sequence[str]) -> DataFrame:
@@ -57,10 +78,10 @@ def only(rows: DataFrame, entity_types: Sequence[str]) -> DataFrame:
     return rows.where(columns.entity_type(F.col("persistence_id")).isin(*entity_types))
 
 
-def nothing(run: RunContext, line: str) -> TargetPlan:
+def nothing(run: RunContext, *lines: str) -> TargetPlan:
     """Return the plan of a policy that has nothing to delete."""
     none = Tombstones()
-    return TargetPlan(none.counts(), [line], none, digest([]), locks_of(run.settings), None)
+    return TargetPlan(none.counts(), [*lines], none, digest([]), locks_of(run.settings), None)
 
 
 def target(run: RunContext, planned: EventDeletes) -> TargetPlan:

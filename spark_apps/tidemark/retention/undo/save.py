@@ -67,7 +67,7 @@ def _messages(run: RunContext, parts: DataFrame) -> DataFrame:
         ttl_of="event",
         write_time_of="event",
     )
-    goes = F.col("is_whole") | (F.col("sequence_nr") <= F.col("to"))
+    goes = frames.is_event() & (F.col("is_whole") | (F.col("sequence_nr") <= F.col("to")))
     return rows.join(parts.drop("events"), on=key).where(goes).drop("is_whole", "to")
 
 
