@@ -161,7 +161,7 @@ class TagWriteJob:
         )
         # A late row goes into a day outside this run, which nobody may purge or rebuild meanwhile.
         self._record_late([row.time_bucket for row in counted if row.late_tag_rows], marked)
-        self._hold(result, numbered)
+        self._hold(result, numbered, source)
         if result.quarantined:
             self._claimed.check()
             store.quarantine_unwritable(run, kept)
@@ -184,7 +184,9 @@ class TagWriteJob:
             self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in rows]
         )
 
-    def _hold(self, result: TagWriteResult, numbered: evidence.Numbered) -> None:
+    def _hold(
+        self, result: TagWriteResult, numbered: evidence.Numbered, source: read.MessagesToTag
+    ) -> None:
         bad = numbered.contradicted
         result.contradicted_ids = bad.select("persistence_id").distinct().count()
         if not result.contradicted_ids:
@@ -193,7 +195,9 @@ class TagWriteJob:
             f"{row.persistence_id} tag {row.tag}: {row.contradiction}"
             for row in bad.orderBy(*SERIES).limit(EXAMPLES).collect()
         ]
-        held = transform.held_buckets(numbered.entries, bad, numbered.reached, self._buckets)
+        held = transform.held_buckets(
+            numbered.entries, bad, numbered.reached, source.known, self._buckets
+        )
         # At most one row for each time bucket that is planned or done.
         result.held_buckets = {row.time_bucket for row in held.collect()}
 

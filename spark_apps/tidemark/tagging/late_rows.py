@@ -26,6 +26,18 @@ def partitions(marked: DataFrame) -> DataFrame:
     return marked.where("is_late").select("time_bucket", "tag").distinct()
 
 
+def forget(control: Control, settings: Settings, gone: Iterable[tuple[str, int]]) -> None:
+    """Delete the records of partitions (tag, time bucket) that are no longer there."""
+    control.execute_many(
+        f"DELETE FROM {table(settings.keyspace, TABLE)}"
+        " WHERE journal_keyspace = ? AND bucket_size = ? AND time_bucket = ? AND tag = ?",
+        [
+            (settings.journal_keyspace, settings.bucket_size.value, bucket, tag)
+            for tag, bucket in gone
+        ],
+    )
+
+
 def record(
     control: Control, settings: Settings, late_partitions: Iterable[tuple[int, str]]
 ) -> None:

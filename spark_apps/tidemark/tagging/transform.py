@@ -185,18 +185,23 @@ def tail_rows(
     entries=shapes.ENTRIES,
     contradicted=shapes.CONTRADICTIONS,
     reached=rule_shapes.REACHED,
+    known=shapes.KNOWN,
     buckets=shapes.BUCKETS,
     returns=shapes.HELD,
 )
 def held_buckets(
-    entries: DataFrame, contradicted: DataFrame, reached: DataFrame, buckets: DataFrame
+    entries: DataFrame,
+    contradicted: DataFrame,
+    reached: DataFrame,
+    known: DataFrame,
+    buckets: DataFrame,
 ) -> DataFrame:
     """Return the time buckets to hold until the contradiction is repaired.
 
     A bucket of this run is held if it has any event of a contradicted id. A bucket that was done
-    before is held if it has such events beyond the progress: their rows are missing. Events that
-    the progress wrongly reaches look like written ones, so the bucket of the id's newest event is
-    always held; otherwise the next run would have nothing to do and succeed.
+    before is held if it has such events beyond the progress that no run has seen: their rows are
+    missing. Events that the progress wrongly reaches look like written ones, so the bucket of the
+    id's newest event is always held; otherwise the next run would have nothing to do and succeed.
     """
     ids = contradicted.select("persistence_id").distinct()
     progress = reached.select(*SERIES, F.col("sequence_nr").alias("reached"))
@@ -205,9 +210,11 @@ def held_buckets(
         .join(ids, on="persistence_id", how="left_semi")
         .join(F.broadcast(buckets), on="time_bucket")
         .join(progress, on=SERIES, how="left")
+        .join(known.select("persistence_id", "read_to"), on="persistence_id", how="left")
     )
     newest = F.max("sequence_nr").over(Window.partitionBy("persistence_id"))
-    is_beyond = F.col("sequence_nr") > F.coalesce("reached", F.lit(0))
+    written_to = F.coalesce(F.greatest("reached", "read_to"), F.lit(0))
+    is_beyond = F.col("sequence_nr") > written_to
     is_held = F.col("is_planned") | (F.col("tag").isNotNull() & is_beyond)
     return (
         covered.withColumn("newest", newest)
