@@ -3,7 +3,8 @@
 `BENCH_EVENTS_PER_ID` (default 500; with 1,000 persistence ids and two tags that is 1,000,000 tag
 rows) chooses the size; increments and memory are also measured at a tenth of it. `BENCH_PARTS`
 (default `rebuild,delete,increments`) chooses what is measured; `repair` is the repair of three
-persistence ids in a journal of that size.
+persistence ids in a journal of that size, `ids` an increment beside few and beside many persistence
+ids (`BENCH_IDS`, default `10000,300000`), and `fronts` one whose ids have lost their first events.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from collections.abc import Sequence
 
 import psutil
 from rich.console import Console
@@ -35,12 +37,14 @@ from embedded.cassandra.server import Endpoint
 from embedded.machine import ports
 from embedded.paths import STATE
 from tests.interop import build
+from tidemark.cassandra import schema
 from tidemark.cassandra.control import Control
 from tidemark.partitioning.keys import TICKS_PER_MS, UUID_EPOCH_TICKS
 
 TAGS = 2
 LOST = ("p-1", "p-2", "p-3")
 DELETED_TAG_ROWS = 100_000
+EVENTS_OF_MANY, EVENTS_OF_EACH = 3, 50
 ROUNDS = 3
 """A machine is never quiet for a whole run: what is compared is measured in turns."""
 
@@ -60,6 +64,11 @@ def main() -> None:
             console.print(_repair(Bench(endpoint, server, "repaired"), events))
         if "increments" in parts:
             console.print(_increments(endpoint, server, events))
+        if "ids" in parts:
+            numbers = map(int, os.environ.get("BENCH_IDS", "10000,300000").split(","))
+            console.print(_many_ids(endpoint, server, list(numbers)))
+        if "fronts" in parts:
+            console.print(_fronts(endpoint, server))
 
 
 def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
@@ -200,13 +209,72 @@ def _increments(endpoint: Endpoint, server: psutil.Process, events: int) -> Tabl
         history = window(*HISTORY)
         whole = bench.run("spark_apps/tag_write.py", *history)
         bench.fill(size + 1, 1, 1)
-        cost = bench.run("spark_apps/tag_write.py", *window(HISTORY_END, HISTORY_END + HOUR_MS))
-        if cost.report["counts"]["tag_rows_written"] != IDS * TAGS:
-            raise RuntimeError(f"tag-write wrote {cost.report['counts']}")
+        cost = _increment(bench)
         first, shorter = first or whole, shorter or cost
         _add(table, f"the whole history of {IDS * size:,} events", whole, first)
         _add(table, f"1,000 new events after {IDS * size:,}", cost, shorter)
     return table
+
+
+def _many_ids(endpoint: Endpoint, server: psutil.Process, numbers: Sequence[int]) -> Table:
+    """Add 1,000 events beside as many persistence ids, of three events each, by the index."""
+    table = table_of("tag-write", "s", "MiB", "ratio")
+    base: Cost | None = None
+    for ids in numbers:
+        bench = Bench(endpoint, server, f"ids_{ids}")
+        bench.create()
+        bench.fill(1, EVENTS_OF_MANY, BUCKETS, ids=ids)
+        with Control(settings_of(bench.environment())) as control:
+            control.execute_ddl(
+                f"CREATE CUSTOM INDEX ON {schema.table(bench.keyspace, 'messages')}(timestamp)"
+                " USING 'StorageAttachedIndex'"
+            )
+        bench.run("spark_apps/tag_write.py", *window(*HISTORY))
+        bench.fill(EVENTS_OF_MANY + 1, 1, 1)
+        cost = _increment(bench)
+        base = base or cost
+        _add(table, f"1,000 new events, {ids:,} ids, {cost.report['strategy']}", cost, base)
+    return table
+
+
+def _fronts(endpoint: Endpoint, server: psutil.Process) -> Table:
+    """Add 1,000 events to persistence ids that are whole, and to ones without their front."""
+    table = table_of("tag-write", "s", "MiB", "ratio")
+    base: Cost | None = None
+    for what, deleted_to in (("with their first events", 0), ("without", EVENTS_OF_EACH // 2)):
+        bench = Bench(endpoint, server, f"front_{deleted_to}")
+        bench.create()
+        bench.fill(1, EVENTS_OF_EACH, BUCKETS)
+        if deleted_to:
+            _delete_fronts(bench, deleted_to)
+        bench.run("spark_apps/tag_write.py", *window(*HISTORY))
+        bench.fill(EVENTS_OF_EACH + 1, 1, 1)
+        cost = _increment(bench)
+        base = base or cost
+        _add(table, f"1,000 new events of {IDS:,} ids {what}", cost, base)
+    return table
+
+
+def _increment(bench: Bench) -> Cost:
+    cost = bench.run("spark_apps/tag_write.py", *window(HISTORY_END, HISTORY_END + HOUR_MS))
+    if cost.report["counts"]["tag_rows_written"] != IDS * TAGS:
+        raise RuntimeError(f"tag-write wrote {cost.report['counts']}")
+    return cost
+
+
+def _delete_fronts(bench: Bench, deleted_to: int) -> None:
+    ids = [f"p-{number}" for number in range(IDS)]
+    with Control(settings_of(bench.environment())) as control:
+        control.execute_many(
+            f"INSERT INTO {schema.table(bench.keyspace, 'metadata')}"
+            " (persistence_id, deleted_to) VALUES (?, ?)",
+            [(name, deleted_to) for name in ids],
+        )
+        control.execute_many(
+            f"DELETE FROM {schema.table(bench.keyspace, 'messages')}"
+            " WHERE persistence_id = ? AND partition_nr = 0 AND sequence_nr <= ?",
+            [(name, deleted_to) for name in ids],
+        )
 
 
 def _add(table: Table, what: str, cost: Cost, base: Cost) -> None:
