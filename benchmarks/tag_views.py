@@ -1,14 +1,17 @@
-"""Tag views beside Pekko's own tools, on one fresh Cassandra: rebuild, delete, increments.
+"""Tag views beside Pekko's own tools, on one fresh Cassandra: rebuild, delete, increments, windows.
 
 `BENCH_EVENTS_PER_ID` (default 500; with 1,000 persistence ids and two tags that is 1,000,000 tag
 rows) chooses the size; increments and memory are also measured at a tenth of it. `BENCH_PARTS`
-(default `rebuild,delete,increments`) chooses what is measured; `repair` is the repair of three
-persistence ids in a journal of that size, `ids` an increment beside few and beside many persistence
-ids (`BENCH_IDS`, default `10000,300000`), and `fronts` one whose ids have lost their first events.
+(default `rebuild,delete,increments,windows`) chooses what is measured; `repair` is the repair of
+three persistence ids in a journal of that size, `ids` an increment beside few and beside many
+persistence ids (`BENCH_IDS`, default `10000,300000`), and `fronts` one of persistence ids that have
+lost their first events.
+`BENCH_WINDOWS` (5) is into how many windows a history is cut.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import time
@@ -52,7 +55,7 @@ ROUNDS = 3
 def main() -> None:
     """Measure and print the tables of benchmarks/README.md."""
     events = int(os.environ.get("BENCH_EVENTS_PER_ID", "500"))
-    parts = os.environ.get("BENCH_PARTS", "rebuild,delete,increments").split(",")
+    parts = os.environ.get("BENCH_PARTS", "rebuild,delete,increments,windows").split(",")
     console = Console(width=120)
     jmx_port = ports.choose(HOME / "jmx.json", ("jmx",), {})["jmx"]
     with fresh_server(sstables.server_options(jmx_port)) as (endpoint, server):
@@ -69,6 +72,8 @@ def main() -> None:
             console.print(_many_ids(endpoint, server, list(numbers)))
         if "fronts" in parts:
             console.print(_fronts(endpoint, server))
+        if "windows" in parts:
+            console.print(_windows(endpoint, server, events))
 
 
 def _rebuild(bench: Bench, events: int, jmx_port: int) -> Table:
@@ -275,6 +280,45 @@ def _delete_fronts(bench: Bench, deleted_to: int) -> None:
             " WHERE persistence_id = ? AND partition_nr = 0 AND sequence_nr <= ?",
             [(name, deleted_to) for name in ids],
         )
+
+
+def _windows(endpoint: Endpoint, server: psutil.Process, events: int) -> Table:
+    """Write a history by one run, and an equal one by a run for each of some consecutive windows.
+
+    Every run costs a start of Python, Java and Spark: what an empty window costs is taken off.
+    """
+    number = int(os.environ.get("BENCH_WINDOWS", "5"))
+    bounds = [HISTORY[0] + BUCKETS * part // number * HOUR_MS for part in range(number + 1)]
+    runs = {"at_once": [HISTORY], "cut": list(itertools.pairwise(bounds))}
+    costs: dict[str, list[Cost]] = {}
+    for name, windows in runs.items():
+        bench = Bench(endpoint, server, f"windows_{name}")
+        bench.create()
+        bench.fill(1, events, BUCKETS)
+        costs[name] = [bench.run("spark_apps/tag_write.py", *window(*part)) for part in windows]
+        rows = sum(cost.report["counts"]["tag_rows_written"] for cost in costs[name])
+        if rows != IDS * events * TAGS:
+            raise RuntimeError(f"tag-write wrote {rows} rows")
+    empty = bench.run("spark_apps/tag_write.py", *window(HISTORY_END, HISTORY_END + HOUR_MS))
+    [once] = costs["at_once"]
+    title = f"tag-write of {IDS * events:,} events"
+    table = table_of(title, "s", "CPU s", "Cassandra CPU s", "ratio of s", "without starts")
+    _add_runs(table, "an empty window", [empty], once, empty)
+    _add_runs(table, "one window", [once], once, empty)
+    for place, cost in enumerate(costs["cut"], start=1):
+        strategy = cost.report["details"]["strategy"]
+        _add_runs(table, f"window {place} of {number}, {strategy}", [cost], once, empty)
+    _add_runs(table, f"{number} windows", costs["cut"], once, empty)
+    return table
+
+
+def _add_runs(table: Table, what: str, costs: list[Cost], once: Cost, empty: Cost) -> None:
+    seconds = sum(cost.wall_s for cost in costs)
+    net = (seconds - len(costs) * empty.wall_s) / (once.wall_s - empty.wall_s)
+    client = sum(cost.client_cpu_s for cost in costs)
+    server = sum(cost.server_cpu_s for cost in costs)
+    figures = (f"{seconds:.1f}", f"{client:.1f}", f"{server:.1f}")
+    table.add_row(what, *figures, f"{seconds / once.wall_s:.2f}", f"{net:.2f}")
 
 
 def _add(table: Table, what: str, cost: Cost, base: Cost) -> None:

@@ -27,6 +27,8 @@ _FEW = 16
 """Up to so many messages are read rather than searched: a request costs as much as about ten."""
 _SPARE = 4
 """The part of a persistence id's messages before the end that may be read in vain after it."""
+_MOST_PARTITIONS = 10_000
+"""The most partitions of one persistence id that are read at first because of a `named_nr`."""
 _ESTIMATES = 8
 """Steps of a search that estimate where the end is; the later ones halve."""
 
@@ -77,7 +79,10 @@ def after(
             return _timed(ranges.read(asked, settings, "timestamp", only="first"))
 
         wanted = before_end(highest, end, ask)
-    return ranges.messages(wanted, settings, *payload).localCheckpoint()
+    messages = ranges.messages(wanted, settings, *payload).localCheckpoint()
+    # A union, since Spark without adaptive execution refuses to join frames that are made of a
+    # single checkpoint if columns were renamed between, as tag rules do.
+    return messages.unionByName(messages.limit(0).localCheckpoint())
 
 
 @shaped(beginning={**shapes.STARTS, **shapes.NAMED}, returns=shapes.HIGHEST)
@@ -90,10 +95,12 @@ def _highest(beginning: DataFrame, settings: Settings) -> DataFrame:
     size = settings.target_partition_size
     first = columns.partition_nr(F.col("first_nr"), size)
     named = columns.partition_nr(F.greatest("first_nr", "named_nr"), size)
+    # A wrong progress must not name more partitions than a run can ask for.
+    last_asked = F.least(named, first + _MOST_PARTITIONS) + 1
     # Checkpoints and not caches: a cached frame carries the plans of all earlier rounds.
     starts = beginning.select("persistence_id", "first_nr", "named_nr").localCheckpoint()
     frontier = starts.select(
-        "persistence_id", "first_nr", first.alias("from_partition"), (named + 1).alias("partition")
+        "persistence_id", "first_nr", first.alias("from_partition"), last_asked.alias("partition")
     ).localCheckpoint()
     rounds: list[DataFrame] = []
     width = 1
@@ -185,7 +192,6 @@ def _search(intervals: DataFrame, end: int, ask: Callable[[DataFrame], DataFrame
     for step in count():
         results.append(intervals.where(is_close).select(*key, F.col("high_nr").alias("end_nr")))
         open_ones = intervals.where(~is_close).withColumn("asked_nr", _guess(step, end))
-        open_ones = open_ones.localCheckpoint()
         if open_ones.isEmpty():
             break
         asked = open_ones.select(
