@@ -253,6 +253,12 @@ DAMAGES = {
             ("progress_ahead", "blue", 5, 4, 3),
         },
     ),
+    "deleted_to is beyond the last event": Damage(
+        lambda journal, pid: journal.insert(
+            "metadata", [{"persistence_id": pid, "deleted_to": 1000}]
+        ),
+        {("deleted_to_ahead", "", 8, 1000, 3)},
+    ),
     "two writers": Damage(second_writer, {("sequence_nr_duplicate", "", 4, 4, 1)}),
     "an event in a wrong partition": Damage(
         wrong_partition, {("wrong_partition_nr", "", 4, None, 1)}

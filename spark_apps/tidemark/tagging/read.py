@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import deletions, frames, increments, tables
+from tidemark.journal import frames, increments, message_rows, tables
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece
 from tidemark.spark.read_once import shuffled_once
@@ -142,9 +142,9 @@ def ranked(
     ranked_events = numbering.ranked(index.withColumn("is_unreadable", is_unreadable))
     ranked_events = ranked_events.localCheckpoint()
     deleted = frames.deleted(run.spark, run.settings)
-    cut = deletions.with_deleted_messages(ranked_events, deleted).localCheckpoint()
+    cut = message_rows.with_deleted_messages(ranked_events, deleted).localCheckpoint()
     if not cut.isEmpty():
-        present = deletions.without_deleted_messages(ranked_events, cut)
+        present = message_rows.without_deleted_messages(ranked_events, cut)
         ranked_events = numbering.ranked_anew(present).localCheckpoint()
     incomplete = _incomplete(ranked_events, read_from)
     if incomplete.isEmpty():

@@ -9,6 +9,9 @@ from __future__ import annotations
 from tidemark.journal.shapes import EVENT, ID, MESSAGE_KEYS, MESSAGES
 from tidemark.spark.shapes import Shape
 
+LONGEST_TAG = 65_521
+"""Bytes (UTF-8) of the longest tag that can have a tag view: a partition key of Cassandra has at
+most 65,535 bytes, of which the time bucket and the lengths of both parts take 14."""
 SERIES: Shape = {**ID, "tag": "string"}
 READ: Shape = {
     **MESSAGES,
