@@ -249,6 +249,12 @@ DAMAGES = {
             ("tag_pid_sequence_nr_gap", "blue", 4, 3, 2),
         },
     ),
+    "deleted_to is beyond the last event": Damage(
+        lambda journal, pid: journal.insert(
+            "metadata", [{"persistence_id": pid, "deleted_to": 1000}]
+        ),
+        {("deleted_to_ahead", "", 8, 1000, 3)},
+    ),
     "two writers": Damage(second_writer, {("sequence_nr_duplicate", "", 4, 4, 1)}),
     "an event in a wrong partition": Damage(
         wrong_partition, {("wrong_partition_nr", "", 4, None, 1)}

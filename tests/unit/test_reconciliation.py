@@ -246,6 +246,10 @@ CASES: dict[str, tuple[History, set[Found]]] = {
             ("tag_pid_sequence_nr_duplicate", "a", None, 3, 3),
         },
     ),
+    "a deleted_to beyond the last event": (
+        replace(WHOLE, deleted_to=9),
+        {("deleted_to_ahead", "", 5, None, None)},
+    ),
     "a deleted event that a crash has left in messages, without its row": (
         replace(WHOLE, deleted_to=2).without_rows(A2),
         {("tag_pid_sequence_nr_gap", "a", None, 3, 2)},

@@ -22,7 +22,7 @@ from tests.unit.reconciliation_model import (
 )
 from tidemark.continuity.findings import checks
 from tidemark.continuity.tag_views import kinds
-from tidemark.journal import deletions
+from tidemark.journal import message_rows
 from tidemark.journal.shapes import WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.numbering import rule
@@ -214,8 +214,8 @@ def test_what_metadata_calls_deleted_is_not_there(spark: SparkSession) -> None:
     ids = {"cut": [1, 2, 3, 7, 8], "behind": [7, 8], "lost": [1, 2, 4], "ended": [1, 2, 3]}
     read = local_rows(spark, [(pid, nr, nr, 0) for pid, nrs in ids.items() for nr in nrs], ENTRIES)
     deleted = local_rows(spark, [("cut", 6), ("behind", 6), ("ended", 9)], DELETED)
-    cut = deletions.with_deleted_messages(read, deleted)
-    left = deletions.without_deleted_messages(read, cut).collect()
+    cut = message_rows.with_deleted_messages(read, deleted)
+    left = message_rows.without_deleted_messages(read, cut).collect()
     for pid, nrs in {**ids, "cut": [7, 8], "ended": []}.items():
         assert sorted(row.sequence_nr for row in left if row.persistence_id == pid) == nrs
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tidemark.cassandra import connector
-from tidemark.cassandra.rate import WriteRate, pauses
+from tidemark.cassandra.rate import WriteRate, pause_before, pauses
 from tidemark.errors import LockLost
 from tidemark.settings import Settings
 
@@ -156,7 +156,7 @@ def test_a_session_of_a_limited_run_paces_its_rows_in_no_more_tasks_than_cores(
 def test_a_task_pauses_before_every_few_rows(limited: SparkSession) -> None:
     """In the place of the pause, rows are dropped: those before which there would be one."""
     rows = limited.range(0, 10, 1, numPartitions=1)
-    condition = connector._pause_before(4, 100).replace(
+    condition = pause_before(4, 100).replace(
         "java_method('java.lang.Thread', 'sleep', 100L) IS NOT NULL", "false"
     )
     passed = {row.id for row in rows.where(condition).collect()}

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connection
-from tidemark.cassandra.rate import pauses
+from tidemark.cassandra.rate import pause_before, pauses
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
 from tidemark.spark import gateway
@@ -24,8 +24,6 @@ _BATCHES = "spark.cassandra.output.batch.grouping.buffer.size"
 _RATE = "tidemark.writeRate"
 _UNKNOWN_TABLE = "Couldn't find"
 _WRITE_TIMES: WeakKeyDictionary[SparkSession, WriteTimes] = WeakKeyDictionary()
-_ROWS_OF_A_TASK = 1 << 33
-"""`monotonically_increasing_id` counts so far in a task."""
 _PAGE_ROWS = 5000
 _PAGE_BYTES = 4 << 20
 """The most bytes in one page of a scan: the server holds the page several times."""
@@ -107,8 +105,7 @@ def read(
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
     options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
     stored = _known(spark, spark.read.format(_FORMAT).options(**options).load)
-    present = _present(stored, optional)
-    return stored.select(*columns, *present, *_ttl(ttl_of), *_write_time(write_time_of))
+    return stored.select(*columns, *_further(stored, optional, ttl_of, write_time_of).values())
 
 
 def read_partitions(
@@ -137,21 +134,12 @@ def read_partitions(
         CassandraUnavailable: the plan would scan the whole table instead.
     """
     spark = keys.sparkSession
-    written = _write_time(write_time_of)
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "on"}
     reader = spark.read.format(_FORMAT).options(**options, **join_options(spark, keyspace, table))
     stored = _known(spark, reader.load)
-    present = _present(stored, optional)
-    stored = stored.select(
-        *dict.fromkeys([*keys.columns, *columns, *present]), *_ttl(ttl_of), *written
-    )
-    wanted = [
-        *columns,
-        *present,
-        *(["ttl"] if ttl_of else []),
-        *(["write_time"] if written else []),
-    ]
-    joined = keys.join(stored, on=keys.columns, how="inner").select(*wanted)
+    further = _further(stored, optional, ttl_of, write_time_of)
+    stored = stored.select(*dict.fromkeys([*keys.columns, *columns]), *further.values())
+    joined = keys.join(stored, on=keys.columns, how="inner").select(*columns, *further)
     _require_in_plan(joined, "Cassandra Direct Join", f"keys of {keyspace}.{table}")
     return joined
 
@@ -179,16 +167,15 @@ def _known(spark: SparkSession, use: Callable[[], _T]) -> _T:
     return use()
 
 
-def _present(stored: DataFrame, optional: Sequence[str]) -> list[str]:
-    return [name for name in optional if name in stored.columns]
-
-
-def _ttl(column: str | None) -> list[Column]:
-    return [F.expr(f"ttl({column})").alias("ttl")] if column else []
-
-
-def _write_time(column: str | None) -> list[Column]:
-    return [F.expr(f"writetime({column})").alias("write_time")] if column else []
+def _further(
+    stored: DataFrame, optional: Sequence[str], ttl_of: str | None, write_time_of: str | None
+) -> dict[str, Column]:
+    further = {name: F.col(name) for name in optional if name in stored.columns}
+    if ttl_of is not None:
+        further["ttl"] = F.expr(f"ttl({ttl_of})").alias("ttl")
+    if write_time_of is not None:
+        further["write_time"] = F.expr(f"writetime({write_time_of})").alias("write_time")
+    return further
 
 
 def require_pushed(frame: DataFrame, condition: str) -> None:
@@ -351,15 +338,7 @@ def _paced(rows: DataFrame) -> DataFrame:
     # A cancelled task would otherwise go on pausing and writing: a writer does not ask.
     spark.sparkContext.setLocalProperty("spark.job.interruptOnCancel", "true")
     tasks = min(rate, spark.sparkContext.defaultParallelism)
-    return rows.coalesce(tasks).where(_pause_before(*pauses(rate, tasks)))
-
-
-def _pause_before(together: int, milliseconds: int) -> str:
-    """Return a condition that is always true, and pauses at each so many rows of a task."""
-    return (
-        f"monotonically_increasing_id() % {_ROWS_OF_A_TASK}L % {together} > 0"
-        f" OR java_method('java.lang.Thread', 'sleep', {milliseconds}L) IS NOT NULL"
-    )
+    return rows.coalesce(tasks).where(pause_before(*pauses(rate, tasks)))
 
 
 def some_columns(session: SparkSession, names: Sequence[str]) -> Any:

@@ -15,6 +15,8 @@ from typing import TypeVar
 from tidemark.errors import LockLost
 
 _PARTS_A_SECOND = 10
+_ROWS_OF_A_TASK = 1 << 33
+"""`monotonically_increasing_id` counts so far in a task."""
 _Item = TypeVar("_Item")
 
 
@@ -105,3 +107,11 @@ def pauses(rows: int, tasks: int) -> tuple[int, int]:
     """
     together = max(1, rows // (_PARTS_A_SECOND * tasks))
     return together, -(-together * tasks * 1000 // rows)
+
+
+def pause_before(together: int, milliseconds: int) -> str:
+    """Return a condition that is always true, and pauses at each so many rows of a task."""
+    return (
+        f"monotonically_increasing_id() % {_ROWS_OF_A_TASK}L % {together} > 0"
+        f" OR java_method('java.lang.Thread', 'sleep', {milliseconds}L) IS NOT NULL"
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import shapes, tables
+from tidemark.journal import message_rows, shapes, tables
 from tidemark.journal.partitions import EMPTY_AT_END
 from tidemark.partitioning import columns, keys
 from tidemark.partitioning.keys import BucketSize
@@ -250,12 +249,12 @@ def messages_of(
         settings.journal_table,
         *_INDEX,
         *payload,
-        optional=_older(payload, with_has_payload=with_has_payload),
+        optional=message_rows.older_columns(payload, with_has_payload=with_has_payload),
         write_time_of="event" if with_has_payload else None,
     )
     # A key with a sequence nr finds nothing but events, and must not be in a condition as well.
-    found = rows if "sequence_nr" in keys.columns else rows.where(is_event())
-    return with_time(_as_newer(found, with_has_payload=with_has_payload), settings)
+    found = rows if "sequence_nr" in keys.columns else rows.where(message_rows.is_event())
+    return with_time(message_rows.as_newer(found, with_has_payload=with_has_payload), settings)
 
 
 @shaped(ids=shapes.ID, deleted_to=shapes.DELETED, returns=shapes.MESSAGES)
@@ -342,8 +341,9 @@ def placed_messages_of_ids(
 def _messages(
     spark: SparkSession, settings: Settings, *payload: str, with_has_payload: bool = False
 ) -> DataFrame:
-    rows = _stored(spark, settings, *payload, with_has_payload=with_has_payload)
-    return with_time(rows, settings)
+    return with_time(
+        _stored(spark, settings, *payload, with_has_payload=with_has_payload), settings
+    )
 
 
 def _stored(
@@ -355,39 +355,12 @@ def _stored(
         settings.journal_table,
         *_INDEX,
         *payload,
-        optional=_older(payload, with_has_payload=with_has_payload),
+        optional=message_rows.older_columns(payload, with_has_payload=with_has_payload),
         write_time_of="event" if with_has_payload else None,
     )
-    return _as_newer(rows.where(is_event()), with_has_payload=with_has_payload)
-
-
-def _older(payload: Sequence[str], *, with_has_payload: bool) -> Sequence[str]:
-    wants_payload = with_has_payload or "event" in payload
-    return (*tables.OLDER_TAGS, *([tables.OLDER_PAYLOAD] if wants_payload else []))
-
-
-def is_event() -> Column:
-    """Return whether a row of messages is an event, see `tables.OF_EVENTS`."""
-    # Not as IS NOT NULL: the connector drops that condition, since a key column has no nulls.
-    return F.coalesce("sequence_nr", F.lit(-1)) >= 0
-
-
-def _as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
-    """Return the events of any plugin as the newer ones write them."""
-    if older_tags := [name for name in tables.OLDER_TAGS if name in events.columns]:
-        stored = F.coalesce("tags", F.array().cast("array<string>"))
-        union = F.array_compact(F.array_union(stored, F.array(*older_tags)))
-        events = events.withColumn("tags", F.when(F.size(union) > 0, F.array_sort(union)))
-    if tables.OLDER_PAYLOAD in events.columns:
-        has_older = F.col(tables.OLDER_PAYLOAD).isNotNull()
-        events = events.withColumn(shapes.HAS_OLDER_PAYLOAD, has_older)
-    if with_has_payload:
-        # A cell that is null has no write time, and eight bytes are cheaper than a payload.
-        has_payload = F.col("write_time").isNotNull()
-        if tables.OLDER_PAYLOAD in events.columns:
-            has_payload |= F.col(shapes.HAS_OLDER_PAYLOAD)
-        events = events.withColumn("has_payload", has_payload)
-    return events.drop(*tables.OLDER_TAGS, tables.OLDER_PAYLOAD, "write_time")
+    return message_rows.as_newer(
+        rows.where(message_rows.is_event()), with_has_payload=with_has_payload
+    )
 
 
 def with_time(messages: DataFrame, settings: Settings) -> DataFrame:

@@ -52,7 +52,7 @@ def describe(comparison: Comparison) -> list[str]:
     lines = []
     if exempt:
         rows = "1 row is missing" if exempt == 1 else f"{exempt:,} rows are missing"
-        lines.append(f"{rows} on purpose: purged, expired, or of deleted events")
+        lines.append(f"{rows} on purpose: purged or expired")
     settled = comparison.read["settled_findings"]
     if settled:
         lines.append(f"{counted(settled, 'finding')} settled by operators, in settled_finding")

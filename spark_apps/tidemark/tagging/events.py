@@ -24,9 +24,6 @@ from tidemark.window import to_millis
 
 READ = ("ser_id", "ser_manifest", "event_manifest", "event")
 """The payload columns that decide an event's tags and whether it can be written."""
-LONGEST_TAG = 65_521
-"""Bytes (UTF-8) of the longest tag that can have a tag view: a partition key of Cassandra has at
-most 65,535 bytes, of which the time bucket and the lengths of both parts take 14."""
 LATEST = datetime(2100, 1, 1, tzinfo=UTC)
 """The limit from which a timestamp is held to be invalid. It is fixed, since whether an event takes
 a number must not depend on the present. An event ahead of its time waits for its time bucket."""
@@ -82,7 +79,7 @@ def cause(messages: DataFrame, has_payload: Column) -> Column:
     has_older = F.lit(False)
     if HAS_OLDER_PAYLOAD in messages.columns:
         has_older = F.col(HAS_OLDER_PAYLOAD)
-    is_too_long = F.exists("tags", lambda tag: F.octet_length(tag) > LONGEST_TAG)
+    is_too_long = F.exists("tags", lambda tag: F.octet_length(tag) > shapes.LONGEST_TAG)
     return (
         F.when(
             has_older,
@@ -92,7 +89,7 @@ def cause(messages: DataFrame, has_payload: Column) -> Column:
             ),
         )
         .when(~has_payload, F.lit("no payload"))
-        .when(is_too_long, F.lit(f"it has a tag of more than {LONGEST_TAG:,} bytes"))
+        .when(is_too_long, F.lit(f"it has a tag of more than {shapes.LONGEST_TAG:,} bytes"))
         .when(F.col("ser_id").isNull(), F.lit("no serializer id"))
         .when(F.col("ticks") < keys.UUID_EPOCH_TICKS, F.lit("its timeuuid lies before 1970"))
         .when(

@@ -13,7 +13,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal import deletions, frames
+from tidemark.journal import frames, message_rows
 from tidemark.journal.shapes import DELETED, WRITE_PROGRESS
 from tidemark.numbering import rule
 from tidemark.numbering.rule import SERIES
@@ -77,9 +77,9 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
     # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
     # run spends most of its time on planning.
     entries = numbering.entries(index).localCheckpoint()
-    cut = deletions.with_deleted_messages(entries, deleted).localCheckpoint()
+    cut = message_rows.with_deleted_messages(entries, deleted).localCheckpoint()
     if not cut.isEmpty():
-        entries = deletions.without_deleted_messages(entries, cut).localCheckpoint()
+        entries = message_rows.without_deleted_messages(entries, cut).localCheckpoint()
     spans = numbering.spans(entries).localCheckpoint()
     progress = begun.progress.join(spans, on="persistence_id").localCheckpoint()
     reached = numbering.positions(progress, begun.complete).localCheckpoint()

@@ -208,6 +208,10 @@ def record(control: Control, settings: Settings, rules: Sequence[TagRule]) -> No
 def _read(file: Path) -> TagRule:
     parts = read_sql_file(file)
     header = parts.header.checked(RuleHeader)
+    if len(header.tag.encode()) > shapes.LONGEST_TAG:
+        raise error_in(
+            file, f"the tag has more than {shapes.LONGEST_TAG:,} bytes", "choose a shorter one", 1
+        )
     predicate = parts.body.strip()
     if not predicate or ";" in predicate:
         line = parts.body.count("\n", 0, len(parts.body) - len(parts.body.lstrip())) + 1

@@ -12,6 +12,9 @@ from tidemark.numbering.shapes import NUMBERED as RULE_NUMBERED
 from tidemark.numbering.shapes import SERIES as SERIES
 from tidemark.spark.shapes import Shape
 
+LONGEST_TAG = 65_521
+"""Bytes (UTF-8) of the longest tag that can have a tag view: a partition key of Cassandra has at
+most 65,535 bytes, of which the time bucket and the lengths of both parts take 14."""
 READ: Shape = {
     **MESSAGES,
     "ser_id": "int",

@@ -104,7 +104,7 @@ def _nothing(read: Keys) -> Compared:
 
 @shaped(absent=ABSENT, deleted=DELETED)
 def count_exempt(absent: DataFrame, deleted: DataFrame, bounds: Bounds) -> int:
-    """Count the absent events that need no row: expired, purged or deleted."""
+    """Count the absent events that need no row: expired or purged."""
     events = absent.select(
         *SERIES,
         "sequence_nr",

@@ -12,7 +12,7 @@ from tidemark.continuity.tag_views.expected import (
     rows_of_deleted_events,
     rows_of_lost_events,
 )
-from tidemark.journal import deletions
+from tidemark.journal import message_rows
 
 Keep = Callable[[DataFrame], DataFrame]
 
@@ -65,10 +65,10 @@ class Keys:
         known = [self.index, self.deleted]
         removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
         deleted = self.deleted.unionByName(removed)
-        cut = keep(deletions.with_deleted_messages(self.index, deleted))
+        cut = keep(message_rows.with_deleted_messages(self.index, deleted))
         index = self.index
         if not cut.isEmpty():
-            index = keep(deletions.without_deleted_messages(index, cut))
+            index = keep(message_rows.without_deleted_messages(index, cut))
         return replace(self, index=index, deleted=deleted)
 
 

@@ -105,7 +105,7 @@ def sums_of(keys: Keys, target_partition_size: int) -> DataFrame:
         _of_rows(keys.rows),
         _of_progress(keys.progress),
         keys.scanning.select(_id(), F.col("scanned_to").alias("known_to")),
-        keys.deleted.select(_id(), F.col("deleted_to").alias("known_to")),
+        keys.deleted.select(_id(), (F.col("deleted_to") > 0).alias("is_odd")),
     ]
     sums = (
         reduce(DataFrame.unionByName, map(_as_summands, parts))

@@ -13,7 +13,7 @@ from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import deletions, frames
+from tidemark.journal import frames, message_rows
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets
@@ -63,8 +63,8 @@ def write_series(
     try:
         kept.count()
         deleted = frames.deleted(run.spark, run.settings)
-        cut = deletions.with_deleted_messages(kept, deleted).localCheckpoint()
-        present = deletions.without_deleted_messages(kept, cut)
+        cut = message_rows.with_deleted_messages(kept, deleted).localCheckpoint()
+        present = message_rows.without_deleted_messages(kept, cut)
         return _write(run, present, tag_rules, tags, ensure_locked)
     finally:
         kept.unpersist()

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames
+from tidemark.journal import frames, message_rows
 from tidemark.journal.shapes import ID
 from tidemark.retention.messages.shapes import DELETES
 from tidemark.retention.undo import copies
@@ -67,7 +67,7 @@ def _messages(run: RunContext, parts: DataFrame) -> DataFrame:
         ttl_of="event",
         write_time_of="event",
     )
-    goes = frames.is_event() & (F.col("is_whole") | (F.col("sequence_nr") <= F.col("to")))
+    goes = message_rows.is_event() & (F.col("is_whole") | (F.col("sequence_nr") <= F.col("to")))
     return rows.join(parts.drop("events"), on=key).where(goes).drop("is_whole", "to")
 
 
