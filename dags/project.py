@@ -9,8 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.asset_updates import UpdateAfterFailure
-from tidemark_airflow.assets import ALIAS, READ_MODELS, VALIDATED
+from tidemark_airflow.assets import ALIAS, READ_MODELS, VALIDATED, UpdateAfterFailure
 from tidemark_airflow.form import (
     ACCEPT_PURGED,
     FORCE,

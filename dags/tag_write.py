@@ -9,8 +9,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.asset_updates import UpdateAfterFailure
-from tidemark_airflow.assets import TAG_VIEWS
+from tidemark_airflow.assets import TAG_VIEWS, UpdateAfterFailure
 from tidemark_airflow.form import FORCE, STRATEGY, run_form
 from tidemark_airflow.operators import TidemarkOperator
 from tidemark_airflow.tasks import resolve_window

@@ -13,8 +13,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from tidemark_airflow.alerts import defaults
-from tidemark_airflow.asset_updates import UpdateAfterFailure
-from tidemark_airflow.assets import TAG_VIEWS, VALIDATED
+from tidemark_airflow.assets import TAG_VIEWS, VALIDATED, UpdateAfterFailure
 from tidemark_airflow.data_docs import DataDocsLink
 from tidemark_airflow.form import FORCE, LAYERS, SCOPE, SLICES, names_param, run_form
 from tidemark_airflow.operators import TidemarkOperator

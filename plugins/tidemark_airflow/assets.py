@@ -1,8 +1,15 @@
-"""The assets that chain the DAGs; each event's extra holds window_start, window_end, run_id."""
+"""The assets that chain the DAGs, and their updates with what a run has completed.
+
+Each asset event's extra holds window_start, window_end and run_id.
+"""
 
 from __future__ import annotations
 
-from airflow.sdk import Asset, AssetAlias
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias, BaseOperator, Context, TriggerRule
+from airflow.sdk.exceptions import AirflowSkipException
 
 GROUP = "tidemark"
 
@@ -37,3 +44,53 @@ def read_model_of(projection: str) -> Asset:
         group=GROUP,
         extra={"description": f"the read model of the projection {projection}"},
     )
+
+
+def update(context: Context, outlets: Iterable[Any], report: Mapping[str, Any]) -> None:
+    """Update a task's outlets; for an alias, the asset of each projection that has moved.
+
+    The extra of each asset event is window_start, window_end (of the hull of the time buckets that
+    were done) and run_id.
+    """
+    for outlet in outlets:
+        if isinstance(outlet, AssetAlias):
+            moved = report.get("details", {}).get("projections", {})
+            for name, span in moved.items():
+                extra = _extra(span, report)
+                context["outlet_events"][outlet].add(read_model_of(name), extra=extra)
+        else:
+            context["outlet_events"][outlet].extra.update(_extra(report, report))
+
+
+class UpdateAfterFailure(BaseOperator):
+    """Updates the assets of the application's task, its only upstream task, after a failure.
+
+    Airflow drops the asset events of a task that fails, but time buckets that the run has completed
+    must not wait for those that cannot be completed. The task is skipped if the application's task
+    has not failed, or if the run has completed no time bucket.
+
+    The task is a teardown because Airflow takes the state of a DAG run from its last tasks, and
+    ignores teardowns: the run still ends as failed. Its trigger rule is not that of a teardown, so
+    that the scheduler skips it without starting a process.
+    """
+
+    def __init__(self, *, task_id: str = "update_after_failure", **kwargs: Any) -> None:
+        super().__init__(task_id=task_id, trigger_rule=TriggerRule.ALL_FAILED, **kwargs)
+        self.is_teardown = True
+
+    def execute(self, context: Context) -> None:
+        """Update the assets with the report of the last try."""
+        [application] = self.upstream_task_ids
+        report = context["ti"].xcom_pull(task_ids=application, key="report")
+        if report is None or report["done_start"] is None:
+            raise AirflowSkipException("the run has completed no time bucket")
+        self.log.info("completed: [%s, %s)", report["done_start"], report["done_end"])
+        update(context, self.outlets, report)
+
+
+def _extra(span: Mapping[str, Any], report: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "window_start": span["done_start"],
+        "window_end": span["done_end"],
+        "run_id": report["run_id"],
+    }

@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import (
 )
 
 from tidemark_airflow import telemetry
-from tidemark_airflow.asset_updates import update
+from tidemark_airflow.assets import update
 from tidemark_airflow.environment.connections import (
     cassandra_environment,
     kafka_environment,
@@ -41,7 +41,7 @@ class TidemarkOperator(SparkSubmitOperator):
     """Submits `spark_apps/<application_name>.py`, then reads the run's report.
 
     Ends as success only if the run has done something, pieces if it has outlets, and then updates
-    these by `asset_updates.update`; after a failure `UpdateAfterFailure` does. The window of the
+    these by `assets.update`; after a failure `UpdateAfterFailure` does. The window of the
     update is not the requested one: some time buckets may be left for later, and older time buckets
     may have been made good. A run that had nothing to do, or a dry run, ends as skipped, so that
     nothing downstream starts. The report is the XCom `report`, also of a run that failed.

@@ -6,7 +6,7 @@ from unittest.mock import create_autospec
 
 from pyspark.sql import SparkSession
 
-from tidemark.cassandra import connector, row_sizes
+from tidemark.cassandra import row_sizes
 from tidemark.cassandra.control import Control
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
@@ -19,4 +19,4 @@ def test_a_sample_that_fails_makes_pages_small_and_stops_nothing(spark: SparkSes
     control.execute.side_effect = CassandraUnavailable("ReadFailure", do="run again")
     settings = Settings(journal_keyspace="unreadable")
     row_sizes.measure(control, spark, settings)
-    assert connector.expected(spark, "unreadable", settings.journal_table) > 10_000
+    assert row_sizes.expected(spark, "unreadable", settings.journal_table) > 10_000

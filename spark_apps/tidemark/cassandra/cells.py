@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.cassandra import connector
+from tidemark.cassandra import connector, row_sizes
 from tidemark.spark import gateway
 
 _CONNECTOR = "com.datastax.spark.connector"
@@ -120,7 +120,7 @@ class _Reading:
             **{lives_for(name): ("TTL", name) for name in lives},
         }
         conf = connector.session_conf(spark)
-        page = min(_PAGE_ROWS, max(1, int(_PAGE_BYTES / connector.expected(spark, *table))))
+        page = min(_PAGE_ROWS, max(1, int(_PAGE_BYTES / row_sizes.expected(spark, *table))))
         conf.set("spark.cassandra.input.fetch.sizeInRows", str(page))
         self.connection = gateway.named(spark, f"{_CONNECTOR}.cql.CassandraConnector$").apply(conf)
         self.settings = gateway.named(spark, f"{_CONNECTOR}.rdd.ReadConf$").fromSparkConf(conf)

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connection
+from tidemark.cassandra import connection, row_sizes
 from tidemark.cassandra.rate import pause_before, pauses
 from tidemark.errors import CassandraUnavailable
 from tidemark.settings import Settings
@@ -60,24 +60,6 @@ def stamp_with(spark: SparkSession, write_times: WriteTimes) -> None:
     _WRITE_TIMES[spark] = write_times
 
 
-def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
-    """Set the average size of a table's rows, in bytes.
-
-    Later reads then request no more at once than a server can hold. A server holds whole rows,
-    whatever columns a read requests.
-    """
-    spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
-
-
-def expected(spark: SparkSession, keyspace: str, table: str) -> float:
-    """Return the average row size in bytes that `expect` has set for a table; 1 by default."""
-    return float(spark.conf.get(_size_key(keyspace, table), "1") or 1)
-
-
-def _size_key(keyspace: str, table: str) -> str:
-    return f"tidemark.rowSize.{keyspace}.{table}"
-
-
 def _page(limit: int, row_size: float) -> dict[str, str]:
     rows = min(_PAGE_ROWS, max(1, int(limit / row_size)))
     return {"spark.cassandra.input.fetch.sizeInRows": str(rows)}
@@ -103,7 +85,7 @@ def read(
     # By default the connector turns joins into direct joins by its estimates, and fails if a
     # condition names a column that was renamed after the read.
     options = {"keyspace": keyspace, "table": table, "directJoinSetting": "off"}
-    options |= _page(_PAGE_BYTES, expected(spark, keyspace, table))
+    options |= _page(_PAGE_BYTES, row_sizes.expected(spark, keyspace, table))
     stored = _known(spark, spark.read.format(_FORMAT).options(**options).load)
     return stored.select(*columns, *_further(stored, optional, ttl_of, write_time_of).values())
 
@@ -146,7 +128,7 @@ def read_partitions(
 
 def join_options(spark: SparkSession, keyspace: str, table: str) -> dict[str, str]:
     """Return the options of the connector that bound what a task of a join requests at once."""
-    row_size = expected(spark, keyspace, table)
+    row_size = row_sizes.expected(spark, keyspace, table)
     reads = min(_CONCURRENT_READS, max(1, int(_JOINED_BYTES / row_size)))
     return {**_page(_JOINED_PAGE_BYTES, row_size), "spark.cassandra.concurrent.reads": str(reads)}
 
@@ -241,7 +223,9 @@ def write(
     """
     spark = frame.sparkSession
     # The number of unfinished batches; a row larger than a batch makes a batch of its own.
-    batch_size = max(float(spark.conf.get(_BATCH_BYTES) or 0), expected(spark, keyspace, table))
+    batch_size = max(
+        float(spark.conf.get(_BATCH_BYTES) or 0), row_sizes.expected(spark, keyspace, table)
+    )
     batches = min(_UNFINISHED_BATCHES, max(1, int(_UNFINISHED_BYTES / batch_size)))
     writer = (
         _paced(frame)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.schema import identifier, table
 from tidemark.errors import CassandraUnavailable
@@ -30,20 +29,36 @@ def measure(control: Control, spark: SparkSession, settings: Settings) -> None:
     size = _sampled(control, settings.journal_keyspace, settings.journal_table, payload)
     # A tag view repeats the payload of its message.
     for name in (settings.journal_table, settings.events_by_tag_table):
-        connector.expect(spark, settings.journal_keyspace, name, size)
+        expect(spark, settings.journal_keyspace, name, size)
     kafka = (settings.kafka_journal_keyspace, settings.kafka_journal_table)
-    connector.expect(spark, *kafka, _sampled(control, *kafka, ("payload_txt", "payload_bin")))
+    expect(spark, *kafka, _sampled(control, *kafka, ("payload_txt", "payload_bin")))
     snapshots = (settings.snapshot_keyspace, settings.snapshot_table)
-    connector.expect(
-        spark, *snapshots, _sampled(control, *snapshots, ("snapshot_data", "snapshot"))
-    )
+    expect(spark, *snapshots, _sampled(control, *snapshots, ("snapshot_data", "snapshot")))
 
 
 def sample(control: Control, spark: SparkSession, keyspace: str, name: str) -> None:
     """Sample any table, and set its average row size for the session's reads."""
     known = control.table_columns(keyspace, name) or {}
     long = [column for column, kind in known.items() if kind in ("ascii", "blob", "text")]
-    connector.expect(spark, keyspace, name, _sampled(control, keyspace, name, long))
+    expect(spark, keyspace, name, _sampled(control, keyspace, name, long))
+
+
+def expect(spark: SparkSession, keyspace: str, table: str, size: float) -> None:
+    """Set the average size of a table's rows, in bytes.
+
+    Later reads then request no more at once than a server can hold. A server holds whole rows,
+    whatever columns a read requests.
+    """
+    spark.conf.set(_size_key(keyspace, table), str(max(1.0, size)))
+
+
+def expected(spark: SparkSession, keyspace: str, table: str) -> float:
+    """Return the average row size in bytes that `expect` has set for a table; 1 by default."""
+    return float(spark.conf.get(_size_key(keyspace, table), "1") or 1)
+
+
+def _size_key(keyspace: str, table: str) -> str:
+    return f"tidemark.rowSize.{keyspace}.{table}"
 
 
 def _sampled(control: Control, keyspace: str, name: str, columns: Sequence[str]) -> float:

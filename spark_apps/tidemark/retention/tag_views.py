@@ -26,7 +26,7 @@ from tidemark.retention.policies.model import TagViews
 from tidemark.retention.policies.pieces import recorded_failure
 from tidemark.retention.target import TargetPlan, Tombstones, digest
 from tidemark.retention.undo.tag_views import save_tag_views
-from tidemark.tagging import late_rows
+from tidemark.tagging import store
 from tidemark.window import Window, to_millis
 
 _DELETED_AT_ONCE = 100
@@ -204,7 +204,7 @@ def _delete(
             # What was lost meanwhile may be written by others now.
             ensure_locked()
             tag_views.delete_partitions(run.control, run.settings, part)
-            late_rows.forget(run.control, run.settings, part)
+            store.forget_late(run.control, run.settings, part)
         ensure_locked()
         ended = {key: {"partitions_deleted": len(b.tags)} for key, b in doomed.items()}
         recorder.finish(started, State.DONE, ended, None)

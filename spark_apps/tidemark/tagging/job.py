@@ -17,7 +17,7 @@ from tidemark.ledger.claim import Claim
 from tidemark.ledger.purged import emptied_buckets
 from tidemark.numbering.rule import SERIES
 from tidemark.spark.local_rows import local_rows
-from tidemark.tagging import evidence, late_rows, numbering, read, rules, store, transform
+from tidemark.tagging import evidence, numbering, read, rules, store, transform
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
@@ -178,11 +178,8 @@ class TagWriteJob:
         if not buckets:
             return
         self._claimed.cover(buckets)
-        rows = late_rows.partitions(marked).collect()  # one for each bucket and tag
         self._claimed.check()
-        late_rows.record(
-            self._run.control, self._run.settings, [(row.time_bucket, row.tag) for row in rows]
-        )
+        store.record_late(transform.late_partitions(marked), self._run.settings)
 
     def _hold(
         self, result: TagWriteResult, numbered: evidence.Numbered, source: read.MessagesToTag

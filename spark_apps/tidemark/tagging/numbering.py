@@ -320,22 +320,6 @@ def numbered(
     )
 
 
-@shaped(rows=shapes.NUMBERED_ROWS, returns=shapes.PROGRESS_ROWS)
-def last_of_series(rows: DataFrame) -> DataFrame:
-    """Return the rows of tag_write_progress for events that are all written."""
-    last = F.max(F.struct(*EVENT_ORDER, "tag_pid_sequence_nr", "timestamp")).alias("last")
-    return (
-        rows.groupBy(*SERIES)
-        .agg(last)
-        .select(
-            *SERIES,
-            "last.sequence_nr",
-            "last.tag_pid_sequence_nr",
-            F.col("last.timestamp").alias("offset"),
-        )
-    )
-
-
 def is_contradicted() -> Column:
     """Return whether a row or a progress has another number than it should have."""
     return F.col("number") != F.col("expected_number")

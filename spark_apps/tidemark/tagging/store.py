@@ -7,15 +7,47 @@ writes", "progress may lag, never lead").
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
+from tidemark.cassandra.control import Control
+from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.journal import tables
 from tidemark.ledger import quarantine
 from tidemark.settings import Settings
 from tidemark.tagging import completeness, events
+
+LATE_ROWS = "late_tag_rows"
+"""The partitions that got rows after their time bucket was done. A projection may have consumed it
+already, and purge must not delete the rows before its next run, see
+`projection.offset_store.late`."""
+
+
+def record_late(partitions: DataFrame, settings: Settings) -> None:
+    """Write the partitions of `transform.late_partitions`, before their rows."""
+    ours = partitions.withColumns(
+        {
+            "journal_keyspace": F.lit(settings.journal_keyspace),
+            "bucket_size": F.lit(settings.bucket_size.value),
+        }
+    )
+    connector.write(ours, settings.keyspace, LATE_ROWS)
+
+
+def forget_late(control: Control, settings: Settings, gone: Iterable[tuple[str, int]]) -> None:
+    """Delete the records of partitions (tag, time bucket) that are no longer there."""
+    control.execute_many(
+        f"DELETE FROM {table(settings.keyspace, LATE_ROWS)}"
+        " WHERE journal_keyspace = ? AND bucket_size = ? AND time_bucket = ? AND tag = ?",
+        [
+            (settings.journal_keyspace, settings.bucket_size.value, bucket, tag)
+            for tag, bucket in gone
+        ],
+    )
 
 
 def quarantine_unwritable(run: RunContext, tagged: DataFrame) -> None:

@@ -20,7 +20,7 @@ from tidemark.numbering import shapes as rule_shapes
 from tidemark.numbering.rule import SERIES
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
-from tidemark.tagging.numbering import last_of_series
+from tidemark.tagging.numbering import EVENT_ORDER
 
 
 @shaped(numbered_events=shapes.NUMBERED, buckets=shapes.BUCKETS, returns=shapes.MARKED)
@@ -49,6 +49,12 @@ def mark_covered(numbered_events: DataFrame, buckets: DataFrame) -> DataFrame:
 def to_write(marked: DataFrame) -> DataFrame:
     """Return the (event, tag) rows to write: rows of planned buckets, and late rows."""
     return marked.where(F.col("tag").isNotNull() & (F.col("is_planned") | F.col("is_late")))
+
+
+@shaped(marked=shapes.MARKED, returns=shapes.LATE_PARTITIONS)
+def late_partitions(marked: DataFrame) -> DataFrame:
+    """Return the tag-view partitions outside of this run's time buckets that get late rows."""
+    return marked.where("is_late").select("time_bucket", "tag").distinct()
 
 
 @shaped(rows=MESSAGE_KEYS, events=WHOLE_MESSAGES, returns=MESSAGE_KEYS)
@@ -120,6 +126,22 @@ def last_of_whole_series(series: DataFrame, events: DataFrame) -> DataFrame:
         series.hint("shuffle_hash"), on=["persistence_id", "sequence_nr"]
     )
     return last_of_series(last.where(F.array_contains("tags", F.col("tag"))))
+
+
+@shaped(rows=shapes.NUMBERED_ROWS, returns=shapes.PROGRESS_ROWS)
+def last_of_series(rows: DataFrame) -> DataFrame:
+    """Return the rows of tag_write_progress for events that are all written."""
+    last = F.max(F.struct(*EVENT_ORDER, "tag_pid_sequence_nr", "timestamp")).alias("last")
+    return (
+        rows.groupBy(*SERIES)
+        .agg(last)
+        .select(
+            *SERIES,
+            "last.sequence_nr",
+            "last.tag_pid_sequence_nr",
+            F.col("last.timestamp").alias("offset"),
+        )
+    )
 
 
 @shaped(marked=shapes.MARKED, returns=shapes.COVERED)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.cassandra import connector
+from tidemark.cassandra import connector, row_sizes
 from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
@@ -31,7 +31,7 @@ from tidemark.tagging import events, rules
 def row_bytes(run: RunContext) -> float:
     """Return the mean bytes of payload in a row of the tag views, sampled when Spark was opened."""
     settings = run.settings
-    return connector.expected(run.spark, settings.journal_keyspace, settings.events_by_tag_table)
+    return row_sizes.expected(run.spark, settings.journal_keyspace, settings.events_by_tag_table)
 
 
 @shaped(returns=ID)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.cassandra import connector
+from tidemark.cassandra import connector, row_sizes
 from tidemark.context import RunContext
 from tidemark.journal import tag_views
 from tidemark.partitioning.keys import BucketSize
@@ -31,8 +31,8 @@ def keys(run: RunContext, views: Settings) -> DataFrame:
 def _expect(run: RunContext, views: Settings) -> None:
     """Tell the connector that the rows of a new table are as large as those of the old."""
     keyspace, name = views.journal_keyspace, views.events_by_tag_table
-    size = connector.expected(run.spark, keyspace, run.settings.events_by_tag_table)
-    connector.expect(run.spark, keyspace, name, size)
+    size = row_sizes.expected(run.spark, keyspace, run.settings.events_by_tag_table)
+    row_sizes.expect(run.spark, keyspace, name, size)
 
 
 def rows(
