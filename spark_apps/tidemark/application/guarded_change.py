@@ -30,15 +30,12 @@ class Plan:
         lines: text for reports, one fact per line.
         apply: function that makes the change; None if there is nothing to change.
         details: facts for programs, of JSON's types.
-        again: function that plans once more what this plan found to change, for a plan that was
-            made without the lock.
     """
 
     counts: Mapping[str, int]
     lines: Sequence[str]
     apply: Apply | None
     details: Mapping[str, object] = field(default_factory=dict)
-    again: Callable[[], Plan] | None = None
 
 
 def guarded_change(
@@ -49,12 +46,9 @@ def guarded_change(
     *,
     lock: Callable[[], AbstractContextManager[Locks]],
     apply: bool,
-    is_planned_unlocked: bool = False,
+    prepare: Callable[[], Callable[[], Plan]] | None = None,
 ) -> Outcome:
     """Show the plan, or take the lock, plan, and apply the plan.
-
-    A plan that takes long can be made without the lock. Then only what it found is planned once
-    more under the lock.
 
     Args:
         run: the context of the run.
@@ -64,20 +58,17 @@ def guarded_change(
             the rows that it has read.
         lock: function that returns the locks on the subject.
         apply: whether to make the change.
-        is_planned_unlocked: whether to plan without the lock, and `again` under it.
+        prepare: function that reads without the lock what takes long, and returns the function
+            that plans under it; by default that is `plan`.
 
     Raises:
         LockHeld: another run works on the subject.
     """
     if not apply:
         return show_plan(run, operation, subject, plan())
-    if is_planned_unlocked:
-        unlocked = plan()
-        if unlocked.apply is None:
-            return _nothing(unlocked)
-        plan = unlocked.again or plan
+    locked_plan = plan if prepare is None else prepare()
     with lock() as locks:
-        return apply_plan(run, operation, subject, plan(), locks.check)
+        return apply_plan(run, operation, subject, locked_plan(), locks.check)
 
 
 def show_plan(run: RunContext, operation: str, subject: str, plan: Plan) -> Outcome:
@@ -98,16 +89,10 @@ def apply_plan(
     run: RunContext, operation: str, subject: str, plan: Plan, ensure_locked: EnsureLocked
 ) -> Outcome:
     """Apply a plan that was made under the held lock, between two audit rows."""
-    if plan.apply is None:
-        return _nothing(plan)
     lines = list(plan.lines)
+    if plan.apply is None:
+        return Outcome(RunState.NOTHING, counts=plan.counts, lines=lines, details=plan.details)
     audit.record(run, f"{operation} started", subject, lines, plan.counts)
     counts = plan.apply(ensure_locked)
     audit.record(run, operation, subject, lines, counts)
     return Outcome(RunState.DONE, counts=counts, lines=lines, details=plan.details)
-
-
-def _nothing(plan: Plan) -> Outcome:
-    return Outcome(
-        RunState.NOTHING, counts=plan.counts, lines=list(plan.lines), details=plan.details
-    )

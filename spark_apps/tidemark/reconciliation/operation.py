@@ -23,13 +23,13 @@ class Operation:
         name: as on the command line, such as `rebuild`.
         scope: text for the audit table: what it works on, such as a persistence id.
         plan: reads and counts; writes nothing.
-        is_planned_unlocked: as in `guarded_change`.
+        prepare: as in `guarded_change`.
     """
 
     name: str
     scope: str
     plan: Callable[[RunContext], Plan]
-    is_planned_unlocked: bool = False
+    prepare: Callable[[RunContext], Callable[[], Plan]] | None = None
 
 
 def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outcome:
@@ -41,6 +41,7 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
         LockHeld: another run writes or deletes tag views of this journal.
     """
     preflight.check_journal(run)
+    prepare = operation.prepare
     outcome = guarded_change(
         run,
         operation.name,
@@ -48,7 +49,7 @@ def run_operation(run: RunContext, operation: Operation, *, apply: bool) -> Outc
         lambda: operation.plan(run),
         lock=lambda: Locks.of(run, [tables.lock_of(run.settings)]),
         apply=apply,
-        is_planned_unlocked=operation.is_planned_unlocked,
+        prepare=None if prepare is None else lambda: prepare(run),
     )
     is_done = outcome.state is RunState.DONE
     return replace(outcome, pieces=PieceCounts(planned=1, done=1)) if is_done else outcome

@@ -36,8 +36,9 @@ from tidemark.tagging.shapes import PROGRESS_ROWS, VIEW_ROWS
 
 MOST_IDS = 100_000
 """Up to so many persistence ids are compared by name."""
-COMPARED_AGAIN_BY_KEY = 10_000
-"""Up to so many persistence ids with findings are compared by key under the lock."""
+COMPARED_BY_KEY = 10_000
+"""Up to so many persistence ids are compared by key under the lock."""
+NOTHING_FOUND = Plan({}, ["no open finding is one that a repair puts right"], None)
 
 
 _OF_PROGRESS = kinds.any_of(kinds.OF_PROGRESS)
@@ -62,13 +63,27 @@ def operation(scope: Scope) -> Operation:
         require_known(run, scope)
         return _plan(run, scope)
 
-    return Operation("repair", str(scope), plan, is_planned_unlocked=True)
+    def prepare(run: RunContext) -> Callable[[], Plan]:
+        require_known(run, scope)
+        return _prepared(run, scope)
+
+    return Operation("repair", str(scope), plan, prepare)
 
 
 def of_findings() -> Operation:
     """Put right the persistence ids of which validate or check has open findings."""
-    what = "persistence ids with open findings"
-    return Operation("repair", what, _plan_of_findings, is_planned_unlocked=True)
+
+    def plan(run: RunContext) -> Plan:
+        scope = _scope_of_findings(run)
+        return NOTHING_FOUND if scope is None else _plan(run, scope, is_found=True)
+
+    def prepare(run: RunContext) -> Callable[[], Plan]:
+        scope = _scope_of_findings(run)
+        if scope is None:
+            return lambda: NOTHING_FOUND
+        return _prepared(run, scope, is_found=True)
+
+    return Operation("repair", "persistence ids with open findings", plan, prepare)
 
 
 @shaped(findings_of_rows={**FINDINGS, **EVIDENCE}, messages=WHOLE_MESSAGES, returns=VIEW_ROWS)
@@ -104,8 +119,8 @@ def scanning_rows(findings_of_scanning: DataFrame) -> DataFrame:
     )
 
 
-def _plan_of_findings(run: RunContext) -> Plan:
-    """Plan the repair of ids with findings, most of which may be out of date.
+def _scope_of_findings(run: RunContext) -> Scope | None:
+    """Return the persistence ids with findings, most of which may be out of date; None without any.
 
     Raises:
         InvalidInput: there are more than MOST_IDS.
@@ -117,32 +132,38 @@ def _plan_of_findings(run: RunContext) -> Plan:
             where="--found",
             do="leave it out, so that all are compared",
         )
-    if not ids:
-        return Plan({}, ["no open finding is one that a repair puts right"], None)
-    return _plan(run, Scope(frozenset(ids)), is_found=True)
+    return Scope(frozenset(ids)) if ids else None
 
 
 def _plan(run: RunContext, scope: Scope, *, is_found: bool = False) -> Plan:
-    """Plan the repair of a scope, without the lock of the journal.
+    _require_rules(run)
+    return planned(run, scope, scope, find(run, scope), is_found=is_found)
+
+
+def _prepared(run: RunContext, scope: Scope, *, is_found: bool = False) -> Callable[[], Plan]:
+    """Compare a scope without the lock of the journal; return the function that plans under it.
 
     Under the lock, the persistence ids that have findings are compared once more, by key if they
-    are few: actors and other runs may have changed them meanwhile.
+    are few: actors and other runs may have changed them meanwhile. A few named ones are compared
+    under the lock only, which takes no longer.
     """
+    named = scope.persistence_ids
+    if named is not None and len(named) <= COMPARED_BY_KEY:
+        return lambda: _plan(run, scope, is_found=is_found)
     _require_rules(run)
     comparison = find(run, scope)
+    ids = _some_ids(comparison.found, COMPARED_BY_KEY)
+    if ids is None:
+        return lambda: _plan(run, scope, is_found=is_found)
+    if not ids:
+        return lambda: planned(run, scope, scope, comparison, is_found=is_found)
 
-    def again() -> Plan:
+    def plan() -> Plan:
         _require_rules(run)
-        ids = _some_ids(comparison.found, COMPARED_AGAIN_BY_KEY)
-        if ids is None:
-            return planned(run, scope, scope, find(run, scope), is_found=is_found)
-        if not ids:
-            return planned(run, scope, scope, comparison, is_found=is_found)
         found = replace(scope, persistence_ids=ids)
         return planned(run, scope, found, find(run, found), is_found=is_found)
 
-    plan = planned(run, scope, scope, comparison, is_found=is_found)
-    return replace(plan, again=again)
+    return plan
 
 
 def _require_rules(run: RunContext) -> None:
