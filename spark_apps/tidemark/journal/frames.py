@@ -349,14 +349,11 @@ def _messages(
 def _stored(
     spark: SparkSession, settings: Settings, *payload: str, with_has_payload: bool
 ) -> DataFrame:
+    keyspace, name = settings.journal_keyspace, settings.journal_table
+    older = message_rows.older_columns(payload, with_has_payload=with_has_payload)
+    written = "event" if with_has_payload else None
     rows = connector.read(
-        spark,
-        settings.journal_keyspace,
-        settings.journal_table,
-        *_INDEX,
-        *payload,
-        optional=message_rows.older_columns(payload, with_has_payload=with_has_payload),
-        write_time_of="event" if with_has_payload else None,
+        spark, keyspace, name, *_INDEX, *payload, optional=older, write_time_of=written
     )
     return message_rows.as_newer(
         rows.where(message_rows.is_event()), with_has_payload=with_has_payload
