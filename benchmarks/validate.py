@@ -37,7 +37,7 @@ from tidemark.cassandra.control import Control
 from tidemark.context import Outcome, RunContext, RunState
 from tidemark.continuity import run as continuity
 from tidemark.continuity.plan import ValidationScope
-from tidemark.journal.frames import TAG_VIEW_KEY
+from tidemark.journal.tag_view_rows import TAG_VIEW_KEY
 from tidemark.ledger import applications
 from tidemark.tagging import run as tagging
 from tidemark.window import Window, from_millis

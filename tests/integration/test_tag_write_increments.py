@@ -15,7 +15,7 @@ from tests.integration.pekko_journals import delete_messages, write_as_pekko
 from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 from tidemark.cassandra.schema import SCHEMA_DIR
-from tidemark.journal import increments
+from tidemark.journal.messages import increments
 
 STRATEGIES = ["scan", "tails", "index"]
 

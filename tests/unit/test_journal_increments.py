@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
 from tidemark.journal import shapes
-from tidemark.journal.increments import before_end
+from tidemark.journal.messages.increments import before_end
 from tidemark.spark.shapes import ddl
 
 END = 10_000

@@ -22,7 +22,7 @@ from tests.unit.reconciliation_model import (
 )
 from tidemark.continuity.findings import checks
 from tidemark.continuity.tag_views import kinds
-from tidemark.journal import message_rows
+from tidemark.journal.messages import message_rows
 from tidemark.journal.shapes import WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.numbering import rule

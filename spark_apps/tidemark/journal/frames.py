@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import message_rows, shapes, tables
+from tidemark.journal import shapes, tables
+from tidemark.journal.messages import message_rows
 from tidemark.journal.partitions import EMPTY_AT_END
 from tidemark.partitioning import columns, keys
 from tidemark.partitioning.keys import BucketSize
@@ -20,8 +21,6 @@ _PARTITIONS = 4
 _MOST_PARTITIONS = 1000
 """Partitions that are read at once because other tables name events in them: a number there may be
 damaged."""
-TAG_VIEW_KEY = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
-"""The primary key columns of the tag views, by the names that the table gives them."""
 _INDEX = ("persistence_id", "sequence_nr", "timestamp", "tags")
 _PROGRESS = ("persistence_id", "tag", "sequence_nr", "tag_pid_sequence_nr", "offset")
 _SCANNING = ("persistence_id", "sequence_nr")
@@ -100,49 +99,6 @@ def placed(progress: DataFrame, bucket_size: BucketSize) -> DataFrame:
     offset_ms = columns.timeuuid_epoch_ms(F.col("progress_offset"))
     return progress.withColumn("progress_bucket", columns.time_bucket(offset_ms, bucket_size)).drop(
         "progress_offset"
-    )
-
-
-@shaped(returns=shapes.TAG_ROWS)
-def tag_view_keys(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read every row of the tag views, without its payload."""
-    keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read(spark, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
-
-
-@shaped(keys=shapes.VIEW_PARTITIONS, returns=shapes.TAG_ROWS)
-def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
-    """Read the tag-view rows of the given keys, by direct join.
-
-    Args:
-        keys: tag_name, timebucket, and optionally further columns of the primary key in its order.
-        settings: where the journal is.
-
-    Raises:
-        CassandraUnavailable: the plan would scan the whole table instead.
-    """
-    keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
-    return _named(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
-
-
-@shaped(rows=shapes.TAG_ROW_KEYS)
-def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
-    """Delete rows of the tag views, each by its whole primary key."""
-    keys = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
-    connector.delete(
-        keys.select(*TAG_VIEW_KEY), settings.journal_keyspace, settings.events_by_tag_table
-    )
-
-
-def _named(rows: DataFrame) -> DataFrame:
-    return rows.select(
-        "persistence_id",
-        F.col("tag_name").alias("tag"),
-        "sequence_nr",
-        "tag_pid_sequence_nr",
-        "timestamp",
-        columns.timeuuid_ticks(F.col("timestamp")).alias("ticks"),
-        F.col("timebucket").alias("time_bucket"),
     )
 
 

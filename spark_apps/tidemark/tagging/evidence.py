@@ -13,7 +13,8 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal import frames, message_rows
+from tidemark.journal import frames
+from tidemark.journal.messages import message_rows
 from tidemark.journal.shapes import DELETED, WRITE_PROGRESS
 from tidemark.numbering import rule
 from tidemark.numbering.rule import SERIES

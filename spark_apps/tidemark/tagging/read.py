@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, increments, tables
+from tidemark.journal import frames, tables
+from tidemark.journal.messages import increments
 from tidemark.journal.shapes import EVENT, NAMED
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.pieces import Piece

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.journal.messages_by_key import MESSAGE
+from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.shapes import EVENT, MESSAGE_KEYS, SCANNING, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.numbering import shapes as rule_shapes

@@ -29,7 +29,7 @@ class JournalKeys:
     Attributes:
         index: `journal.frames.message_index`.
         placed: of it, with partition_nr and has_payload, the events of the time buckets at least.
-        rows: `journal.frames.tag_view_keys`.
+        rows: `journal.tag_view_rows.tag_view_keys`.
         progress: `journal.frames.placed_progress`.
         scanning: `journal.frames.scanning`.
         deleted: `journal.frames.deleted`.

@@ -21,7 +21,8 @@ from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.compare import Compared, compare
 from tidemark.continuity.tag_views.keys import Keys, once
 from tidemark.continuity.tag_views.sums import Doubts
-from tidemark.journal import frames, increments
+from tidemark.journal import frames
+from tidemark.journal.messages import increments
 from tidemark.journal.shapes import MESSAGES, SCANNING
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules

@@ -33,7 +33,8 @@ from tidemark.continuity.reading import journal_keys, tails
 from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.continuity.tag_views.suspicions import NewPart, suspicions
 from tidemark.continuity.whole import message_partitions
-from tidemark.journal import frames, increments, tables
+from tidemark.journal import frames, tables, tag_view_rows
+from tidemark.journal.messages import increments
 from tidemark.journal.shapes import (
     DELETED,
     EVENT,
@@ -119,7 +120,9 @@ def inspect(
     new = _events(run, buckets, tag_rules).localCheckpoint()
     named = told_of(placed, scanning, buckets).localCheckpoint()
     around = _around(new, named, settings)
-    rows = frames.tag_view_keys_of(partitions(new, placed, buckets), settings).localCheckpoint()
+    rows = tag_view_rows.tag_view_keys_of(
+        partitions(new, placed, buckets), settings
+    ).localCheckpoint()
     first = first_rows(rows).localCheckpoint()
     known = tails.known_of(first, settings).localCheckpoint()
     bounds = bounds.with_removed(run)
@@ -254,7 +257,7 @@ def _as_they_are(known: DataFrame, removed_rows: Removed, settings: Settings) ->
         "persistence_id",
         "tag_pid_sequence_nr",
     )
-    present = frames.tag_view_keys_of(keys, settings)
+    present = tag_view_rows.tag_view_keys_of(keys, settings)
     excused = marked.where("is_removed").select(*present.columns)
     return present.unionByName(excused).localCheckpoint()
 

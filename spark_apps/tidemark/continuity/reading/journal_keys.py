@@ -18,7 +18,8 @@ from tidemark.cassandra.control import Control
 from tidemark.context import RunContext
 from tidemark.continuity import shapes
 from tidemark.continuity.findings.checks import DELETED_TO_AHEAD
-from tidemark.journal import frames, increments
+from tidemark.journal import frames
+from tidemark.journal.messages import increments
 from tidemark.journal.shapes import HAS_OLDER_PAYLOAD, ID, MESSAGES
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Pieces

@@ -16,7 +16,8 @@ from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.scope import Scope
 from tidemark.continuity.tag_views import kinds
 from tidemark.continuity.tag_views.keys import once
-from tidemark.journal import frames, increments, snapshots
+from tidemark.journal import frames, snapshots, tag_view_rows
+from tidemark.journal.messages import increments
 from tidemark.journal.shapes import (
     DELETED,
     ID,
@@ -148,7 +149,7 @@ class _Scanned(Source):
 
     @shaped(index=MESSAGES, progress=WRITE_PROGRESS, returns=TAG_ROWS)
     def rows(self, index: DataFrame, progress: DataFrame) -> DataFrame:
-        rows = frames.tag_view_keys(self.run.spark, self.run.settings)
+        rows = tag_view_rows.tag_view_keys(self.run.spark, self.run.settings)
         return of_tags(self._of(rows), self.scope)
 
     def with_events_of(self, index: DataFrame, rows: DataFrame) -> DataFrame:
@@ -236,7 +237,7 @@ class _Named(Source):
         named = of_tags(partitions.union(found).distinct(), self.scanned.scope).select(
             F.col("tag").alias("tag_name"), F.col("time_bucket").alias("timebucket")
         )
-        rows = frames.tag_view_keys_of(named, self.run.settings)
+        rows = tag_view_rows.tag_view_keys_of(named, self.run.settings)
         return rows.join(self.ids, on="persistence_id", how="left_semi")
 
     @shaped(index=shapes.JOURNAL_EVENTS, rows=TAG_ROWS, returns=shapes.JOURNAL_EVENTS)

@@ -12,7 +12,7 @@ from tidemark.continuity.tag_views.expected import (
     rows_of_deleted_events,
     rows_of_lost_events,
 )
-from tidemark.journal import message_rows
+from tidemark.journal.messages import message_rows
 
 Keep = Callable[[DataFrame], DataFrame]
 

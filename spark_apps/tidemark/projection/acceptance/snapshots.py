@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames, increments, snapshots
+from tidemark.journal import frames, snapshots
+from tidemark.journal.messages import increments
 from tidemark.journal.series import NO_TAG, SERIES
 from tidemark.partitioning import columns
 from tidemark.projection import shapes

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import increments
+from tidemark.journal.messages import increments
 from tidemark.kafka_journal import frames
 from tidemark.partitioning.keys import SliceRange
 from tidemark.partitioning.slice_ranges import ALL

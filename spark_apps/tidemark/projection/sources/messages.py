@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import frames, increments
+from tidemark.journal import frames
+from tidemark.journal.messages import increments
 from tidemark.projection.planning.batch import Batch
 from tidemark.projection.sources import read, restarts
 from tidemark.projection.sources.base import EventSource, event_numbers

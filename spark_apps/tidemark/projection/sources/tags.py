@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal import frames
+from tidemark.journal import frames, tag_view_rows
 from tidemark.journal.series import SERIES
 from tidemark.partitioning import columns
 from tidemark.projection.sources import read
@@ -25,7 +25,7 @@ class TagsSource(EventSource):
 
     def numbers(self) -> DataFrame:
         """Read the numbers of the tag views, and the last ones that tag_write_progress knows."""
-        keys = self._of_our_tags(frames.tag_view_keys(self.run.spark, self.run.settings))
+        keys = self._of_our_tags(tag_view_rows.tag_view_keys(self.run.spark, self.run.settings))
         epoch_ms = columns.ticks_epoch_ms(F.col("ticks")).alias("epoch_ms")
         number = F.col("tag_pid_sequence_nr").alias("number")
         rows = self.only_ours(keys).select(*SERIES, number, "time_bucket", epoch_ms)

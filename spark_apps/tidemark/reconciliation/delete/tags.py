@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope, require_known
-from tidemark.journal import frames, tag_views
+from tidemark.journal import frames, tag_view_rows, tag_views
 from tidemark.reconciliation import deletes
 from tidemark.reconciliation.delete import find as delete_find
 from tidemark.reconciliation.delete.plan import STAYS
@@ -45,7 +45,7 @@ def plan_tags(run: RunContext, tags: Collection[str], *, thorough: bool) -> Plan
     ids = progress.select("persistence_id")
     if thorough and partitions:
         keys = local_rows(spark, partitions, "tag_name string, timebucket bigint")
-        ids = ids.union(frames.tag_view_keys_of(keys, settings).select("persistence_id"))
+        ids = ids.union(tag_view_rows.tag_view_keys_of(keys, settings).select("persistence_id"))
     ids = ids.distinct().localCheckpoint()
     scanning = (
         frames.scanning(spark, settings)

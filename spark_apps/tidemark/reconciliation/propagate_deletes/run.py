@@ -17,7 +17,7 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.errors import InvalidInput
-from tidemark.journal import frames, tag_views
+from tidemark.journal import frames, tag_view_rows, tag_views
 from tidemark.partitioning import keys
 from tidemark.reconciliation.operation import Operation
 from tidemark.reconciliation.propagate_deletes import store as propagate_store
@@ -105,7 +105,7 @@ def _plan(run: RunContext, scope: Scope, *, beyond_search_limit: bool) -> Plan:
 
 def _candidates(run: RunContext, scope: Scope) -> DataFrame:
     spark, settings = run.spark, run.settings
-    rows, deleted = frames.tag_view_keys(spark, settings), frames.deleted(spark, settings)
+    rows, deleted = tag_view_rows.tag_view_keys(spark, settings), frames.deleted(spark, settings)
     if scope.tags is not None:
         rows = rows.where(F.col("tag").isin(*scope.tags))
     if scope.persistence_ids is not None:

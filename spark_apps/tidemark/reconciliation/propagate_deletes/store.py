@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from tidemark.journal import frames
+from tidemark.journal import tag_view_rows
 from tidemark.settings import Settings
 
 
@@ -17,4 +17,4 @@ def delete_rows(rows: DataFrame, settings: Settings) -> None:
     in_order = rows.repartition("persistence_id", "tag").sortWithinPartitions(
         "persistence_id", "tag", "tag_pid_sequence_nr"
     )
-    frames.delete_tag_view_rows(in_order, settings)
+    tag_view_rows.delete_tag_view_rows(in_order, settings)

@@ -11,11 +11,11 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from tidemark.journal import frames
+from tidemark.journal import tag_view_rows
 from tidemark.partitioning import columns, keys
 from tidemark.partitioning.keys import BucketSize
 
-KEY = [*frames.TAG_VIEW_KEY]
+KEY = [*tag_view_rows.TAG_VIEW_KEY]
 MISSING, EXTRA, DIFFERENT, EQUAL = "missing", "extra", "different", "equal"
 
 

@@ -15,7 +15,7 @@ from tidemark.cassandra import connector
 from tidemark.cassandra.control import Control
 from tidemark.cassandra.ddl import create_table_like
 from tidemark.cassandra.schema import table
-from tidemark.journal import bucket_size, frames
+from tidemark.journal import bucket_size, tag_view_rows
 from tidemark.settings import Settings
 
 TABLE = "rebucket"
@@ -51,7 +51,7 @@ def create_table(control: Control, source: Settings, target: Settings) -> None:
 def delete_rows(rows: DataFrame, target: Settings) -> None:
     """Delete rows that the source lacks or has with other cells: the second step. Columns: KEY."""
     named = rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
-    frames.delete_tag_view_rows(named, target)
+    tag_view_rows.delete_tag_view_rows(named, target)
 
 
 def copy_rows(rows: DataFrame, target: Settings) -> None:

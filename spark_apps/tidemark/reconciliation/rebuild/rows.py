@@ -17,7 +17,7 @@ from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.tag_views import mended
 from tidemark.journal import frames
-from tidemark.journal.messages_by_key import MESSAGE
+from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation.findings.find import Comparison, find

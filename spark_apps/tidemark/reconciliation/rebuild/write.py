@@ -13,7 +13,8 @@ from tidemark import clock
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, message_rows
+from tidemark.journal import frames
+from tidemark.journal.messages import message_rows
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.purged import emptied_buckets

@@ -21,7 +21,8 @@ from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.shapes import EVIDENCE, FINDINGS
 from tidemark.continuity.tag_views import kinds
 from tidemark.errors import InvalidInput
-from tidemark.journal import bucket_size, messages_by_key
+from tidemark.journal import bucket_size
+from tidemark.journal.messages import messages_by_key
 from tidemark.journal.shapes import EVENT, WHOLE_MESSAGES
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.reconciliation import deletes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.journal import frames
+from tidemark.journal import tag_view_rows
 from tidemark.settings import Settings
 
 
@@ -15,4 +15,4 @@ def delete_rows(findings: DataFrame, settings: Settings) -> None:
     Columns in: FINDINGS and EVIDENCE.
     """
     rows = findings.withColumn("time_bucket", F.coalesce("held_in", "time_bucket"))
-    frames.delete_tag_view_rows(rows, settings)
+    tag_view_rows.delete_tag_view_rows(rows, settings)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames
+from tidemark.journal import frames, tag_view_rows
 from tidemark.journal.series import NO_TAG
 from tidemark.journal.shapes import ID
 from tidemark.kafka_journal import written
@@ -128,7 +128,7 @@ def _numbers(run: RunContext, definition: Definition, ids: DataFrame) -> DataFra
     """Read the numbers of the events that a projection's source has of some persistence ids."""
     settings, source = run.settings, definition.source
     if source.reads_tag_views:
-        rows = frames.tag_view_keys(run.spark, settings)
+        rows = tag_view_rows.tag_view_keys(run.spark, settings)
         rows = rows.withColumnRenamed("tag_pid_sequence_nr", "number")
         return rows.select(*NUMBERS).join(F.broadcast(ids), on="persistence_id", how="left_semi")
     if isinstance(source, KafkaJournal):

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, snapshots
+from tidemark.journal import frames, snapshots, tag_view_rows
 from tidemark.journal.shapes import ID
 from tidemark.kafka_journal import written
 from tidemark.spark.shapes import shaped
@@ -48,7 +48,7 @@ def _of_journal(run: RunContext) -> Iterator[_Read]:
     if run.control.table_columns(settings.snapshot_keyspace, settings.snapshot_table) is not None:
         yield lambda ids: snapshots.index_of_ids(ids, settings)
     yield lambda _: frames.message_index(run.spark, settings)
-    yield lambda _: frames.tag_view_keys(run.spark, settings)
+    yield lambda _: tag_view_rows.tag_view_keys(run.spark, settings)
 
 
 def _of_topic(run: RunContext, topic: str) -> Iterator[_Read]:

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, message_rows
+from tidemark.journal import frames
+from tidemark.journal.messages import message_rows
 from tidemark.journal.shapes import ID
 from tidemark.retention.messages.shapes import DELETES
 from tidemark.retention.undo import copies

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from tidemark.application.guarded_change import EnsureLocked
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames
-from tidemark.journal.frames import TAG_VIEW_KEY
+from tidemark.journal import tag_view_rows
+from tidemark.journal.tag_view_rows import TAG_VIEW_KEY
 from tidemark.ledger import applications
 from tidemark.ledger.pieces import Piece, Pieces, Reason
 from tidemark.ledger.purged import purged_buckets
@@ -93,7 +93,7 @@ def plan_tag_views(run: RunContext, found: Sequence[Copy], *, keep_write_times: 
 
 def _there(run: RunContext, rows: DataFrame) -> DataFrame:
     keys = rows.select(*_PARTITION).distinct()
-    return frames.tag_view_keys_of(keys, run.settings).select(
+    return tag_view_rows.tag_view_keys_of(keys, run.settings).select(
         F.col("tag").alias("tag_name"),
         F.col("time_bucket").alias("timebucket"),
         *TAG_VIEW_KEY[2:],

@@ -6,7 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
-from tidemark.journal import frames, increments, shapes
+from tidemark.journal import frames, shapes
+from tidemark.journal.messages import increments
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.spark.shapes import shaped
 

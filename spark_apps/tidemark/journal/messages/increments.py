@@ -15,7 +15,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
-from tidemark.journal import frames, ranges, shapes
+from tidemark.journal import frames, shapes
+from tidemark.journal.messages import ranges
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
