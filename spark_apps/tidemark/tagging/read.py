@@ -134,7 +134,7 @@ def _journal(run: RunContext, seen: DataFrame, known: DataFrame) -> plan.Journal
     known_to = F.coalesce("known_to", F.lit(0))
     totals = seen.join(known, on="persistence_id", how="left").agg(
         F.count("known_to").alias("known_ids"),
-        F.coalesce(F.sum("seen_to"), F.lit(0)).alias("events"),
+        F.coalesce(F.sum(F.greatest("seen_to", "read_to")), F.lit(0)).alias("events"),
         F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
     )
     [row] = totals.collect()
