@@ -24,7 +24,7 @@ class Seam(Enum):
     SCANNING_WRITTEN = "tidemark.tagging.store:write_scanning"
     TAG_WRITE_TAILS_WRITTEN = "tidemark.tagging.store:write_tails"
     TAG_WRITE_TAILS_FORGOTTEN = "tidemark.tagging.completeness:forget"
-    LATE_ROWS_RECORDED = "tidemark.tagging.late_rows:record"
+    LATE_ROWS_RECORDED = "tidemark.tagging.store:record_late"
     # validate
     FINDINGS_WRITTEN = "tidemark.continuity.store:write_findings"
     OLDER_FINDINGS_DELETED = "tidemark.continuity.store:delete_older"

@@ -39,7 +39,7 @@ class Journal:
             for number in self.partitions.get(partition, [])
             if number > self.deleted_to
         ]
-        if "sequence_nr >=" in cql:
+        if "sequence_nr >= ?" in cql:
             first, last = cast(tuple[int, int], tuple(values[2:]))
             rows = [row for row in rows if first <= row["sequence_nr"] <= last]
         return rows[-1:] if "LIMIT 1" in cql else rows
