@@ -47,6 +47,9 @@ class Journal:
     def stream(self, cql: str, values: Sequence[object] = (), **_: object) -> Iterator[Row]:
         return iter(self.execute(cql, values) if values else [])
 
+    def table_columns(self, keyspace: str, name: str) -> dict[str, str]:
+        return {}
+
     def execute_many(self, cql: str, values: Sequence[Sequence[object]]) -> list[list[Row]]:
         return [self.execute(cql, bound) for bound in values]
 
