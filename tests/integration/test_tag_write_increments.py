@@ -16,6 +16,7 @@ from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 from tidemark.cassandra.schema import SCHEMA_DIR
 from tidemark.journal.messages import increments
+from tidemark.tagging import read
 
 STRATEGIES = ["scan", "tails", "index"]
 
@@ -314,10 +315,12 @@ def test_tags_whose_progress_disagrees_are_found_by_tails(journal: Journal) -> N
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("many_keys", [read.MANY_KEYS, 0], ids=["by key", "by a scan"])
 def test_lost_progress_of_an_id_with_deleted_messages_is_read_from_its_rows(
-    journal: Journal,
+    journal: Journal, monkeypatch: pytest.MonkeyPatch, many_keys: int
 ) -> None:
     """Counting the remaining events from 1 would write every event a second time."""
+    monkeypatch.setattr(read, "MANY_KEYS", many_keys)
     messages = [message("p", nr, 0.1 * nr, {"t"}) for nr in range(1, 8)]
     insert(journal, messages[:5])
     assert journal.run("tag_write", *window(0, 1)).status == 0

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from tests.unit.conftest import Examples
 from tests.unit.reconciliation_model import (
+    Finding,
     History,
     Journal,
     Progress,
@@ -36,6 +37,9 @@ DELETED = "persistence_id string, deleted_to bigint"
 KNOWN = "persistence_id string, known_to bigint, read_to bigint"
 ENTRIES = "persistence_id string, sequence_nr bigint, ticks bigint, tag_position int"
 ACCUSED = (checks.WRONG_NUMBER, checks.DOUBLED_ROW, checks.EXTRA_ROW, checks.WRONG_TIME_BUCKET)
+
+
+PUT_RIGHT = {*kinds.OF_ROWS, *kinds.OF_PROGRESS, checks.SCANNING_AHEAD}
 
 
 @dataclass(frozen=True)
@@ -143,70 +147,99 @@ def written(history: History, numbers: list[tuple[Any, ...]]) -> History:
     return history
 
 
-_PUT_RIGHT = {*kinds.OF_ROWS, *kinds.OF_PROGRESS, checks.SCANNING_AHEAD}
+@dataclass(frozen=True)
+class Looks:
+    """What tag-write and check make of the cases, by persistence id.
+
+    Attributes:
+        cases: the journals.
+        numbers: what tag-write gives, as (tag, sequence nr, number).
+        held: the ids that it leaves alone.
+        found: what check finds.
+        found_after: what check finds once tag-write has written.
+        mended: the journals after a repair of what is found.
+        found_again: what a repair would put right then.
+        held_again: the ids that tag-write leaves alone then.
+    """
+
+    cases: dict[str, Case]
+    numbers: dict[str, list[tuple[Any, ...]]]
+    held: set[str]
+    found: dict[str, list[Finding]]
+    found_after: dict[str, list[Finding]]
+    mended: Journal
+    found_again: list[Finding]
+    held_again: set[str]
 
 
 @pytest.fixture(scope="module")
-def drawn(examples: Examples) -> dict[str, Case]:
-    return {f"p{i}": case for i, case in enumerate(examples(cases(), 300))}
-
-
-def test_check_does_not_accuse_what_tag_write_wrote(
-    spark: SparkSession, drawn: dict[str, Case]
-) -> None:
+def looks(spark: SparkSession, examples: Examples) -> Looks:
+    drawn = {f"p{i}": case for i, case in enumerate(examples(cases(), 200))}
     journal = {pid: case.stored for pid, case in drawn.items()}
-    complete = {pid: case.complete_to for pid, case in drawn.items()}
-    numbers, held = numbers_of(spark, journal, complete)
-    assert 0 < len(held) < len(journal) / 2
-    after = {pid: written(journal[pid], numbers[pid]) for pid in journal if pid not in held}
-    for finding in findings_of(spark, after):
-        fact = (finding["tag"], finding["sequence_nr"], finding["tag_pid_sequence_nr"])
-        is_accused = finding["check_name"] in ACCUSED and fact in numbers[finding["persistence_id"]]
-        assert not is_accused, (drawn[finding["persistence_id"]], finding)
-
-
-def test_no_number_is_given_twice(spark: SparkSession, drawn: dict[str, Case]) -> None:
-    right = {pid: case for pid, case in drawn.items() if not case.is_foreign}
-    journal = {pid: case.stored for pid, case in right.items()}
     numbers, held = numbers_of(
-        spark, journal, {pid: case.complete_to for pid, case in right.items()}
+        spark, journal, {pid: case.complete_to for pid, case in drawn.items()}
     )
-    assert not held
-    for pid, history in journal.items():
-        rows = {(row.tag, row.event.number): row.number for row in history.rows}
-        rows |= {(tag, nr): number for tag, nr, number in numbers[pid]}
-        assert len({(tag, number) for (tag, _), number in rows.items()}) == len(rows), right[pid]
-        for row in history.rows:
-            assert rows[row.tag, row.event.number] == row.number, right[pid]
+    after = {
+        f"{pid} after": written(history, numbers[pid])
+        for pid, history in journal.items()
+        if pid not in held
+    }
+    findings = findings_of(spark, journal | after)
+    by_id: dict[str, list[Finding]] = {pid: [] for pid in [*journal, *after]}
+    for finding in findings:
+        by_id[finding["persistence_id"]].append(finding)
+    of_stored = [finding for finding in findings if finding["persistence_id"] in journal]
+    mended, _ = repaired(spark, journal, of_stored)
+    again = [f for f in findings_of(spark, mended) if f["check_name"] in PUT_RIGHT]
+    return Looks(
+        drawn,
+        numbers,
+        held,
+        {pid: by_id[pid] for pid in journal},
+        {pid: by_id[f"{pid} after"] for pid in journal if pid not in held},
+        mended,
+        again,
+        numbers_of(spark, mended, {})[1],
+    )
 
 
-def test_what_is_held_is_found_and_goes_on_after_a_repair(
-    spark: SparkSession, drawn: dict[str, Case]
-) -> None:
-    journal = {pid: case.stored for pid, case in drawn.items()}
-    complete = {pid: case.complete_to for pid, case in drawn.items()}
-    _, held = numbers_of(spark, journal, complete)
-    damaged = {pid: journal[pid] for pid in held}
-    findings = findings_of(spark, damaged)
-    accused = {row["persistence_id"] for row in findings if row["check_name"] in _PUT_RIGHT}
-    assert accused == held
-    mended, _ = repaired(spark, damaged, findings)
-    assert numbers_of(spark, mended, {})[1] == set()
+def test_check_does_not_accuse_what_tag_write_wrote(looks: Looks) -> None:
+    assert 0 < len(looks.held) < len(looks.cases) / 2
+    for pid, findings in looks.found_after.items():
+        for finding in findings:
+            fact = (finding["tag"], finding["sequence_nr"], finding["tag_pid_sequence_nr"])
+            is_accused = finding["check_name"] in ACCUSED and fact in looks.numbers[pid]
+            assert not is_accused, (looks.cases[pid], finding)
 
 
-def test_repair_changes_no_row_that_no_other_row_contradicts(
-    spark: SparkSession, drawn: dict[str, Case]
-) -> None:
-    """Nor progress, where it only lags."""
-    journal = {pid: case.stored for pid, case in drawn.items() if not case.is_foreign}
-    findings = findings_of(spark, journal)
-    mended, _ = repaired(spark, journal, findings)
-    for pid, history in journal.items():
-        assert history.rows <= mended[pid].rows, drawn[pid]
-        for tag, progress in history.progress.items():
-            assert mended[pid].progress[tag].number >= progress.number, drawn[pid]
-    again = [row for row in findings_of(spark, mended) if row["check_name"] in _PUT_RIGHT]
-    assert again == []
+def test_no_number_is_given_twice(looks: Looks) -> None:
+    for pid, case in looks.cases.items():
+        if case.is_foreign:
+            continue
+        assert pid not in looks.held, case
+        rows = {(row.tag, row.event.number): row.number for row in case.stored.rows}
+        rows |= {(tag, nr): number for tag, nr, number in looks.numbers[pid]}
+        assert len({(tag, number) for (tag, _), number in rows.items()}) == len(rows), case
+        for row in case.stored.rows:
+            assert rows[row.tag, row.event.number] == row.number, case
+
+
+def test_what_is_held_is_found_and_goes_on_after_a_repair(looks: Looks) -> None:
+    for pid in looks.held:
+        kinds_found = {finding["check_name"] for finding in looks.found[pid]}
+        assert kinds_found & PUT_RIGHT, looks.cases[pid]
+    assert looks.held_again == set()
+
+
+def test_repair_changes_no_row_that_no_other_row_contradicts(looks: Looks) -> None:
+    """Nor progress, but forward. A second repair has nothing to do."""
+    for pid, case in looks.cases.items():
+        if case.is_foreign:
+            continue
+        assert case.stored.rows <= looks.mended[pid].rows, case
+        for tag, progress in case.stored.progress.items():
+            assert looks.mended[pid].progress[tag].number >= progress.number, case
+    assert looks.found_again == []
 
 
 def test_what_metadata_calls_deleted_is_not_there(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.journal import frames, tag_view_rows
+from tidemark.journal import frames
 from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.claim import Claim
@@ -144,7 +144,7 @@ class TagWriteJob:
             index,
             frames.deleted(run.spark, run.settings),
             begun,
-            lambda keys: tag_view_rows.tag_view_keys_of(keys, run.settings),
+            read.rows_of(run, source),
         )
         events = numbering.numbered(
             numbered.points, numbered.contradicted, numbered.reached, source.known

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.context import RunContext
-from tidemark.journal import frames, tables
+from tidemark.journal import frames, tables, tag_view_rows
 from tidemark.journal.messages import increments
 from tidemark.journal.shapes import EVENT, NAMED
 from tidemark.journal.tables import PAYLOAD_COLUMNS
@@ -23,9 +23,12 @@ from tidemark.ledger.pieces import Piece
 from tidemark.spark.read_once import shuffled_once
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import completeness, events, plan, rules, shapes
+from tidemark.tagging.evidence import Ask
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
+MANY_KEYS = 1_000_000
+"""Above this number of keys, the rows of all tag views are scanned for them."""
 CLOCKS_DIFFER_MS = 60_000
 """How far an event of a window may lie behind one of a later time, since writers' clocks differ.
 Beyond that it is a late event of a later run."""
@@ -116,6 +119,25 @@ def kept(read_from: MessagesToTag, tag_rules: Sequence[TagRule], is_needed: Colu
     if read_from.strategy is not Strategy.SCAN:
         return tagged
     return shuffled_once(events.with_payload_where(tagged, is_needed), "persistence_id")
+
+
+def rows_of(run: RunContext, read_from: MessagesToTag) -> Ask:
+    """Return the function that reads the rows of keys: by key, and only very many by a scan.
+
+    Only a run that scans messages can ask for so many, at its first look at a journal.
+    """
+
+    def ask(keys: DataFrame) -> DataFrame:
+        if read_from.strategy is not Strategy.SCAN:
+            return tag_view_rows.tag_view_keys_of(keys, run.settings)
+        wanted = keys.localCheckpoint()
+        if wanted.count() <= MANY_KEYS:
+            return tag_view_rows.tag_view_keys_of(wanted, run.settings)
+        named = wanted.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+        rows = tag_view_rows.tag_view_keys(run.spark, run.settings)
+        return rows.join(named, on=named.columns, how="left_semi")
+
+    return ask
 
 
 @shaped(returns=shapes.SEEN)
