@@ -86,7 +86,8 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
     reached = numbering.positions(progress, begun.complete).localCheckpoint()
     of_progress = _rows_of_progress(entries, progress, begun, ask).localCheckpoint()
     points = rule.points(entries, of_progress, reached).localCheckpoint()
-    numbers = rule.numbered(points, rule.known_shifts(points)).localCheckpoint()
+    known = rule.known_shifts(points).localCheckpoint()
+    numbers = rule.numbered(points, None if known.isEmpty() else known).localCheckpoint()
     in_doubt = numbering.doubts(numbers, begun.complete).localCheckpoint()
     if not in_doubt.isEmpty():
         numbers = _looked_at(entries, reached, of_progress, numbers, in_doubt, begun, ask)
