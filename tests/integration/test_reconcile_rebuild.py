@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.pekko_journals import delete_messages, write_as_pekko
+from tests.integration.pekko_journals import delete_message, delete_messages, write_as_pekko
 from tests.integration.support import Journal
+from tests.integration.test_reconcile_check import delete_row, view_row
 from tests.integration.test_tag_write import message, window
 
 SCOPES = {
@@ -122,6 +123,26 @@ def test_deleted_front_is_numbered_from_one_as_pekko_does_and_the_plan_says_so(
     )
     assert [number for _, number in numbers] == list(range(1, len(numbers) + 1))
     assert numbers[0][0] > 4
+
+
+def test_rows_without_an_event_stay_and_are_counted(journal: Journal) -> None:
+    """They may be the only copy of the event, and a reader that misses their number fails."""
+    events = [message("p", nr, nr - 0.5, {"t"}) for nr in range(1, 11)]
+    write_as_pekko(journal, events)
+    delete_messages(journal, "p", to=5)
+    delete_message(journal, events[6])
+    whole = journal.rows("tag_views")
+    lost = view_row(journal, "p", "t", 8)
+    delete_row(journal, lost)
+    journal.insert("tag_views", [{**lost, "tag_pid_sequence_nr": 12}])
+    for scope in (window(3, 8), ("--tag", "t")):
+        plan = journal.run("reconcile", "rebuild", *scope)
+        assert "of deleted or lost events stay as they are" in plan.stdout
+        result = journal.run("reconcile", "rebuild", *scope, "--apply")
+        assert result.status == 0, result.stderr
+        assert journal.rows("tag_views") == whole
+    assert result.report["counts"]["tag_rows_left"] == 6
+    assert result.report["counts"]["tag_rows_rewritten"] == 4
 
 
 def test_purged_time_buckets_stay_empty(journal: Journal) -> None:
