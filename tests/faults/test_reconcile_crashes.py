@@ -137,15 +137,18 @@ BOUNDARIES = {
         ("rebuild", "--tag", "red", "--apply"),
         damaged,
         (
-            Seam.PARTITIONS_DELETED,
+            Seam.TAILS_FORGOTTEN_BY_SPARK,
             Seam.TAG_VIEWS_WRITTEN,
+            Seam.REPAIR_ROWS_DELETED,
+            Seam.PROGRESS_WRITTEN,
         ),
     ),
     "rebuild time buckets": Case(
         ("rebuild", *window(1, 3), "--apply"),
         doubled_rows,
         (
-            Seam.PARTITIONS_DELETED,
+            Seam.TAILS_FORGOTTEN_BY_SPARK,
+            Seam.REPAIR_ROWS_DELETED,
             Seam.TAG_VIEWS_WRITTEN,
         ),
     ),
