@@ -46,7 +46,8 @@ def test_chain_equals_the_model_and_repeats_nothing(loaded: FlightsJournal) -> N
 
     before = loaded.everything()
     for name in CHAIN:
-        assert journal.run(name, *WINDOW).report["state"] == "nothing-to-do"
+        skip = ("--skip-passed",) if name == "validate" else ()
+        assert journal.run(name, *WINDOW, *skip).report["state"] == "nothing-to-do"
     for name in CHAIN:
         assert journal.run(name, *WINDOW, "--force").report["state"] == "done"
     assert loaded.everything() == before

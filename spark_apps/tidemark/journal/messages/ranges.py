@@ -6,12 +6,14 @@ writes: here the partition key and, for the conditions, the bounds of a range.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.cassandra import connector
 from tidemark.journal import frames, shapes
+from tidemark.journal.messages import message_rows
 from tidemark.settings import Settings
 from tidemark.spark import gateway
 from tidemark.spark.shapes import shaped
@@ -27,8 +29,10 @@ _UNSAFE_ROW = "org.apache.spark.sql.catalyst.expressions.UnsafeRow"
 @shaped(wanted=shapes.RANGES, returns=shapes.MESSAGES)
 def messages(wanted: DataFrame, settings: Settings, *payload: str) -> DataFrame:
     """Read the messages of unique ranges, with further columns `payload`."""
-    stored = read(wanted, settings, "timestamp", "tags", *payload).drop("partition_nr")
-    return frames.with_time(stored, settings)
+    older = message_rows.older_columns(payload, with_has_payload=False)
+    stored = read(wanted, settings, "timestamp", "tags", *payload, optional=older)
+    events = message_rows.as_newer(stored.drop("partition_nr"), with_has_payload=False)
+    return frames.with_time(events, settings)
 
 
 @shaped(wanted=shapes.RANGES, returns=shapes.PARTITIONED_EVENTS)
@@ -36,6 +40,7 @@ def read(
     wanted: DataFrame,
     settings: Settings,
     *columns: str,
+    optional: Sequence[str] = (),
     only: Literal["first", "last"] | None = None,
 ) -> DataFrame:
     """Read columns of the messages in ranges; a range without messages gives no row.
@@ -44,6 +49,7 @@ def read(
         wanted: unique.
         settings: where the journal is.
         columns: columns to read, beside the key up to the sequence nr.
+        optional: columns to read if the table has them.
         only: read only the message with the lowest or the highest sequence nr of each range.
     """
     spark, keyspace, table = wanted.sparkSession, settings.journal_keyspace, settings.journal_table
@@ -52,7 +58,7 @@ def read(
     for name, value in connector.join_options(spark, keyspace, table).items():
         conf.set(name, value)
     connection = gateway.named(spark, f"{_CONNECTOR}.cql.CassandraConnector$").apply(conf)
-    schema = connector.read(spark, keyspace, table, *columns).schema
+    schema = connector.read(spark, keyspace, table, *columns, optional=optional).schema
     rdds = gateway.named(spark, f"{_CONNECTOR}.rdd")
     some = gateway.named(spark, "scala").Option.apply
     row, unsafe_row = gateway.class_tag(spark, _ROW), gateway.class_tag(spark, _UNSAFE_ROW)
@@ -61,7 +67,7 @@ def read(
     pairs = rdds.CassandraJoinRDD(
         gateway.dataset(wanted.select(*_KEY, *_BOUNDS)).rdd(),
         *(keyspace, table, connection),
-        connector.some_columns(spark, columns),
+        connector.some_columns(spark, schema.names),
         connector.some_columns(spark, _KEY),
         rdds.CqlWhereClause(gateway.sequence(spark, conditions), gateway.sequence(spark, [])),
         some(rdds.SparkPartitionLimit(1) if only else None),

@@ -42,7 +42,12 @@ def plan(run: RunContext, scope: Scope) -> Plan:
     right = _of_scope(mended.rows(comparison.keys.rows, comparison.findings), scope)
     anew = of_readable_events(right, comparison.keys.index).localCheckpoint()
     total, number = right.count(), anew.count()
-    counts = {**repairing.counts, "tag_rows_rewritten": number, "tag_rows_left": total - number}
+    counts = {
+        **repairing.counts,
+        "tag_rows_rewritten": number,
+        "tag_rows_left": total - number,
+        "quarantined": repairing.counts["events_quarantined"],
+    }
 
     def apply(ensure_locked: EnsureLocked) -> Mapping[str, int]:
         if repairing.apply is not None:
