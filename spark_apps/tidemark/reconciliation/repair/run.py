@@ -159,6 +159,9 @@ def _prepared(run: RunContext, scope: Scope, *, is_found: bool = False) -> Calla
     if not ids:
         return lambda: planned(run, scope, scope, comparison, is_found=is_found)
 
+    # A read by key looks where rows of the events can lie, and where findings say that rows do.
+    findings.replace(run, scope, comparison.found)
+
     def plan() -> Plan:
         _require_rules(run)
         found = replace(scope, persistence_ids=ids)
