@@ -3,7 +3,7 @@
 `BENCH_EVENTS_PER_ID` (default 500; with 1,000 persistence ids and two tags that is 1,000,000 tag
 rows) chooses the size; increments and memory are also measured at a tenth of it. `BENCH_PARTS`
 (default `rebuild,delete,increments,windows`) chooses what is measured; `repair` is the repair of
-three persistence ids in a journal of that size, `ids` an increment beside few and beside many
+three persistence ids in a journal of that size, `ids` an increment in a journal of few and of many
 persistence ids (`BENCH_IDS`, default `10000,300000`), and `fronts` one of persistence ids that have
 lost their first events.
 `BENCH_WINDOWS` (5) is into how many windows a history is cut.
@@ -222,7 +222,7 @@ def _increments(endpoint: Endpoint, server: psutil.Process, events: int) -> Tabl
 
 
 def _many_ids(endpoint: Endpoint, server: psutil.Process, numbers: Sequence[int]) -> Table:
-    """Add 1,000 events beside as many persistence ids, of three events each, by the index."""
+    """Add 1,000 events to journals of so many persistence ids, of three events each, by index."""
     table = table_of("tag-write", "s", "MiB", "ratio")
     base: Cost | None = None
     for ids in numbers:

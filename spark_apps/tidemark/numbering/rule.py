@@ -98,7 +98,7 @@ aggregate(
     progress=shapes.REACHED,
     returns=shapes.POINTS,
 )
-def points(entries: DataFrame, rows: DataFrame | None, progress: DataFrame | None) -> DataFrame:
+def points(entries: DataFrame, rows: DataFrame, progress: DataFrame) -> DataFrame:
     """Return everything that tells of a series in one frame, ranked.
 
     Further columns of the entries are kept.
@@ -109,15 +109,13 @@ def points(entries: DataFrame, rows: DataFrame | None, progress: DataFrame | Non
         progress: what progress tells. Where only the events behind some sequence nr are read, and
             progress names an earlier one, at that sequence nr.
     """
-    parts = [entries.withColumn("kind", F.lit(ENTRY))]
-    if rows is not None:
-        parts.append(rows.select(*shapes.NUMBERS, F.lit(ROW).alias("kind")))
-    if progress is not None:
-        last = F.lit(LAST_TICKS).alias("ticks")
-        parts.append(progress.select(*shapes.REACHED, last, F.lit(PROGRESS).alias("kind")))
+    last = F.lit(LAST_TICKS).alias("ticks")
+    parts = [
+        entries.withColumn("kind", F.lit(ENTRY)),
+        rows.select(*shapes.NUMBERS, F.lit(ROW).alias("kind")),
+        progress.select(*shapes.REACHED, last, F.lit(PROGRESS).alias("kind")),
+    ]
     together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
-    if len(parts) == 1:
-        together = together.withColumn("number", F.lit(None).cast("bigint"))
     order = ["sequence_nr", "ticks", "kind"]
     of_id = Window.partitionBy("persistence_id").orderBy(*order)
     of_series = Window.partitionBy(*SERIES).orderBy(*order)

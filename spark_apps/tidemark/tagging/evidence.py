@@ -78,13 +78,11 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
     # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
     # run spends most of its time on planning.
     entries = numbering.entries(index).localCheckpoint()
-    cut = message_rows.with_deleted_messages(entries, deleted).localCheckpoint()
-    if not cut.isEmpty():
-        entries = message_rows.without_deleted_messages(entries, cut).localCheckpoint()
+    entries = message_rows.undeleted(entries, deleted, DataFrame.localCheckpoint)
     spans = numbering.spans(entries).localCheckpoint()
     progress = begun.progress.join(spans, on="persistence_id").localCheckpoint()
     reached = numbering.positions(progress, begun.complete).localCheckpoint()
-    of_progress = _rows_of_progress(entries, progress, begun, ask).localCheckpoint()
+    of_progress = _rows_of_progress(entries, progress, reached, begun, ask).localCheckpoint()
     points = rule.points(entries, of_progress, reached).localCheckpoint()
     known = rule.known_shifts(points).localCheckpoint()
     numbers = rule.numbered(points, None if known.isEmpty() else known).localCheckpoint()
@@ -95,8 +93,14 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
     return Numbered(entries, spans, numbers, contradicted, reached)
 
 
-@shaped(entries=shapes.ENTRIES, progress={**WRITE_PROGRESS, **shapes.SPANS})
-def _rows_of_progress(entries: DataFrame, progress: DataFrame, begun: Begun, ask: Ask) -> DataFrame:
+@shaped(
+    entries=shapes.ENTRIES,
+    progress={**WRITE_PROGRESS, **shapes.SPANS},
+    reached=shapes.POSITIONS,
+)
+def _rows_of_progress(
+    entries: DataFrame, progress: DataFrame, reached: DataFrame, begun: Begun, ask: Ask
+) -> DataFrame:
     tagged = entries.where(F.col("tag").isNotNull()).select(*SERIES).distinct()
     is_counted = (F.col("lowest") == 1) & (F.col("progress_sequence_nr") <= F.col("highest"))
     asked = progress.where(~is_counted).join(tagged, on=SERIES, how="left_semi")
@@ -108,7 +112,7 @@ def _rows_of_progress(entries: DataFrame, progress: DataFrame, begun: Begun, ask
         "timestamp",
         "persistence_id",
     )
-    return numbering.rows_of_progress(ask(keys), progress, begun.complete)
+    return numbering.rows_of_progress(ask(keys), reached)
 
 
 def _looked_at(

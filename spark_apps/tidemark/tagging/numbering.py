@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.journal.shapes import EVENT, ID, PROGRESS, TAG_ROWS, VIEW_PARTITIONS
@@ -48,27 +48,28 @@ def spans(events: DataFrame) -> DataFrame:
     )
 
 
-@shaped(progress=PROGRESS, known=shapes.KNOWN, returns=rule_shapes.REACHED)
+@shaped(progress=PROGRESS, known=shapes.KNOWN, returns=shapes.POSITIONS)
 def positions(progress: DataFrame, known: DataFrame) -> DataFrame:
-    """Return what progress tells of the events read, which begin behind the complete ones."""
+    """Return what progress records for the events read, which begin after the complete ones."""
     begun = F.greatest("progress_sequence_nr", F.coalesce("known_to", F.lit(0)))
     return progress.join(known, on="persistence_id", how="left").select(
-        *SERIES, begun.alias("sequence_nr"), F.col("progress_number").alias("number")
+        *SERIES,
+        begun.alias("sequence_nr"),
+        F.col("progress_number").alias("number"),
+        F.col("progress_sequence_nr").alias("named_nr"),
     )
 
 
-@shaped(rows=TAG_ROWS, progress=PROGRESS, known=shapes.KNOWN, returns=rule_shapes.NUMBERS)
-def rows_of_progress(rows: DataFrame, progress: DataFrame, known: DataFrame) -> DataFrame:
-    """Return the numbers of the events that progress names, as their rows have them."""
-    named = positions(
-        progress.withColumn("progress_number", F.col("progress_sequence_nr")), known
-    ).withColumnRenamed("number", "named_nr")
+@shaped(rows=TAG_ROWS, reached=shapes.POSITIONS, returns=rule_shapes.NUMBERS)
+def rows_of_progress(rows: DataFrame, reached: DataFrame) -> DataFrame:
+    """Return the numbers of the events in progress, as their rows have them."""
+    named = reached.select(*SERIES, F.col("sequence_nr").alias("position"), "named_nr")
     return (
-        rows.join(named.withColumnRenamed("sequence_nr", "at"), on=SERIES)
+        rows.join(named, on=SERIES)
         .where(F.col("sequence_nr") == F.col("named_nr"))
         .select(
             *SERIES,
-            F.col("at").alias("sequence_nr"),
+            F.col("position").alias("sequence_nr"),
             F.lit(rule.LAST_TICKS).alias("ticks"),
             F.col("tag_pid_sequence_nr").alias("number"),
         )
@@ -90,7 +91,7 @@ def doubts(numbered_points: DataFrame, known: DataFrame) -> DataFrame:
             F.max(F.when(is_evidence, F.col("sequence_nr"))).alias("told_to"),
             F.max(F.when(is_evidence, F.col("missing"))).alias("told_missing"),
             F.max(F.when(is_entry, F.col("missing"))).alias("missing"),
-            F.bool_or(F.coalesce(is_contradicted(), F.lit(False))).alias("is_contradicted"),
+            F.bool_or(F.coalesce(rule.is_contradicted(), F.lit(False))).alias("is_contradicted"),
         )
         .join(known, on="persistence_id", how="left")
     )
@@ -318,8 +319,3 @@ def numbered(
         )
         .drop("kind", "number", "rank", "missing", "is_present", "expected_number", "read_to")
     )
-
-
-def is_contradicted() -> Column:
-    """Return whether a row or a progress has another number than it should have."""
-    return F.col("number") != F.col("expected_number")

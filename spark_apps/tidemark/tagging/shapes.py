@@ -9,7 +9,8 @@ from __future__ import annotations
 from tidemark.journal.shapes import EVENT, ID, MESSAGE_KEYS, MESSAGES
 from tidemark.numbering.shapes import ENTRIES as POINTS_ENTRIES
 from tidemark.numbering.shapes import NUMBERED as RULE_NUMBERED
-from tidemark.numbering.shapes import SERIES as SERIES
+from tidemark.numbering.shapes import REACHED as RULE_REACHED
+from tidemark.numbering.shapes import SERIES
 from tidemark.spark.shapes import Shape
 
 LONGEST_TAG = 65_521
@@ -62,6 +63,10 @@ DOUBTS: Shape = {**SERIES, "after_nr": "bigint", "is_contradicted": "boolean"}
 CONTRADICTIONS: Shape = {**SERIES, "contradiction": "string"}
 """`contradiction`: text for reports."""
 SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint"}
+POSITIONS: Shape = {**RULE_REACHED, "named_nr": "bigint"}
+"""What progress records: `number` events up to `sequence_nr`, which is never before the events that
+a run reads. `named_nr`: the sequence nr of the event in progress itself.
+"""
 KNOWN: Shape = {**ID, "known_to": "bigint", "read_to": "bigint"}
 """How far each persistence id is complete, and how far it has been read: events up to there are
 written if their time bucket was done by then, or when it is."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -26,9 +26,6 @@ from tidemark.journal.messages import increments
 from tidemark.journal.shapes import MESSAGES, SCANNING
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
-
-Narrow = Callable[["Read"], Bounds]
-"""A function that returns the bounds of a comparison from the keys that were read."""
 
 
 @dataclass(frozen=True)

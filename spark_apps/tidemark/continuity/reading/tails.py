@@ -12,12 +12,12 @@ from tidemark.cassandra import connector
 from tidemark.continuity import shapes
 from tidemark.continuity.tag_views.sums import Doubts
 from tidemark.journal.shapes import TAG_ROWS, WRITE_PROGRESS
+from tidemark.numbering.shapes import SERIES
 from tidemark.partitioning import columns
 from tidemark.partitioning.keys import BucketSize
 from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
-from tidemark.tagging.shapes import SERIES
 
 TABLE = "validate_tail"
 _SERIES = ("persistence_id", "tag")

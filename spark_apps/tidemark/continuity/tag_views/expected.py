@@ -208,7 +208,7 @@ def _rows_of_untagged_events(
     if "pending_tags" in index.columns:
         has_none &= F.coalesce(F.size("pending_tags") < 1, F.lit(True))
     untagged = index.where(has_none & F.col("has_payload")).select(*_EVENT, "timestamp")
-    of_writers = rows.where(~F.col("tag").isin(*ruled_tags)) if ruled_tags else rows
+    of_writers = rows.where(~F.col("tag").isin(*ruled_tags))
     return of_writers.join(untagged, on=untagged.columns, how="left_semi").select(*rows.columns)
 
 

@@ -65,10 +65,7 @@ class Keys:
         known = [self.index, self.deleted]
         removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
         deleted = self.deleted.unionByName(removed)
-        cut = keep(message_rows.with_deleted_messages(self.index, deleted))
-        index = self.index
-        if not cut.isEmpty():
-            index = keep(message_rows.without_deleted_messages(index, cut))
+        index = message_rows.undeleted(self.index, deleted, keep)
         return replace(self, index=index, deleted=deleted)
 
 

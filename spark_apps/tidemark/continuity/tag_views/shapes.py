@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tidemark.journal.shapes import ID, MESSAGE_KEYS
 from tidemark.numbering.shapes import POINTS as POINTS_OF_RULE
+from tidemark.numbering.shapes import SERIES
 from tidemark.spark.shapes import Shape
 
-SERIES: Shape = {**ID, "tag": "string"}
 EXPECTED: Shape = {
     **SERIES,
     **MESSAGE_KEYS,

@@ -7,7 +7,7 @@ deleted: a delete is under way or was cut short, or deleted_to is wrong (`delete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -45,6 +45,21 @@ def as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
             has_payload |= F.col(shapes.HAS_OLDER_PAYLOAD)
         events = events.withColumn("has_payload", has_payload)
     return events.drop(*tables.OLDER_TAGS, tables.OLDER_PAYLOAD, "write_time")
+
+
+@shaped(messages=EVENT, deleted=DELETED, returns=EVENT)
+def undeleted(
+    messages: DataFrame, deleted: DataFrame, keep: Callable[[DataFrame], DataFrame]
+) -> DataFrame:
+    """Return the messages above deleted_to: the same frame, unless one of them is deleted.
+
+    Args:
+        messages: in memory, with any further columns.
+        deleted: as in `with_deleted_messages`.
+        keep: function that keeps a frame in memory.
+    """
+    ids = keep(with_deleted_messages(messages, deleted))
+    return messages if ids.isEmpty() else keep(without_deleted_messages(messages, ids))
 
 
 @shaped(messages=EVENT, deleted=DELETED, returns=DELETED)

@@ -16,11 +16,12 @@ from tidemark.application.guarded_change import EnsureLocked, Plan
 from tidemark.context import RunContext
 from tidemark.continuity.scope import Scope, require_known
 from tidemark.continuity.tag_views import mended
+from tidemark.continuity.tag_views.bounds import Bounds
 from tidemark.journal import frames
 from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.shapes import MESSAGES, TAG_ROWS
 from tidemark.journal.tables import PAYLOAD_COLUMNS
-from tidemark.reconciliation.findings.find import Comparison, find
+from tidemark.reconciliation.findings.find import find
 from tidemark.reconciliation.repair import run as repair
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules, store, transform
@@ -39,7 +40,8 @@ def plan(run: RunContext, scope: Scope) -> Plan:
     rules.require_applied(run.control, run.settings, rules.load(run.settings.tagging_dir))
     comparison = find(run, scope)
     repairing = repair.planned(run, scope, scope, comparison, is_found=True)
-    right = _of_scope(mended.rows(comparison.keys.rows, comparison.findings), scope)
+    mended_rows = mended.rows(comparison.keys.rows, comparison.findings)
+    right = Bounds.of(run, scope.window).within(mended_rows, "time_bucket")
     anew = of_readable_events(right, comparison.keys.index).localCheckpoint()
     total, number = right.count(), anew.count()
     counts = {
@@ -60,7 +62,7 @@ def plan(run: RunContext, scope: Scope) -> Plan:
 
     lines = [
         f"writes {counted(number, 'row')} anew, with the numbers that readers know",
-        *_left(comparison, total - number),
+        *_left(total - number),
         *repairing.lines,
     ]
     return Plan(counts, lines, apply)
@@ -73,19 +75,11 @@ def of_readable_events(rows: DataFrame, index: DataFrame) -> DataFrame:
     return rows.join(readable, on=MESSAGE, how="left_semi")
 
 
-def _left(comparison: Comparison, number: int) -> list[str]:
+def _left(number: int) -> list[str]:
     if not number:
         return []
     rows = f"{counted(number, 'row')} of deleted or lost events"
     return [f"{rows} stay as they are; `delete` deletes those of the persistence ids it names"]
-
-
-@shaped(rows=TAG_ROWS, returns=TAG_ROWS)
-def _of_scope(rows: DataFrame, scope: Scope) -> DataFrame:
-    if scope.window is None:
-        return rows
-    first, end = to_millis(scope.window.start), to_millis(scope.window.end)
-    return rows.where(F.col("time_bucket").between(first, end - 1))
 
 
 def _messages(run: RunContext, scope: Scope) -> DataFrame:
