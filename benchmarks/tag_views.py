@@ -238,7 +238,8 @@ def _many_ids(endpoint: Endpoint, server: psutil.Process, numbers: Sequence[int]
         bench.fill(EVENTS_OF_MANY + 1, 1, 1)
         cost = _increment(bench)
         base = base or cost
-        _add(table, f"1,000 new events, {ids:,} ids, {cost.report['strategy']}", cost, base)
+        strategy = cost.report["details"]["strategy"]
+        _add(table, f"1,000 new events, {ids:,} ids, {strategy}", cost, base)
     return table
 
 

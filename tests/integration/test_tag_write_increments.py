@@ -16,9 +16,7 @@ from tests.integration.support import Journal, Result
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 from tidemark.cassandra.schema import SCHEMA_DIR
 from tidemark.journal.messages import increments
-from tidemark.tagging import read
-
-STRATEGIES = ["scan", "tails", "index"]
+from tidemark.tagging import plan, read
 
 
 def insert(journal: Journal, messages: list[dict[str, Any]]) -> None:
@@ -50,15 +48,23 @@ def snapshots(pid: str, first: int, last: int, hour: float) -> list[dict[str, An
     ]
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(
+    ("strategy", "news_share"), [("scan", 4), ("tails", 4), ("index", 4), ("index", 0)]
+)
 def test_every_strategy_writes_the_same_rows(
-    journal: Journal, tmp_path: Path, strategy: str
+    journal: Journal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+    news_share: int,
 ) -> None:
     """New events, a new persistence id, a late last event, and ids with deleted messages.
 
     Pekko wrote the rows of `pekko` before the actor deleted messages that no run had seen; the
     messages of `ours` were never tagged. Afterwards Pekko writes no tags. One tag is by rule.
+    With a share of 0 the tables are read by key, as after much history.
     """
+    monkeypatch.setattr(plan, "NEWS_SHARE", news_share)
     (tmp_path / "last.sql").write_text(
         "/*---\ntag: last\nevent: x INT\n---*/\npersistence_id = 'quiet' AND sequence_nr > 1\n"
     )

@@ -9,13 +9,12 @@ from unittest.mock import patch
 import pytest
 
 from tests.integration.pekko_journals import (
-    HOUR_MS,
     delete_message,
     delete_messages,
-    tag_rows,
     write_as_pekko,
 )
 from tests.integration.support import Journal
+from tests.integration.test_reconcile_check import delete_row
 from tests.integration.test_tag_write import message, window
 from tidemark.tagging.job import TagWriteJob
 
@@ -107,12 +106,7 @@ def test_numbers_go_on_whatever_others_did_between_two_runs(journal: Journal) ->
     # Pekko's Reconciliation deletes and rebuilds an id, which then begins with number 1.
     for row in journal.rows("tag_views"):
         if row["persistence_id"] == "rebuilt":
-            key = ("tag_name", "timebucket", "timestamp", "persistence_id", "tag_pid_sequence_nr")
-            journal.control.execute(
-                f"DELETE FROM {journal.keyspace}.tag_views WHERE "
-                + " AND ".join(f"{name} = ?" for name in key),
-                [row[name] for name in key],
-            )
+            delete_row(journal, row)
     for name in ("tag_write_progress", "tag_scanning"):
         journal.control.execute(
             f"DELETE FROM {journal.keyspace}.{name} WHERE persistence_id = 'rebuilt'"
@@ -121,12 +115,8 @@ def test_numbers_go_on_whatever_others_did_between_two_runs(journal: Journal) ->
     # An event is lost, and its row.
     lost = next(row for row in old if row["persistence_id"] == "purged" and row["sequence_nr"] == 4)
     delete_message(journal, lost)
-    [row] = tag_rows([lost], HOUR_MS)
-    journal.control.execute(
-        f"DELETE FROM {journal.keyspace}.tag_views WHERE tag_name = 't' AND timebucket = ?"
-        " AND timestamp = ? AND persistence_id = 'purged'",
-        (row["timebucket"], row["timestamp"]),
-    )
+    [row] = [row for row in journal.rows("tag_views") if row["timestamp"] == lost["timestamp"]]
+    delete_row(journal, row)
     write_as_pekko(journal, events("rebuilt", 11, 20) + events("rebuilt", 21, 21, 1))
     journal.insert("messages", events("purged", 11, 11, 1) + events("migrated", 11, 11, 1))
     for strategy, hours in (("tails", (1, 2)), ("scan", (0, 2))):
@@ -141,3 +131,28 @@ def test_numbers_go_on_whatever_others_did_between_two_runs(journal: Journal) ->
     written = journal.tag_tables()
     assert journal.run("reconcile", "repair", "--apply").status == 0
     assert journal.tag_tables() == written
+
+
+def test_a_wrong_number_of_a_lost_event_is_put_right_and_its_row_kept(journal: Journal) -> None:
+    """Its row has the only copy of what it held, under a number that no numbering fits."""
+    events = [message("p", nr, 0.1 * nr, {"t"}) for nr in range(1, 6)]
+    write_as_pekko(journal, events)
+    journal.insert("all_persistence_ids", [{"persistence_id": "p"}])
+    delete_message(journal, events[3])
+    [row] = [row for row in journal.rows("tag_views") if row["sequence_nr"] == 4]
+    delete_row(journal, row)
+    journal.insert("tag_views", [row | {"tag_pid_sequence_nr": 7}])
+    [progress] = journal.rows("tag_write_progress")
+    journal.insert("tag_write_progress", [progress | {"sequence_nr": 4, "tag_pid_sequence_nr": 7}])
+
+    held = journal.run("tag_write", *window(0, 1))
+    assert held.status == 3, held.stderr
+    assert ("p", "wrong_number", 7) in findings(journal)
+    repaired = journal.run("reconcile", "repair", "--apply")
+    assert repaired.status == 0, repaired.stderr
+    assert row in journal.rows("tag_views")
+    assert findings(journal) == {("p", "sequence_nr_gap", 5)}
+    journal.insert("messages", [message("p", 6, 1.5, {"t"})])
+    goes_on = journal.run("tag_write", *window(1, 2))
+    assert goes_on.status == 0, goes_on.stderr
+    assert numbers(journal, "p") == {nr: nr for nr in range(1, 7)}

@@ -285,7 +285,7 @@ def _acted(history: History, before: History, action: str, finding: Finding) -> 
     event = next((e for e in events if e.timestamp == finding["timestamp"]), None)
     tag, expected = finding["tag"], finding["expected_sequence_nr"]
     if action == "tag_rows_written":
-        assert event in before.events
+        assert event in events
         row = Row(
             tag, finding["expected_tag_pid_sequence_nr"], event, finding["expected_time_bucket"]
         )

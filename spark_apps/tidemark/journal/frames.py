@@ -55,10 +55,16 @@ def write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 @shaped(returns=shapes.TIMED_PROGRESS)
-def timed_write_progress(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Read the table tag_write_progress with the write times of its rows."""
-    keyspace, name = settings.journal_keyspace, tables.TAG_WRITE_PROGRESS
-    stored = connector.read(spark, keyspace, name, *_PROGRESS, write_time_of="sequence_nr")
+def timed_write_progress(
+    spark: SparkSession, settings: Settings, ids: DataFrame | None = None
+) -> DataFrame:
+    """Read tag_write_progress with the write times of its rows, all of it or that of unique ids."""
+    place = (settings.journal_keyspace, tables.TAG_WRITE_PROGRESS, *_PROGRESS)
+    stored = (
+        connector.read(spark, *place, write_time_of="sequence_nr")
+        if ids is None
+        else connector.read_partitions(ids, *place, write_time_of="sequence_nr")
+    )
     return _progress(stored, F.col("write_time").alias("progress_written_at"))
 
 

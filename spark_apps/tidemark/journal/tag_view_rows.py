@@ -1,4 +1,4 @@
-"""Reads of the rows of the tag views without their payload, and deletes by key."""
+"""Reads of the rows of the tag views, most without their payload, and deletes by key."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
 from tidemark.journal import shapes
+from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.partitioning import columns
 from tidemark.settings import Settings
 from tidemark.spark.shapes import shaped
@@ -37,13 +38,26 @@ def tag_view_keys_of(keys: DataFrame, settings: Settings) -> DataFrame:
     return _named(connector.read_partitions(keys, keyspace, views, *TAG_VIEW_KEY, "sequence_nr"))
 
 
+@shaped(keys=shapes.TAG_ROW_KEYS, returns=shapes.TAG_ROW_KEYS)
+def whole_tag_view_rows(keys: DataFrame, settings: Settings) -> DataFrame:
+    """Read rows with their payload columns, each by its whole primary key."""
+    wanted = _table_keys(keys)
+    keyspace, views = settings.journal_keyspace, settings.events_by_tag_table
+    columns_read = (*TAG_VIEW_KEY, "sequence_nr", *PAYLOAD_COLUMNS)
+    rows = connector.read_partitions(wanted, keyspace, views, *columns_read)
+    return rows.withColumnsRenamed({"tag_name": "tag", "timebucket": "time_bucket"})
+
+
 @shaped(rows=shapes.TAG_ROW_KEYS)
 def delete_tag_view_rows(rows: DataFrame, settings: Settings) -> None:
     """Delete rows of the tag views, each by its whole primary key."""
-    keys = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
-    connector.delete(
-        keys.select(*TAG_VIEW_KEY), settings.journal_keyspace, settings.events_by_tag_table
-    )
+    keys = _table_keys(rows)
+    connector.delete(keys, settings.journal_keyspace, settings.events_by_tag_table)
+
+
+def _table_keys(rows: DataFrame) -> DataFrame:
+    named = rows.withColumnsRenamed({"tag": "tag_name", "time_bucket": "timebucket"})
+    return named.select(*TAG_VIEW_KEY)
 
 
 def _named(rows: DataFrame) -> DataFrame:

@@ -216,19 +216,23 @@ def numbered(placed: DataFrame, known: DataFrame | None) -> DataFrame:
 
     `known` is None where there is no evidence: numbers are ranks.
     """
+    here, zero = F.col("missing"), F.lit(0)
+    is_tagged = F.col("tag").isNotNull()
     if known is None:
-        number = F.col("rank")
-        return placed.withColumn("expected_number", F.when(F.col("tag").isNotNull(), number))
-    lowest = F.array_max(
-        F.transform(
-            "known",
-            lambda run: run["shift"] - F.greatest(run["missing"] - F.col("missing"), F.lit(0)),
-        )
+        number = F.when(is_tagged, F.col("rank"))
+        return placed.withColumns({"expected_number": number, "is_certain": here == 0})
+    at_least = F.transform(
+        "known", lambda run: run["shift"] - F.greatest(run["missing"] - here, zero)
     )
-    number = F.col("rank") + F.greatest(F.coalesce(lowest, F.lit(0)), F.lit(0))
+    at_most = F.transform(
+        "known", lambda run: run["shift"] + F.greatest(here - run["missing"], zero)
+    )
+    # Of nulls, as of a series of which nothing is known, both leave the other one.
+    lowest, highest = F.greatest(F.array_max(at_least), zero), F.least(F.array_min(at_most), here)
+    number = F.when(is_tagged, F.col("rank") + lowest)
     return (
         placed.join(known, on=SERIES, how="left")
-        .withColumn("expected_number", F.when(F.col("tag").isNotNull(), number))
+        .withColumns({"expected_number": number, "is_certain": lowest == highest})
         .drop("known")
     )
 

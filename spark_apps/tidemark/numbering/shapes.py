@@ -30,6 +30,9 @@ that are in no table up to here.
 """
 KNOWN: Shape = {**SERIES, "known": "array<struct<missing:bigint,shift:bigint>>"}
 """What the evidence says of a series: the `shift` from ranks to numbers behind so many missing."""
-NUMBERED: Shape = {**POINTS, "expected_number": "bigint"}
-"""POINTS with the number of the last entry up to each; null without a tag."""
+NUMBERED: Shape = {**POINTS, "expected_number": "bigint", "is_certain": "boolean"}
+"""POINTS with the number of the last entry up to each; null without a tag.
+
+`is_certain`: whether what is known leaves no other number.
+"""
 RANKED: Shape = {**SERIES, "sequence_nr": "bigint", "tag_pid_sequence_nr": "bigint"}

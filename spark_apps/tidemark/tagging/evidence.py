@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.journal import frames
-from tidemark.journal.messages import message_rows
-from tidemark.journal.shapes import DELETED, WRITE_PROGRESS
+from tidemark.journal.shapes import WRITE_PROGRESS
 from tidemark.numbering import rule
 from tidemark.numbering.rule import SERIES
 from tidemark.partitioning.keys import BucketSize
@@ -64,13 +63,12 @@ class Numbered:
     reached: DataFrame
 
 
-@shaped(index=shapes.INDEX, deleted=DELETED)
-def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Numbered:
+@shaped(index=shapes.INDEX)
+def numbered(index: DataFrame, begun: Begun, ask: Ask) -> Numbered:
     """Number the events read, by progress, and by rows where progress leaves a doubt.
 
     Args:
         index: the events.
-        deleted: read after the events.
         begun: what is known before.
         ask: by key: for the event that progress names, unless it was read from the first one on;
             and of series in doubt for the events read, and for what is missing between them.
@@ -78,7 +76,6 @@ def numbered(index: DataFrame, deleted: DataFrame, begun: Begun, ask: Ask) -> Nu
     # Checkpoints and not caches: later plans would grow with each cache that they use, and a small
     # run spends most of its time on planning.
     entries = numbering.entries(index).localCheckpoint()
-    entries = message_rows.undeleted(entries, deleted, DataFrame.localCheckpoint)
     spans = numbering.spans(entries).localCheckpoint()
     progress = begun.progress.join(spans, on="persistence_id").localCheckpoint()
     reached = numbering.positions(progress, begun.complete).localCheckpoint()

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.context import RunContext
 from tidemark.errors import TidemarkError
-from tidemark.journal import frames
+from tidemark.journal.messages import message_rows
 from tidemark.journal.messages.messages_by_key import MESSAGE
 from tidemark.journal.tables import PAYLOAD_COLUMNS
 from tidemark.ledger.claim import Claim
@@ -125,29 +125,29 @@ class TagWriteJob:
         )
         kept = read.kept(source, self._rules, F.col("time_bucket").isin(*self._planned))
         try:
-            return self._write(source, kept, read_at)
+            # Before what is deleted: that then covers what a delete has left in this read.
+            kept.count()
+            present = message_rows.undeleted(kept, read.deleted(self._run, source))
+            return self._write(source, present, read_at)
         finally:
             kept.unpersist()
 
-    def _write(self, source: read.MessagesToTag, kept: DataFrame, read_at: int) -> TagWriteResult:
+    def _write(
+        self, source: read.MessagesToTag, present: DataFrame, read_at: int
+    ) -> TagWriteResult:
         run = self._run
         seen = Observation("events")
-        index = kept.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
+        index = present.drop(*PAYLOAD_COLUMNS).observe(seen, F.count("cause").alias("quarantined"))
         begun = evidence.Begun(
-            source.progress,
+            source.records.progress,
             source.complete,
             rules.tags_of(self._rules),
             self._planned,
             run.settings.bucket_size,
         )
-        numbered = evidence.numbered(
-            index,
-            frames.deleted(run.spark, run.settings),
-            begun,
-            read.rows_of(run, source),
-        )
+        numbered = evidence.numbered(index, begun, read.rows_of(run, source))
         events = numbering.numbered(
-            numbered.points, numbered.contradicted, numbered.reached, source.known
+            numbered.points, numbered.contradicted, numbered.reached, source.records.known
         )
         marked = transform.mark_covered(events, self._buckets).localCheckpoint(eager=False)
         run.say("numbering the tagged events")
@@ -164,13 +164,13 @@ class TagWriteJob:
         self._hold(result, numbered, source)
         if result.quarantined:
             self._claimed.check()
-            store.quarantine_unwritable(run, kept)
-        self._write_rows(result, source, kept, marked, sum(row.tags for row in counted))
+            store.quarantine_unwritable(run, present)
+        self._write_rows(result, source, present, marked, sum(row.tags for row in counted))
         self._write_completeness(marked, source, numbered.reached, read_at)
         return result
 
     def _deleted_unseen(self, source: read.MessagesToTag, numbered: evidence.Numbered) -> int:
-        unseen = numbering.unseen(numbered.spans, source.seen)
+        unseen = numbering.unseen(numbered.spans, source.records.seen)
         [number] = unseen.agg(F.sum("unseen").alias("messages")).collect()
         return number["messages"] or 0
 
@@ -193,7 +193,7 @@ class TagWriteJob:
             for row in bad.orderBy(*SERIES).limit(EXAMPLES).collect()
         ]
         held = transform.held_buckets(
-            numbered.entries, bad, numbered.reached, source.known, self._buckets
+            numbered.entries, bad, numbered.reached, source.records.known, self._buckets
         )
         # At most one row for each time bucket that is planned or done.
         result.held_buckets = {row.time_bucket for row in held.collect()}
@@ -202,7 +202,7 @@ class TagWriteJob:
         self,
         result: TagWriteResult,
         source: read.MessagesToTag,
-        kept: DataFrame,
+        present: DataFrame,
         marked: DataFrame,
         partitions: int,
     ) -> None:
@@ -220,9 +220,9 @@ class TagWriteJob:
         is_scan = source.strategy is Strategy.SCAN
         if is_scan and totals["late_tag_rows"]:
             late = self._late_rows(result, source, rows.where(~F.col("is_planned")))
-            whole = transform.with_payload(rows.where("is_planned"), kept).unionByName(late)
+            whole = transform.with_payload(rows.where("is_planned"), present).unionByName(late)
         else:
-            whole = transform.with_payload(rows, kept)
+            whole = transform.with_payload(rows, present)
         self._claimed.check()
         store.write_tag_views(transform.tag_view_rows(whole), settings, partitions)
 
@@ -256,18 +256,17 @@ class TagWriteJob:
     def _write_completeness(
         self, marked: DataFrame, source: read.MessagesToTag, reached: DataFrame, read_at: int
     ) -> None:
-        run, settings = self._run, self._run.settings
-        run.say("writing tag_write_progress and tag_scanning")
+        settings = self._run.settings
+        self._run.say("writing tag_write_progress and tag_scanning")
         self._claimed.check()
         store.write_progress(transform.progress_rows(marked), settings, write_time=read_at)
         covered = transform.covered_rows(marked).localCheckpoint(eager=False)
         self._claimed.check()
-        scanning = frames.scanning(run.spark, settings)
-        rows = transform.scanning_rows(covered, scanning)
+        rows = transform.scanning_rows(covered, source.records.scanning)
         store.write_scanning(rows, settings, write_time=read_at)
         self._claimed.check()
         store.write_tails(
-            transform.tail_rows(marked, covered, source.known, reached),
+            transform.tail_rows(marked, covered, source.records.known, reached),
             settings,
             rules.version(self._rules),
             write_time=read_at,

@@ -80,30 +80,29 @@ def rows_of_progress(rows: DataFrame, reached: DataFrame) -> DataFrame:
 def doubts(numbered_points: DataFrame, known: DataFrame) -> DataFrame:
     """Return the series with new events that only rows can tell more of.
 
-    Those are contradicted, or have events behind a hole that no evidence has passed.
+    Those are contradicted, or have events behind a hole whose numbers are not certain; or that no
+    row has passed: progress alone may be wrong, and check sees the rows of what is missing, too.
     """
-    is_evidence = F.col("number").isNotNull()
+    complete = F.coalesce("known_to", F.lit(0))
     is_entry = (F.col("kind") == rule.ENTRY) & F.col("is_present")
-    series = (
+    is_behind_a_hole = is_entry & (F.col("missing") > complete)
+    return (
         numbered_points.where(F.col("tag").isNotNull())
+        .join(known, on="persistence_id", how="left")
         .groupBy(*SERIES)
         .agg(
-            F.max(F.when(is_evidence, F.col("sequence_nr"))).alias("told_to"),
-            F.max(F.when(is_evidence, F.col("missing"))).alias("told_missing"),
-            F.max(F.when(is_entry, F.col("missing"))).alias("missing"),
+            F.bool_or(is_entry).alias("is_new"),
+            F.bool_or(is_behind_a_hole & ~F.col("is_certain")).alias("is_uncertain"),
+            F.max(F.when(is_behind_a_hole, F.col("missing"))).alias("missing"),
+            F.max(F.when(F.col("kind") == rule.ROW, F.col("missing"))).alias("told_missing"),
             F.bool_or(F.coalesce(rule.is_contradicted(), F.lit(False))).alias("is_contradicted"),
         )
-        .join(known, on="persistence_id", how="left")
-    )
-    complete = F.coalesce("known_to", F.lit(0))
-    is_behind_a_hole = F.col("missing") > F.greatest(F.coalesce("told_missing", F.lit(0)), complete)
-    in_doubt = is_behind_a_hole | (F.col("missing").isNotNull() & F.col("is_contradicted"))
-    return series.where(in_doubt).select(
-        *SERIES,
-        F.when(F.col("is_contradicted"), complete)
-        .otherwise(F.coalesce("told_to", complete))
-        .alias("after_nr"),
-        "is_contradicted",
+        .where(
+            F.col("is_uncertain")
+            | (F.col("missing") > F.coalesce("told_missing", F.lit(0)))
+            | (F.col("is_new") & F.col("is_contradicted"))
+        )
+        .select(*SERIES, "is_contradicted")
     )
 
 
@@ -111,7 +110,7 @@ def doubts(numbered_points: DataFrame, known: DataFrame) -> DataFrame:
 def row_keys(
     entries_read: DataFrame, in_doubt: DataFrame, ruled_tags: Collection[str]
 ) -> DataFrame:
-    """Return where the rows of events in messages are that tell more of the series.
+    """Return where the rows of events in messages are that tell more of a series.
 
     Also of events that cannot be read any more, and of those without a tag, since the plugin's
     migration to its release 1.0 left the tags of older events in their rows alone; but not under
@@ -123,8 +122,7 @@ def row_keys(
         "timestamp",
         "persistence_id",
     )
-    is_after = F.col("sequence_nr") > F.col("after_nr")
-    of_series = entries_read.join(in_doubt, on=SERIES).where(is_after).select(*place)
+    of_series = entries_read.join(in_doubt, on=SERIES).select(*place)
     contradicted = in_doubt.where(F.col("is_contradicted") & ~F.col("tag").isin(*ruled_tags))
     without_tag = entries_read.where(F.col("tag").isNull() & F.col("cause").isNull()).drop("tag")
     of_untagged = without_tag.join(contradicted, on="persistence_id").select(*place)
@@ -166,7 +164,6 @@ def partitions_of_holes(
         .join(known, on="persistence_id", how="left")
         .withColumn("before", F.coalesce("before", "known_to", F.lit(0)))
         .where(F.col("sequence_nr") > F.col("before") + 1)
-        .where(F.col("sequence_nr") > F.col("after_nr") + 1)
     )
     first = F.least(F.coalesce("bucket_before", "time_bucket"), "time_bucket")
     last = F.greatest(F.coalesce("bucket_before", "time_bucket"), "time_bucket")

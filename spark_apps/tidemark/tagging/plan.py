@@ -30,8 +30,13 @@ FEW_EVENTS = 20
 """Below this many events per persistence id a scan is cheaper than asking each."""
 MUCH = 0.1
 """From this part of the journal on, a scan of all is preferred: it keeps no payloads in memory."""
+NEWS_SHARE = 4
+"""The index is asked first if at most one time bucket in this number is to be done."""
 LITTLE = 10_000
 """Up to this number, events are read by key whatever part of the journal they are."""
+
+
+_AGAIN = (Reason.FORCED, Reason.CHANGED)
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,13 @@ class Journal:
     unread_events: int
     all_are_listed: bool
     has_index: bool
+
+
+def is_little(requested: Strategy | None, pieces: Sequence[Piece], done: Collection[int]) -> bool:
+    """Return whether only the persistence ids that the index names need be asked about."""
+    is_again = any(piece.reason in _AGAIN for piece in pieces)
+    is_little_time = len(pieces) * NEWS_SHARE <= len(done)
+    return requested in (None, Strategy.INDEX) and not is_again and is_little_time
 
 
 def choose(
@@ -86,7 +98,7 @@ def _by_size(journal: Journal) -> tuple[Strategy, str]:
 
 
 def _only_a_scan(journal: Journal, pieces: Sequence[Piece]) -> str:
-    if any(piece.reason in (Reason.FORCED, Reason.CHANGED) for piece in pieces):
+    if any(piece.reason in _AGAIN for piece in pieces):
         return "pieces are written again"
     if not journal.known_ids:
         return "nothing is known of this journal yet"

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import islice
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
+from tidemark.cassandra.schema import table
 from tidemark.context import RunContext
 from tidemark.journal import frames, tables, tag_view_rows
 from tidemark.journal.messages import increments
@@ -27,6 +29,7 @@ from tidemark.tagging.evidence import Ask
 from tidemark.tagging.plan import Strategy
 from tidemark.tagging.rules import TagRule
 
+_PAGE = 5000
 MANY_KEYS = 1_000_000
 """Above this number of keys, the rows of all tag views are scanned for them."""
 CLOCKS_DIFFER_MS = 60_000
@@ -34,27 +37,61 @@ CLOCKS_DIFFER_MS = 60_000
 Beyond that it is a late event of a later run."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Records:
+    """What the tables record of persistence ids, of all or of those that the index names.
+
+    Attributes:
+        progress: `journal.frames.timed_write_progress`, in memory.
+        scanning: `journal.frames.scanning`, in memory.
+        known: `completeness.known`, in memory.
+    """
+
+    progress: DataFrame
+    scanning: DataFrame
+    known: DataFrame
+
+    @property
+    @shaped(returns=shapes.SEEN)
+    def seen(self) -> DataFrame:
+        """How far any writer has seen each persistence id."""
+        parts = [
+            self.known.select("persistence_id", F.col("known_to").alias("seen_to")),
+            self.progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
+            self.scanning.withColumnRenamed("scanned_to", "seen_to"),
+        ]
+        union = reduce(DataFrame.unionByName, parts)
+        return union.groupBy("persistence_id").agg(F.max("seen_to").alias("seen_to"))
+
+    def totals(self) -> Row:
+        """Return known_ids, events and unread, as `plan.Journal` has them."""
+        known_to = F.coalesce("known_to", F.lit(0))
+        totals = self.seen.join(self.known, on="persistence_id", how="left").agg(
+            F.count("known_to").alias("known_ids"),
+            F.coalesce(F.sum(F.greatest("seen_to", "read_to")), F.lit(0)).alias("events"),
+            F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
+        )
+        [row] = totals.collect()
+        return row
+
+
+@dataclass(frozen=True)
 class MessagesToTag:
     """The messages of a run and the strategy that found them.
 
     Attributes:
         strategy: how the events are found.
         why: the reason for the strategy, for people.
-        progress: `journal.frames.timed_write_progress`, in memory.
-        known: `completeness.known`.
-        complete: those of `known` of which only later messages are read.
+        records: read before the messages.
+        complete: those of `records.known` of which only later messages are read.
         messages: all messages, or the new ones in memory, with the whole payload.
-        seen: how far each persistence id was seen before, as `numbering.unseen` takes it.
     """
 
     strategy: Strategy
     why: str
-    progress: DataFrame
-    known: DataFrame
+    records: Records
     complete: DataFrame
     messages: DataFrame
-    seen: DataFrame
 
 
 def source(
@@ -73,35 +110,57 @@ def source(
         tag_rules: the rules that add tags.
         requested: how to find the events, or None.
     """
-    spark, settings = run.spark, run.settings
-    progress = frames.timed_write_progress(spark, settings).localCheckpoint()
     version = rules.version(tag_rules)
-    known = completeness.known(spark, settings, version, progress).localCheckpoint()
-    seen = _seen(run, progress, known)
-    strategy, why = plan.choose(requested, _journal(run, seen, known), pieces)
+    if plan.is_little(requested, pieces, done) and _has_index_of_many(run, requested):
+        news = _with_news(run, pieces).localCheckpoint()
+        records = _records(run, version, news.select("persistence_id"))
+        if records.totals().unread <= plan.LITTLE:
+            why = "asked for" if requested else f"{news.count():,} persistence ids have news"
+            run.say(f"finding the events by {Strategy.INDEX}: {why}")
+            return _behind_tails(run, Strategy.INDEX, why, records, pieces, done, news)
+    records = _records(run, version)
+    strategy, why = plan.choose(requested, _journal(run, records), pieces)
     run.say(f"finding the events by {strategy}: {why}")
     if strategy is Strategy.SCAN:
-        return _scan(run, why, progress, known, seen)
-    named = seen.withColumnRenamed("seen_to", "named_nr")
-    news = _with_news(run, pieces).localCheckpoint() if strategy is Strategy.INDEX else None
-    if news is not None:
+        messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
+        return MessagesToTag(strategy, why, records, records.known.limit(0), messages)
+    named = _with_news(run, pieces).localCheckpoint() if strategy is Strategy.INDEX else None
+    return _behind_tails(run, strategy, why, records, pieces, done, named)
+
+
+def _behind_tails(
+    run: RunContext,
+    strategy: Strategy,
+    why: str,
+    records: Records,
+    pieces: Sequence[Piece],
+    done: Collection[int],
+    news: DataFrame | None,
+) -> MessagesToTag:
+    """Read the messages behind the tails, of all persistence ids or only of those with news."""
+    spark, settings = run.spark, run.settings
+    named = records.seen.withColumnRenamed("seen_to", "named_nr")
+    if news is None:
+        met = named.select("persistence_id").join(records.known, on="persistence_id", how="left")
+        beginning = increments.start_positions(spark, settings, met)
+    else:
         highest = F.max("named_nr").alias("named_nr")
         named = named.unionByName(news).groupBy("persistence_id").agg(highest)
-    met = named.select("persistence_id").join(known, on="persistence_id", how="left")
-    beginning = increments.start_positions(spark, settings, met)
-    if news is not None:
-        beginning = beginning.join(news, on="persistence_id", how="left_semi")
+        ids = news.select("persistence_id")
+        met = ids.join(records.known, on="persistence_id", how="left")
+        beginning = increments.starts(met, frames.deleted_of_ids(ids, settings))
     beginning = beginning.join(named, on="persistence_id", how="left")
     end = plan.end_of(pieces, done, settings.bucket_size) + CLOCKS_DIFFER_MS
     new = increments.after(beginning, settings, *PAYLOAD_COLUMNS, end=end)
-    return MessagesToTag(strategy, why, progress, known, known, new, seen)
+    return MessagesToTag(strategy, why, records, records.known, new)
 
 
-def _scan(
-    run: RunContext, why: str, progress: DataFrame, known: DataFrame, seen: DataFrame
-) -> MessagesToTag:
-    messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
-    return MessagesToTag(Strategy.SCAN, why, progress, known, known.limit(0), messages, seen)
+def deleted(run: RunContext, read_from: MessagesToTag) -> DataFrame:
+    """Read how far the persistence ids of the messages are deleted."""
+    if read_from.strategy is Strategy.SCAN:
+        return frames.deleted(run.spark, run.settings)
+    ids = read_from.messages.select("persistence_id").distinct()
+    return frames.deleted_of_ids(ids, run.settings)
 
 
 @shaped(returns=shapes.TAGGED)
@@ -140,29 +199,38 @@ def rows_of(run: RunContext, read_from: MessagesToTag) -> Ask:
     return ask
 
 
-@shaped(returns=shapes.SEEN)
-def _seen(run: RunContext, progress: DataFrame, known: DataFrame) -> DataFrame:
-    """Return how far any writer has seen each persistence id."""
-    parts = [
-        known.select("persistence_id", F.col("known_to").alias("seen_to")),
-        progress.select("persistence_id", F.col("progress_sequence_nr").alias("seen_to")),
-        frames.scanning(run.spark, run.settings).withColumnRenamed("scanned_to", "seen_to"),
-    ]
-    union = reduce(DataFrame.unionByName, parts)
-    return union.groupBy("persistence_id").agg(F.max("seen_to").alias("seen_to"))
+def _records(run: RunContext, version: str, ids: DataFrame | None = None) -> Records:
+    """Read what the tables record of all persistence ids, or of unique ones by key."""
+    spark, settings = run.spark, run.settings
+    progress = frames.timed_write_progress(spark, settings, ids).localCheckpoint()
+    scanning = (
+        frames.scanning(spark, settings) if ids is None else frames.scanning_of_ids(ids, settings)
+    ).localCheckpoint()
+    known = completeness.known(settings, version, progress, scanning, ids).localCheckpoint()
+    return Records(progress, scanning, known)
 
 
-def _journal(run: RunContext, seen: DataFrame, known: DataFrame) -> plan.Journal:
-    known_to = F.coalesce("known_to", F.lit(0))
-    totals = seen.join(known, on="persistence_id", how="left").agg(
-        F.count("known_to").alias("known_ids"),
-        F.coalesce(F.sum(F.greatest("seen_to", "read_to")), F.lit(0)).alias("events"),
-        F.coalesce(F.sum(F.col("seen_to") - known_to), F.lit(0)).alias("unread"),
-    )
-    [row] = totals.collect()
+def _has_index_of_many(run: RunContext, requested: Strategy | None) -> bool:
+    """Return whether there is an index, and more persistence ids than are asked one by one."""
+    control, settings = run.control, run.settings
+    if not tables.has_time_index(control, settings):
+        return False
+    if requested is Strategy.INDEX:
+        return True
+    scanning = table(settings.journal_keyspace, tables.TAG_SCANNING)
+    rows = control.stream(f"SELECT persistence_id FROM {scanning}", page=_PAGE)
+    return next(islice(rows, plan.MANY_IDS, None), None) is not None
+
+
+def _journal(run: RunContext, records: Records) -> plan.Journal:
+    totals = records.totals()
     has_index = tables.has_time_index(run.control, run.settings)
     return plan.Journal(
-        row.known_ids, row.events, row.unread, _all_are_listed(run, known), has_index
+        totals.known_ids,
+        totals.events,
+        totals.unread,
+        _all_are_listed(run, records.known),
+        has_index,
     )
 
 

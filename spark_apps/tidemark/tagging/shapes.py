@@ -58,8 +58,8 @@ ENTRIES_OF_ROWS: Shape = {**POINTS_ENTRIES, "timestamp": "string"}
 NUMBERED_POINTS: Shape = {**RULE_NUMBERED, "timestamp": "string", "time_bucket": "bigint"}
 """The points of the rule, with the columns of ENTRIES; `time_bucket` is null where only a row tells
 of an event."""
-DOUBTS: Shape = {**SERIES, "after_nr": "bigint", "is_contradicted": "boolean"}
-"""Series whose rows must be read: those of events behind `after_nr`."""
+DOUBTS: Shape = {**SERIES, "is_contradicted": "boolean"}
+"""Series whose rows must be read."""
 CONTRADICTIONS: Shape = {**SERIES, "contradiction": "string"}
 """`contradiction`: text for reports."""
 SPANS: Shape = {**ID, "lowest": "bigint", "highest": "bigint"}

@@ -65,7 +65,7 @@ class Keys:
         known = [self.index, self.deleted]
         removed = keep(removed_ids([self.rows, self.progress, self.scanning], known))
         deleted = self.deleted.unionByName(removed)
-        index = message_rows.undeleted(self.index, deleted, keep)
+        index = message_rows.undeleted(self.index, deleted)
         return replace(self, index=index, deleted=deleted)
 
 

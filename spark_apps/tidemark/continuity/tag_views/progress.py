@@ -40,7 +40,7 @@ def progress_findings(
 
     Progress must name an event that carries the tag, with that event's number and timeuuid, and not
     one before the last settled event. Where the event is lost, only the number can be wrong. Once
-    all events of a tag are deleted, progress is compared with their rows: the next event must get a
+    all events of a tag are gone, progress is compared with their rows: the next event must get a
     higher number.
     """
     highest_gone = F.max(F.struct("tag_pid_sequence_nr", "sequence_nr", "timestamp"))
@@ -57,7 +57,7 @@ def progress_findings(
         # Nobody will number on.
         F.when(is_removed, F.lit(None))
         .when(remains, _kind_if_events_remain())
-        .otherwise(_kind_if_all_are_deleted())
+        .otherwise(_kind_if_all_are_gone())
     )
     return kinds.difference(
         compared.withColumn("kind", kind).where(F.col("kind").isNotNull()),
@@ -172,11 +172,7 @@ def _kind_if_events_remain() -> Column:
         & (F.col("here.expected_number") == F.col("progress_number"))
         & (F.col("here.timestamp") == F.col("progress_offset"))
     )
-    is_of_lost_event = (
-        ~F.col("is_event_there")
-        & (F.col("progress_sequence_nr") < F.col("highest_sequence_nr"))
-        & (F.col("progress_number") == F.col("reached_number"))
-    )
+    is_of_lost_event = _is_of_lost_event()
     is_ahead = (F.col("progress_sequence_nr") > F.col("last.sequence_nr")) | (
         F.col("progress_number") > F.col("last.expected_number")
     )
@@ -194,14 +190,24 @@ def _kind_if_events_remain() -> Column:
     )
 
 
-def _kind_if_all_are_deleted() -> Column:
+def _kind_if_all_are_gone() -> Column:
     is_ahead = F.col("progress_sequence_nr") > F.coalesce("deleted_to", F.lit(0))
     is_behind = F.col("progress_number") < F.col("gone.tag_pid_sequence_nr")
     return (
         F.when(F.col("progress_sequence_nr").isNull(), checks.PROGRESS_MISSING)
-        .when(is_ahead, checks.PROGRESS_AHEAD)
+        .when(is_ahead & ~_is_of_lost_event(), checks.PROGRESS_AHEAD)
         .when(is_behind, checks.PROGRESS_BEHIND)
     )
+
+
+def _is_of_lost_event() -> Column:
+    """Return whether progress names an event that is lost, and the number that it can have had."""
+    is_of_lost_event = (
+        ~F.col("is_event_there")
+        & (F.col("progress_sequence_nr") < F.col("highest_sequence_nr"))
+        & (F.col("progress_number") == F.col("reached_number"))
+    )
+    return F.coalesce(is_of_lost_event, F.lit(False))
 
 
 def _target(name: str) -> Column:

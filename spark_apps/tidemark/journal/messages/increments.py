@@ -43,9 +43,15 @@ def start_positions(spark: SparkSession, settings: Settings, known_ids: DataFram
     ids = known_ids.select("persistence_id", "known_to").join(
         listed, on="persistence_id", how="full"
     )
+    return starts(ids, frames.deleted(spark, settings))
+
+
+@shaped(known_ids=shapes.KNOWN_IDS, deleted=shapes.DELETED, returns=shapes.KNOWN_STARTS)
+def starts(known_ids: DataFrame, deleted: DataFrame) -> DataFrame:
+    """Return where to start for each persistence id; `known_to` may be null."""
     known_to = F.coalesce(F.col("known_to"), F.lit(0))
     first = F.greatest(known_to, F.coalesce(F.col("deleted_to"), F.lit(0))) + 1
-    return ids.join(frames.deleted(spark, settings), on="persistence_id", how="left").select(
+    return known_ids.join(deleted, on="persistence_id", how="left").select(
         "persistence_id", known_to.cast("bigint").alias("known_to"), first.alias("first_nr")
     )
 

@@ -7,7 +7,7 @@ deleted: a delete is under way or was cut short, or deleted_to is wrong (`delete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -48,18 +48,15 @@ def as_newer(events: DataFrame, *, with_has_payload: bool) -> DataFrame:
 
 
 @shaped(messages=EVENT, deleted=DELETED, returns=EVENT)
-def undeleted(
-    messages: DataFrame, deleted: DataFrame, keep: Callable[[DataFrame], DataFrame]
-) -> DataFrame:
+def undeleted(messages: DataFrame, deleted: DataFrame) -> DataFrame:
     """Return the messages above deleted_to: the same frame, unless one of them is deleted.
 
     Args:
         messages: in memory, with any further columns.
-        deleted: as in `with_deleted_messages`.
-        keep: function that keeps a frame in memory.
+        deleted: as in `with_deleted_messages`; read once, whatever is deleted later.
     """
-    ids = keep(with_deleted_messages(messages, deleted))
-    return messages if ids.isEmpty() else keep(without_deleted_messages(messages, ids))
+    ids = with_deleted_messages(messages, deleted).localCheckpoint()
+    return messages if ids.isEmpty() else without_deleted_messages(messages, ids)
 
 
 @shaped(messages=EVENT, deleted=DELETED, returns=DELETED)

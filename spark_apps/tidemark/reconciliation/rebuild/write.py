@@ -64,8 +64,7 @@ def write_series(
     try:
         kept.count()
         deleted = frames.deleted(run.spark, run.settings)
-        # Nothing is kept: a second copy of all payloads would cost more than a second look.
-        present = message_rows.undeleted(kept, deleted, lambda frame: frame)
+        present = message_rows.undeleted(kept, deleted)
         return _write(run, present, tag_rules, tags, ensure_locked)
     finally:
         kept.unpersist()

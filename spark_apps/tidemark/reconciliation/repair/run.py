@@ -226,7 +226,7 @@ def _put_right(
             run, events.tagged(_messages(run, part, number), tag_rules)
         ),
         "tag_rows_written": lambda part: store.write_tag_views(
-            view_rows(part, _messages(run, part, number)), settings, counts["tag_rows_written"]
+            _rows(run, part, number), settings, counts["tag_rows_written"]
         ),
         "tag_rows_deleted": lambda part: repair_store.delete_rows(part, settings),
         "progress_rows_written": lambda part: store.write_progress(
@@ -246,6 +246,18 @@ def _put_right(
             run.say(f"{counts[name]:,} {name.replace('_', ' ')}")
             ensure_locked()
             actions[name](comparison.findings.where(condition))
+
+
+def _rows(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
+    """Return the rows that findings require: of messages, or else of the row that there is."""
+    messages = _messages(run, part, number)
+    # What cannot be read from messages may be in the row alone.
+    whole = messages.where(F.col("event").isNotNull())
+    of_rows = part.join(whole, on=messages_by_key.MESSAGE, how="left_anti").localCheckpoint()
+    rows = view_rows(part, whole)
+    if of_rows.isEmpty():
+        return rows
+    return rows.unionByName(repair_store.renumbered_rows(of_rows, run.settings))
 
 
 def _messages(run: RunContext, part: DataFrame, number: int | None) -> DataFrame:
