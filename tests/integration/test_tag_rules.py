@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.pekko_journals import delete_messages
 from tests.integration.support import Journal
 from tests.integration.test_tag_write import comparable, expected_tag_views, message, window
 
@@ -93,10 +94,20 @@ def test_changed_rule_is_refused_until_its_tag_is_rebuilt(journal: Journal, rule
     assert "rebuild --tag late --apply" in line
     assert journal.tag_tables() == before
 
+    delete_messages(journal, "a", 3)
+    planned = run(journal, rules, "reconcile", "rebuild", "--tag", "late")
+    assert planned.report["counts"]["rows_without_events_deleted"] == 1
+    assert "1 row of deleted or lost events cannot be written again" in planned.stdout
+
     rebuilt = run(journal, rules, "reconcile", "rebuild", "--tag", "late", "--apply")
     assert rebuilt.status == 0, rebuilt.stderr
     assert run(journal, rules, "tag_write", *window(2, 3)).status == 0
-    expected = expected_tag_views(with_late(delays(), above=10))
+    events = with_late(delays(), above=10)
+    left = [row for row in events if row["persistence_id"] != "a" or row["sequence_nr"] > 3]
+    expected = [
+        *(row for row in expected_tag_views(events) if row["tag_name"] == "all"),
+        *(row for row in expected_tag_views(left) if row["tag_name"] == "late"),
+    ]
     assert comparable(journal.rows("tag_views")) == comparable(expected)
 
 
