@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.cassandra import connector
@@ -18,52 +18,56 @@ from tidemark.spark.shapes import shaped
 from tidemark.tagging import shapes
 
 TABLE = "tag_write_tail"
+_TAIL = ("persistence_id", "sequence_nr", "read_to", "series")
 
 
-@shaped(progress=TIMED_PROGRESS, scanning=SCANNING, returns=shapes.KNOWN)
-def known(
-    settings: Settings,
-    rules_version: str,
-    progress: DataFrame,
-    scanning: DataFrame,
-    ids: DataFrame | None = None,
+@shaped(returns=shapes.STORED_TAILS)
+def stored(
+    spark: SparkSession, settings: Settings, rules_version: str, ids: DataFrame | None = None
 ) -> DataFrame:
-    """Return how far each persistence id is complete, and how far it has been read.
-
-    A row that was written under other tag rules is void. So is one whose tag views have changed:
-    whoever deletes or truncates them clears tag_scanning and progress (docs/real-systems.md, "How
-    an actor recovers" and "Deletes and tools"), and who writes them anew writes progress, too. So
-    a row is void if it is ahead of tag_scanning, if the id has progress of fewer tags by now, or
-    if progress was written since that stands before the last complete event: it may not count all
-    events up to there.
+    """Read the tails that were written under the present tag rules, valid or void.
 
     Args:
+        spark: the session.
         settings: where the journal is.
         rules_version: of the present tag rules.
-        progress: tag_write_progress, with the write times of its rows.
-        scanning: tag_scanning.
-        ids: unique persistence ids, of which the others are; None for all.
+        ids: unique persistence ids, of which they are read by key; None for all.
     """
-    tail = ("persistence_id", "sequence_nr", "read_to", "series")
-    place = (settings.keyspace, TABLE, "journal_keyspace", *tail, "rules_version")
-    spark = progress.sparkSession
+    place = (settings.keyspace, TABLE, "journal_keyspace", *_TAIL, "rules_version")
     if ids is None:
-        stored = connector.read(spark, *place, write_time_of="sequence_nr")
+        rows = connector.read(spark, *place, write_time_of="sequence_nr")
     else:
         # Joined, since Spark turns a literal into a condition, which a direct join cannot have.
         journal = local_rows(spark, [(settings.journal_keyspace,)], "journal_keyspace string")
         keys = ids.select("persistence_id").crossJoin(F.broadcast(journal))
-        stored = connector.read_partitions(keys, *place, write_time_of="sequence_nr")
+        rows = connector.read_partitions(keys, *place, write_time_of="sequence_nr")
     is_ours = (F.col("journal_keyspace") == settings.journal_keyspace) & (
         F.col("rules_version") == rules_version
     )
+    return rows.where(is_ours).select(*_TAIL, "write_time")
+
+
+@shaped(tails=shapes.STORED_TAILS, progress=TIMED_PROGRESS, scanning=SCANNING, returns=shapes.KNOWN)
+def known(tails: DataFrame, progress: DataFrame, scanning: DataFrame) -> DataFrame:
+    """Return how far each persistence id is complete, and how far it has been read.
+
+    A tail is void whose tag views have changed: whoever deletes or truncates them clears
+    tag_scanning and progress (docs/real-systems.md, "How an actor recovers" and "Deletes and
+    tools"), and who writes them anew writes progress, too. So a tail is void if it is ahead of
+    tag_scanning, if the id has progress of fewer tags by now, or if progress was written since that
+    stands before the last complete event: it may not count all events up to there.
+
+    Args:
+        tails: as `stored` reads them.
+        progress: tag_write_progress, with the write times of its rows.
+        scanning: tag_scanning.
+    """
     is_behind = (F.col("progress_written_at") > F.col("write_time")) & (
         F.col("progress_sequence_nr") < F.col("sequence_nr")
     )
     return (
-        stored.where(is_ours)
-        .join(progress, on="persistence_id", how="left")
-        .groupBy(*tail)
+        tails.join(progress, on="persistence_id", how="left")
+        .groupBy(*_TAIL)
         .agg(F.count("tag").alias("tags"), F.bool_or(is_behind).alias("is_behind"))
         .where(F.col("tags") >= F.col("series"))
         .where(~F.coalesce("is_behind", F.lit(False)))

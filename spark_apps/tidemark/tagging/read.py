@@ -112,7 +112,7 @@ def source(
     """
     version = rules.version(tag_rules)
     if plan.is_little(requested, pieces, done) and _has_index_of_many(run, requested):
-        news = _with_news(run, pieces).localCheckpoint()
+        news = _with_news(run, version, pieces).localCheckpoint()
         records = _records(run, version, news.select("persistence_id"))
         if records.totals().unread <= plan.LITTLE:
             why = "asked for" if requested else f"{news.count():,} persistence ids have news"
@@ -124,8 +124,9 @@ def source(
     if strategy is Strategy.SCAN:
         messages = frames.message_index(run.spark, run.settings, *PAYLOAD_COLUMNS)
         return MessagesToTag(strategy, why, records, records.known.limit(0), messages)
-    named = _with_news(run, pieces).localCheckpoint() if strategy is Strategy.INDEX else None
-    return _behind_tails(run, strategy, why, records, pieces, done, named)
+    is_index = strategy is Strategy.INDEX
+    of_index = _with_news(run, version, pieces).localCheckpoint() if is_index else None
+    return _behind_tails(run, strategy, why, records, pieces, done, of_index)
 
 
 def _behind_tails(
@@ -206,7 +207,8 @@ def _records(run: RunContext, version: str, ids: DataFrame | None = None) -> Rec
     scanning = (
         frames.scanning(spark, settings) if ids is None else frames.scanning_of_ids(ids, settings)
     ).localCheckpoint()
-    known = completeness.known(settings, version, progress, scanning, ids).localCheckpoint()
+    tails = completeness.stored(spark, settings, version, ids)
+    known = completeness.known(tails, progress, scanning).localCheckpoint()
     return Records(progress, scanning, known)
 
 
@@ -258,16 +260,25 @@ def _all_are_listed(run: RunContext, known: DataFrame) -> bool:
 
 
 @shaped(returns=NAMED)
-def _with_news(run: RunContext, pieces: Sequence[Piece]) -> DataFrame:
+def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFrame:
     """Return the persistence ids with messages in the time buckets or in the look-back before them.
 
-    Each with the lowest sequence nr of those messages.
+    Each with the lowest sequence nr of those messages, unless all of them were complete before.
     """
-    settings = run.settings
+    spark, settings = run.spark, run.settings
     ranges = plan.indexed_ranges(pieces, settings.bucket_size, settings.tag_write_look_back)
     messages = [
-        frames.indexed_between(run.spark, settings, first, end).select(*EVENT)
-        for first, end in ranges
+        frames.indexed_between(spark, settings, first, end).select(*EVENT) for first, end in ranges
     ]
-    union = reduce(DataFrame.unionByName, messages)
-    return union.groupBy("persistence_id").agg(F.min("sequence_nr").alias("named_nr"))
+    named = (
+        reduce(DataFrame.unionByName, messages)
+        .groupBy("persistence_id")
+        .agg(F.min("sequence_nr").alias("named_nr"), F.max("sequence_nr").alias("last_nr"))
+        .localCheckpoint()
+    )
+    tails = completeness.stored(spark, settings, version, named.select("persistence_id"))
+    return (
+        named.join(tails, on="persistence_id", how="left")
+        .where(F.col("last_nr") > F.coalesce("sequence_nr", F.lit(0)))
+        .select("persistence_id", "named_nr")
+    )

@@ -150,6 +150,7 @@ COVERED: Shape = EVENT
 TAILS: Shape = {**EVENT, "read_to": "bigint", "series": "int"}
 """Where the next run begins: `sequence_nr` is that of the last complete event, or 0. `series`: the
 number of tags of which the id has progress."""
+STORED_TAILS: Shape = {**TAILS, "write_time": "bigint"}
 BUCKET_COUNTS: Shape = {
     "time_bucket": "bigint",
     "events_read": "bigint",
