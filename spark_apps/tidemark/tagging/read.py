@@ -274,6 +274,8 @@ def _with_news(run: RunContext, version: str, pieces: Sequence[Piece]) -> DataFr
         reduce(DataFrame.unionByName, messages)
         .groupBy("persistence_id")
         .agg(F.min("sequence_nr").alias("named_nr"), F.max("sequence_nr").alias("last_nr"))
+        # As many tasks ask for tails as their keys have partitions.
+        .repartition(spark.sparkContext.defaultParallelism)
         .localCheckpoint()
     )
     tails = completeness.stored(spark, settings, version, named.select("persistence_id"))
