@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import Check, Layer, Severity
+from tidemark.continuity.findings.check import Check, Layer, Severity
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET
 from tidemark.continuity.reading.inspection import Inspection, Keep
 from tidemark.continuity.shapes import FINDINGS

@@ -11,7 +11,7 @@ from tidemark.application import preflight
 from tidemark.context import Outcome, PieceCounts, RunContext, RunState
 from tidemark.continuity import plan, run_findings, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import Check
+from tidemark.continuity.findings.check import Check
 from tidemark.continuity.judgement import expectations
 from tidemark.continuity.layers import (
     NO_LAYERS,

@@ -15,15 +15,8 @@ from pyspark.sql import functions as F
 from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
-from tidemark.continuity.findings.checks import (
-    OF_ROW_NUMBERS,
-    REPAIRABLE,
-    UNWRITABLE_EVENT,
-    WRONG_PARTITION_NR,
-    Check,
-    Layer,
-    Severity,
-)
+from tidemark.continuity.findings.check import Check, Severity
+from tidemark.continuity.findings.checks import REPAIRABLE
 from tidemark.continuity.judgement.facts import CheckFacts, RunFacts, SettledFacts, Way
 from tidemark.continuity.no_time_bucket import NO_TIME_BUCKET, place_of
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
@@ -204,8 +197,7 @@ def _remedies(findings: RunFindings) -> tuple[Remedy, ...]:
     kinds = findings.per_check().keys()
     which = {"persistence-id": findings.ids} if len(findings.ids) <= IDS_NAMED else {"found": True}
     repair = Remedy(applications.RECONCILE, "repair", which)
-    # Repair writes the row that is missing there, unless its event is deleted.
-    settled = [name for name in kinds if name not in REPAIRABLE or name in OF_ROW_NUMBERS]
+    settled = [check.name for check in findings.known if check.name in kinds and check.for_people]
     return (
         *((repair,) if kinds & REPAIRABLE else ()),
         *(_settlement(name, findings.checks[name]) for name in settled),
@@ -227,19 +219,7 @@ def _way(findings: RunFindings, remedy: Remedy) -> Way:
         return Way("put right what the journal tells", f"{remedy} --apply")
     name = str(remedy.options["check"])
     [check] = [known for known in findings.known if known.name == name]
-    return Way(_mend(check), f"{remedy} --reason ...", name)
-
-
-def _mend(check: Check) -> str:
-    if check.layer is Layer.USER:
-        return f"put right what your check {check.name} finds"
-    if check.mend:
-        return check.mend
-    if check.name == WRONG_PARTITION_NR:
-        return "correct TIDEMARK_TARGET_PARTITION_SIZE, or move the events"
-    if check.name == UNWRITABLE_EVENT:
-        return "repair each event that cannot be written"
-    return "restore what is lost from a backup or its tag views"
+    return Way(check.for_people, f"{remedy} --reason ...", name)
 
 
 @shaped(findings=shapes.FINDINGS)

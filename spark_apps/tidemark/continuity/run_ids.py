@@ -46,7 +46,7 @@ def run_ids(run: RunContext, scope: Scope, *, dry_run: bool) -> Outcome:
         lambda stored: of_ids(run, stored.where(F.col("check_name").isin(*made)), scope),
         # A lost tail without a time is found in another time bucket by each run.
         is_judged=lambda row: (
-            row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL
+            row["time_bucket"] in judged or row["check_name"] == SEQUENCE_NR_LOST_TAIL.name
         ),
     )
     findings = run_findings.read(inspection, by_check, warned, settled)

@@ -94,9 +94,9 @@ def _plan(
         by_check = {row["check_name"]: row["count"] for row in found}
         lost = mending.lost.count()
         counts = {
-            "events_written": by_check.get(checks.MISSING_EVENT, 0)
-            + by_check.get(checks.DIFFERENT_EVENT, 0),
-            "events_deleted": by_check.get(checks.EXTRA_EVENT, 0),
+            "events_written": by_check.get(checks.MISSING_EVENT.name, 0)
+            + by_check.get(checks.DIFFERENT_EVENT.name, 0),
+            "events_deleted": by_check.get(checks.EXTRA_EVENT.name, 0),
             "heads_written": mending.heads.count(),
             "heads_lost": lost,
         }
@@ -173,9 +173,9 @@ def _apply(
         }
         events = mending.compared.rows.withColumn(WRITE_TIME, at).select(*WRITTEN_ROWS)
         ensure_locked()
-        rows.write_events(_of(events, wanted[checks.MISSING_EVENT]), settings, in_order=False)
+        rows.write_events(_of(events, wanted[checks.MISSING_EVENT.name]), settings, in_order=False)
         ensure_locked()
-        rows.overwrite_events(_of(events, wanted[checks.DIFFERENT_EVENT]), settings)
+        rows.overwrite_events(_of(events, wanted[checks.DIFFERENT_EVENT.name]), settings)
         heads = mending.heads.withColumn(WRITE_TIME, at).select(*CHANGED_HEADS)
         ensure_locked()
         rows.remove_expiry(heads, settings)
@@ -210,7 +210,7 @@ def _delete(
         *key, "offset", F.col("content")["timestamp"].alias("timestamp")
     )
     in_question = found.where(
-        F.col("check_name").isin(checks.EXTRA_EVENT, checks.DIFFERENT_EVENT)
+        F.col("check_name").isin(checks.EXTRA_EVENT.name, checks.DIFFERENT_EVENT.name)
     ).select(*key)
     extra = stored.join(in_question.distinct(), key, "left_semi").join(
         said, [*key, "offset", "timestamp"], "left_anti"

@@ -22,13 +22,9 @@ from tidemark.inspection.kafka_topic.find import looked_twice
 from tidemark.text import counted
 
 _NAMED = 20
-_HIDDEN = [check for check in of_tables.CHECKS if check.name == of_tables.HIDDEN_EVENTS]
-CHECKS = (*checks.CHECKS, *_HIDDEN)
+CHECKS = (*checks.CHECKS, of_tables.HIDDEN_EVENTS)
 """What verify looks for: a gap across the end of a segment is one in the topic, or was lost."""
-REPAIRED = (
-    *(checks.MISSING_EVENT, checks.DIFFERENT_EVENT, checks.EXTRA_EVENT),
-    *(checks.MISSING_HEAD, checks.DIFFERENT_HEAD),
-)
+REPAIRED = tuple(check.name for check in CHECKS if check.remedy == checks.BY_REPAIR)
 """What `repair` puts right as long as Kafka holds the records."""
 
 
@@ -83,7 +79,7 @@ def examples(findings: DataFrame) -> list[str]:
 
 def _hidden(run: RunContext, keep: Keep, topics: list[str]) -> DataFrame:
     found = in_tables.find(run, keep)
-    is_hidden = F.col("check_name") == of_tables.HIDDEN_EVENTS
+    is_hidden = F.col("check_name") == of_tables.HIDDEN_EVENTS.name
     return found.where(is_hidden & F.col("tag").isin(topics)).select(*FINDINGS)
 
 
@@ -94,9 +90,9 @@ def _by_check(findings: DataFrame) -> Mapping[str, int]:
 
 def _error(run: RunContext, by_check: Mapping[str, int], lines: list[str]) -> ValidationFailed:
     kinds = ", ".join(f"{count:,} {name}" for name, count in by_check.items())
-    ways = ["replicate.py repair --apply"] if not by_check.keys().isdisjoint(REPAIRED) else []
+    ways = [checks.BY_REPAIR] if not by_check.keys().isdisjoint(REPAIRED) else []
     others = [check for check in CHECKS if check.name in by_check and check.name not in REPAIRED]
-    ways += [f"{check.name}: {check.mend}" for check in others]
+    ways += [f"{check.name}: {check.remedy}" for check in others]
     return ValidationFailed(
         f"{counted(sum(by_check.values()), 'finding')} ({kinds}); first: {lines[0]}",
         where=run.settings.kafka_journal_keyspace,

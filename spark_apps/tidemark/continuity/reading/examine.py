@@ -139,13 +139,13 @@ def _without_late_rows(run: RunContext, found: DataFrame, index: DataFrame) -> D
     Rows are read after messages: an event and its row may have come between the two.
     """
     event = ["persistence_id", "sequence_nr"]
-    is_extra = F.col("check_name") == EXTRA_ROW
+    is_extra = F.col("check_name") == EXTRA_ROW.name
     extra = found.where(is_extra).select(*event).distinct().localCheckpoint()
     if extra.isEmpty():
         return found
     asked = extra.join(index, on=event, how="left_anti")
     present = frames.messages_of(increments.keys_of(asked, run.settings), run.settings)
-    came_late = present.select(*event, F.lit(EXTRA_ROW).alias("check_name")).distinct()
+    came_late = present.select(*event, F.lit(EXTRA_ROW.name).alias("check_name")).distinct()
     return found.join(came_late, on=[*event, "check_name"], how="left_anti").select(*found.columns)
 
 
@@ -156,7 +156,7 @@ def _without_late(findings: DataFrame, scanning: DataFrame, passed: Collection[i
     Such events lie beyond tag_scanning, and the next run of tag-write writes their rows.
     """
     is_beyond = F.col("number") > F.coalesce("scanned_to", F.lit(0))
-    is_untagged = F.col("check_name") == UNTAGGED_EVENT
+    is_untagged = F.col("check_name") == UNTAGGED_EVENT.name
     is_passed = F.col("time_bucket").isin(*passed)
     return (
         findings.join(scanning, on="persistence_id", how="left")

@@ -53,11 +53,9 @@ from tidemark.settings import Settings
 from tidemark.spark.local_rows import local_rows
 from tidemark.spark.shapes import shaped
 from tidemark.tagging import rules
-from tidemark.tagging.plan import FEW_EVENTS
+from tidemark.tagging.plan import FEW_EVENTS, NEWS_SHARE
 from tidemark.text import counted
 
-NEWS_SHARE = 4
-"""A scan is cheaper than reads by key if more than one time bucket in this number is new."""
 _SERIES = ["persistence_id", "tag"]
 
 
@@ -270,11 +268,11 @@ def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
     those of other suspicions depend on what was left out. Where tag_scanning is what is ahead, the
     comparison names the same numbers the other way round.
     """
-    is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL
+    is_exact = F.col("check_name") == SEQUENCE_NR_LOST_TAIL.name
     tails_of_ids = suspected.where(is_exact)
     of_scanning = tails_of_ids.withColumns(
         {
-            "check_name": F.lit(SCANNING_AHEAD),
+            "check_name": F.lit(SCANNING_AHEAD.name),
             "number": F.col("expected"),
             "expected": F.col("number"),
         }
@@ -290,7 +288,7 @@ def unsettled(suspected: DataFrame, settlements: DataFrame) -> DataFrame:
 
 
 def _doubt(suspected: DataFrame, overlaps: DataFrame) -> str:
-    check = F.lit(TAG_PID_SEQUENCE_NR_DUPLICATE).alias("check_name")
+    check = F.lit(TAG_PID_SEQUENCE_NR_DUPLICATE.name).alias("check_name")
     doubtful = suspected.select("persistence_id", "check_name").unionByName(
         overlaps.select("persistence_id", check)
     )

@@ -14,13 +14,8 @@ from tidemark.context import RunContext
 from tidemark.continuity import shapes, store
 from tidemark.continuity.findings import finding
 from tidemark.continuity.findings.all_findings import warnings
-from tidemark.continuity.findings.checks import (
-    CHECKS,
-    WARNING,
-    WHOLE,
-    Check,
-    Severity,
-)
+from tidemark.continuity.findings.check import Check, Severity
+from tidemark.continuity.findings.checks import CHECKS, WARNING, WHOLE
 from tidemark.continuity.findings.partition_size import sizes
 from tidemark.continuity.plan import Owed, ValidationScope
 from tidemark.continuity.reading import incremental, journal_keys, tails

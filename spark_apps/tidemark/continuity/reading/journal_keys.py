@@ -108,7 +108,7 @@ def without_deletes_meanwhile(run: RunContext, found: DataFrame) -> DataFrame:
     An actor may write events, and delete them, between the read of messages and that of metadata.
     Then its last event of the first read is deleted by now, or has a successor.
     """
-    is_ahead = F.col("check_name") == DELETED_TO_AHEAD
+    is_ahead = F.col("check_name") == DELETED_TO_AHEAD.name
     last = found.where(is_ahead).select("persistence_id", "number").distinct().localCheckpoint()
     if last.isEmpty():
         return found
@@ -120,7 +120,7 @@ def without_deletes_meanwhile(run: RunContext, found: DataFrame) -> DataFrame:
         present.groupBy("persistence_id")
         .agg(F.max("sequence_nr").alias("number"))
         .join(last, on=["persistence_id", "number"])
-        .withColumn("check_name", F.lit(DELETED_TO_AHEAD))
+        .withColumn("check_name", F.lit(DELETED_TO_AHEAD.name))
     )
     others, key = found.where(~is_ahead), ["persistence_id", "number", "check_name"]
     return others.unionByName(

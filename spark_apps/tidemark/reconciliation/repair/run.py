@@ -42,13 +42,12 @@ COMPARED_BY_KEY = 10_000
 NOTHING_FOUND = Plan({}, ["no open finding is one that a repair puts right"], None)
 
 
-_OF_PROGRESS = kinds.any_of(kinds.OF_PROGRESS)
 ACTIONS = {
-    "events_quarantined": kinds.any_of([checks.UNWRITABLE_EVENT]),
+    "events_quarantined": kinds.any_of([checks.UNWRITABLE_EVENT.name]),
     "tag_rows_written": kinds.IS_WRITTEN,
-    "tag_rows_deleted": kinds.any_of(kinds.NEED_A_DELETE),
-    "progress_rows_written": f"{_OF_PROGRESS} AND {kinds.IS_EXPECTED}",
-    "progress_rows_deleted": f"{_OF_PROGRESS} AND NOT {kinds.IS_EXPECTED}",
+    "tag_rows_deleted": kinds.IS_DELETED,
+    "progress_rows_written": f"{kinds.IS_OF_PROGRESS} AND {kinds.IS_EXPECTED}",
+    "progress_rows_deleted": f"{kinds.IS_OF_PROGRESS} AND NOT {kinds.IS_EXPECTED}",
     "scanning_rows_written": kinds.IS_SCANNING,
 }
 """What is done, in this order, with the findings of which the condition holds; they have the
