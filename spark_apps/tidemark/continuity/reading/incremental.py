@@ -138,12 +138,26 @@ def inspect(
         suspicions(part, buckets, bounds), store.settlements(spark, run.control, settings)
     )
     row_bytes = journal_keys.row_bytes(run)
-    filled = message_partitions.reached(new, part.deleted, settings.target_partition_size)
-    warned = warnings(
-        around, partition_size.sizes(rows), settings.bucket_size, row_bytes, buckets
-    ).unionByName(message_partitions.large_partitions(filled, row_bytes), allowMissingColumns=True)
-    warned = warned.localCheckpoint()
+    warned = advice(part, buckets, bounds, row_bytes).localCheckpoint()
     return IncrementalInspection(new, rows, warned, _doubt(suspected, overlapping(first, known)))
+
+
+@shaped(returns=shapes.FINDINGS)
+def advice(part: NewPart, buckets: Sequence[int], bounds: Bounds, row_bytes: float) -> DataFrame:
+    """Return the findings of the checks that are made exactly here, not only suspected.
+
+    Args:
+        part: what is new, and what is around it.
+        buckets: the new time buckets, epoch ms.
+        bounds: of the comparison.
+        row_bytes: `journal_keys.row_bytes`.
+    """
+    of_buckets = warnings(
+        part.around, partition_size.sizes(part.rows), bounds.bucket_size, row_bytes, buckets
+    )
+    filled = message_partitions.reached(part.events, part.deleted, bounds.target_partition_size)
+    large = message_partitions.large_partitions(filled, row_bytes)
+    return of_buckets.unionByName(large, allowMissingColumns=True)
 
 
 @shaped(progress=PLACED_PROGRESS, scanning=SCANNING, returns=EVENT)

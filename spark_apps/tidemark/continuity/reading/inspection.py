@@ -217,7 +217,11 @@ def _everything(asked: _Asked, passed: Collection[int], why: str) -> Inspection:
     warned = once(warned.unionByName(lagging, allowMissingColumns=True))
     findings = once(finding.weighed(found.where(~warns), _settlements(run)))
     findings, warned = _with_user_checks(asked, buckets, index, rows, findings, warned)
-    of_whole = once(whole.find(run, index, read.keys.deleted, read.snapshots, partitions))
+    of_whole = once(
+        whole.find(
+            index, read.keys.deleted, read.snapshots, partitions, settings.bucket_size, row_bytes
+        )
+    )
     warned = warned.unionByName(of_whole, allowMissingColumns=True)
     return Inspection(
         ValidationScope.ALL,

@@ -13,6 +13,7 @@ from tidemark.continuity import plan, store
 from tidemark.continuity.findings import finding, sequence
 from tidemark.continuity.findings.checks import CHECKS, WARNING
 from tidemark.continuity.plan import Owed
+from tidemark.continuity.reading import journal_keys
 from tidemark.continuity.reading.examine import examine, read_keys
 from tidemark.continuity.reading.inspection import READ_COUNTS, Inspection
 from tidemark.continuity.scope import Scope
@@ -82,7 +83,10 @@ def inspect(run: RunContext, scope: Scope, judged: Judged) -> Inspection:
     found = examine(run, read, replace(bounds, buckets=buckets), passed=late).findings
     warns = F.col("check_name").isin(*WARNING)
     out_of_order = finding.of_buckets([sequence.out_of_order(index)], buckets)
-    of_whole = whole.find(run, index, read.keys.deleted, read.snapshots)
+    of_whole = whole.find(
+        *(index, read.keys.deleted, read.snapshots, None, settings.bucket_size),
+        journal_keys.row_bytes(run),
+    )
     warned = out_of_order.unionByName(of_whole).unionByName(
         found.where(warns), allowMissingColumns=True
     )
